@@ -1,0 +1,1 @@
+"""Purgatorio: a Kafka-protocol mini-broker in asyncio Python."""

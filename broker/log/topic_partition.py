@@ -1,0 +1,15 @@
+"""The name of a partition, and so the key under which operations wait for it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """A topic's name and a partition's index in it."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

@@ -1,0 +1,1 @@
+"""The Kafka wire protocol: bytes to messages and back; no sockets, no clock."""
