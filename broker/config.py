@@ -89,7 +89,7 @@ def _text(default: str | None, doc: str, *, topic: str = "", **constraints: Any)
 class BrokerConfig(BaseModel):
     """What one broker is told."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
 
     # Who and where
     broker_id: int = _number(1, "The broker's id; in a cluster, the id of its first broker.", le=INT_MAX - 100)
@@ -161,17 +161,16 @@ class BrokerConfig(BaseModel):
     )
     log_memory_bytes: int = _number(
         512 * _MIB,
-        "Purgatorio's own: memory that all logs of a broker may hold together. Past it the oldest segments go, whatever "
-        "their topics' retention says.",
+        "Purgatorio's own: memory that all logs of a broker may hold together. Past it the oldest segments go, "
+        "whatever their topics' retention says.",
         ge=_MIB,
         long=True,
     )
-    log_cleanup_policy: str = _other(
+    log_cleanup_policy: Literal["delete", "compact", "delete,compact", "compact,delete"] = _other(
         "delete",
         "What becomes of old segments: delete, compact, or both with a comma between.",
         SettingType.LIST,
         topic="cleanup.policy",
-        pattern=r"^(delete|compact|delete,compact|compact,delete)$",
     )
     log_cleaner_enable: bool = _flag(True, "Compact the topics whose cleanup policy asks for it.")
     log_cleaner_backoff_ms: int = _number(15_000, "Time between two compaction passes.", ge=1, long=True)
@@ -290,7 +289,7 @@ class ClusterConfig(BaseModel):
     Broker number i (from 0) gets id ``broker.broker_id + i`` and port ``port + i`` (0 stays 0); see `broker_configs`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
 
     brokers: int = _number(3, "Brokers in this process.", ge=1, le=100)
     host: str = _text("127.0.0.1", "The address to listen on for Kafka clients.", min_length=1)
@@ -310,7 +309,9 @@ class ClusterConfig(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = _text(
         "info", "The least severe log lines that are written."
     )
-    broker: BrokerConfig = Field(default_factory=BrokerConfig, description="What all brokers of this process share.")
+    broker: BrokerConfig = Field(
+        default_factory=BrokerConfig, strict=False, description="What all brokers of this process share."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -401,7 +402,7 @@ def describe(config: BrokerConfig) -> Mapping[str, SettingValue]:
         if name in _ADDRESS_FIELDS:
             continue
         value = getattr(config, name)
-        dotted = {"rack": "broker.rack"}.get(name, name.replace("_", "."))
+        dotted = "broker.rack" if name == "rack" else name.replace("_", ".")
         doc = field.description or ""
         found[dotted] = SettingValue(kafka_text(value), value == field.default, setting_type(field), doc)
     found["node.id"] = found["broker.id"]
@@ -413,7 +414,7 @@ def describe(config: BrokerConfig) -> Mapping[str, SettingValue]:
 
 
 def topic_defaults(config: BrokerConfig) -> dict[str, str]:
-    """The broker's defaults of topic settings, by the topics' names for them (``retention.ms``: ``log_retention_ms``)."""
+    """The broker's defaults of topic settings, by topics' names for them (``retention.ms``: ``log_retention_ms``)."""
     defaults: dict[str, str] = {}
     for name, field in BrokerConfig.model_fields.items():
         if topic := _extra(field)["topic"]:
