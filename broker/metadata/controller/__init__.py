@@ -1,0 +1,38 @@
+"""The controller's decisions: pure functions from an image to a new image and a result.
+
+Any broker may take any of them; the store's compare-and-set keeps them from contradicting each other. A decision that
+refuses everything returns the very image it was given. Randomness comes from the caller.
+"""
+
+from broker.metadata.controller.brokers import allocate_producer_ids, register_broker, unregister_broker
+from broker.metadata.controller.configs import (
+    ConfigChange,
+    ConfigOperation,
+    alter_topic_configs,
+    incremental_alter_topic_configs,
+    topic_log_config,
+)
+from broker.metadata.controller.partitions import MorePartitions, create_partitions
+from broker.metadata.controller.result import Refused, TopicResult
+from broker.metadata.controller.settings import TopicSettings
+from broker.metadata.controller.topics import NewTopic, TopicReference, create_topics, delete_topics
+
+__all__ = [
+    "ConfigChange",
+    "ConfigOperation",
+    "MorePartitions",
+    "NewTopic",
+    "Refused",
+    "TopicReference",
+    "TopicResult",
+    "TopicSettings",
+    "allocate_producer_ids",
+    "alter_topic_configs",
+    "create_partitions",
+    "create_topics",
+    "delete_topics",
+    "incremental_alter_topic_configs",
+    "register_broker",
+    "topic_log_config",
+    "unregister_broker",
+]

@@ -1,0 +1,147 @@
+"""Decisions about what is configured for a topic."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from broker.log.config import TOPIC_CONFIGS, ConfigType, InvalidConfig, LogConfig
+from broker.metadata.controller.result import Refused, TopicResult, done, refused
+from broker.metadata.controller.settings import TopicSettings
+from broker.metadata.image import ClusterImage, Topic
+from protocol.errors import ErrorCode
+
+
+class ConfigOperation(enum.IntEnum):
+    """What to do with one config, with the codes of IncrementalAlterConfigs (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One operation on one config.
+
+    Attributes:
+        operation: a code of ConfigOperation; unknown ones are refused.
+        value: the new value; for APPEND and SUBTRACT list items with commas between; not looked at for DELETE.
+    """
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def check_configs(configs: Mapping[str, str | None], defaults: LogConfig) -> dict[str, str]:
+    """Check all that is set for a topic.
+
+    Raises:
+        Refused: with INVALID_CONFIG.
+    """
+    checked: dict[str, str] = {}
+    for name, value in configs.items():
+        if value is None:
+            raise Refused(ErrorCode.INVALID_CONFIG, f"Config '{name}' has no value.")
+        checked[name] = value
+    try:
+        LogConfig.from_strings(checked, defaults)
+    except InvalidConfig as error:
+        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
+    return checked
+
+
+def topic_log_config(topic: Topic, settings: TopicSettings) -> LogConfig:
+    """The configuration of a topic's logs: what is set for it, over the broker's defaults."""
+    return LogConfig.from_strings(topic.configs, settings.log)
+
+
+def alter_topic_configs(
+    image: ClusterImage,
+    name: str,
+    configs: Mapping[str, str | None],
+    *,
+    settings: TopicSettings,
+    validate_only: bool = False,
+) -> tuple[ClusterImage, TopicResult]:
+    """Set exactly these configs for a topic; what is set now and not among them goes back to its default."""
+    try:
+        topic = _topic(image, name)
+        return _replace(image, topic, check_configs(configs, settings.log), validate_only)
+    except Refused as refusal:
+        return image, refused(name, refusal)
+
+
+def incremental_alter_topic_configs(
+    image: ClusterImage,
+    name: str,
+    changes: Sequence[ConfigChange],
+    *,
+    settings: TopicSettings,
+    validate_only: bool = False,
+) -> tuple[ClusterImage, TopicResult]:
+    """Change some configs of a topic and leave the others as they are; all of the changes are made or none."""
+    try:
+        topic = _topic(image, name)
+        twice = [config for config, times in Counter(change.name for change in changes).items() if times > 1]
+        if twice:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Config '{twice[0]}' is changed more than once.")
+        configs = dict(topic.configs)
+        for change in changes:
+            _apply(configs, change, settings.log)
+        return _replace(image, topic, check_configs(configs, settings.log), validate_only)
+    except Refused as refusal:
+        return image, refused(name, refusal)
+
+
+def _topic(image: ClusterImage, name: str) -> Topic:
+    topic = image.topics.get(name)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+    return topic
+
+
+def _replace(
+    image: ClusterImage, topic: Topic, configs: Mapping[str, str], validate_only: bool
+) -> tuple[ClusterImage, TopicResult]:
+    changed = replace(topic, configs=configs)
+    if not validate_only and configs != topic.configs:
+        image = image.with_topics([changed])
+    return image, done(changed)
+
+
+def _apply(configs: dict[str, str], change: ConfigChange, defaults: LogConfig) -> None:
+    """Make one change; whether the outcome is valid is checked when all are made."""
+    if change.operation == ConfigOperation.DELETE:
+        configs.pop(change.name, None)
+        return
+    if change.value is None:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Config '{change.name}' has no value.")
+    if change.operation == ConfigOperation.SET:
+        configs[change.name] = change.value
+    elif change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+        configs[change.name] = _changed_list(configs, change.name, change.value, change.operation, defaults)
+    else:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"There is no config operation {change.operation}.")
+
+
+def _changed_list(configs: Mapping[str, str], name: str, value: str, operation: int, defaults: LogConfig) -> str:
+    """A list config with items added or taken away; where the topic does not set it, starting from the default."""
+    key = TOPIC_CONFIGS.get(name)
+    if key is not None and key.type is not ConfigType.LIST:
+        raise Refused(ErrorCode.INVALID_CONFIG, f"Config '{name}' is not a list.")
+    items = _items(configs[name] if name in configs else defaults.to_strings().get(name, ""))
+    given = _items(value)
+    if operation == ConfigOperation.APPEND:
+        items += [item for item in dict.fromkeys(given) if item not in items]
+    else:
+        items = [item for item in items if item not in given]
+    return ",".join(items)
+
+
+def _items(value: str) -> list[str]:
+    return [item for item in (part.strip() for part in value.split(",")) if item]

@@ -1,0 +1,113 @@
+"""The decision that gives topics more partitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from broker.metadata.controller.placement import (
+    Replicas,
+    check_assignment,
+    new_partition,
+    place_replicas,
+    ring_place,
+)
+from broker.metadata.controller.result import Refused, TopicResult, done, refused
+from broker.metadata.controller.settings import PartitionBudget, TopicSettings
+from broker.metadata.image import ClusterImage, Topic
+from protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class MorePartitions:
+    """How many partitions a topic is to have.
+
+    Attributes:
+        count: all of them, the present ones included.
+        assignments: the broker ids of each added partition's replicas; None leaves the choice to the controller.
+    """
+
+    name: str
+    count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+def create_partitions(
+    image: ClusterImage,
+    requests: Sequence[MorePartitions],
+    *,
+    settings: TopicSettings,
+    validate_only: bool = False,
+) -> tuple[ClusterImage, tuple[TopicResult, ...]]:
+    """Add partitions to topics, each for itself; with `validate_only` nothing changes and the answer is as if.
+
+    Returns:
+        One result for each name; a name that is given more than once is refused with INVALID_REQUEST.
+    """
+    names = Counter(request.name for request in requests)
+    budget = PartitionBudget(settings, image.partition_count)
+    results: dict[str, TopicResult] = {}
+    changed: list[Topic] = []
+    for request in requests:
+        if request.name in results:
+            continue
+        try:
+            if names[request.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "The request names this topic more than once.")
+            topic = _extend(image, request, budget)
+        except Refused as refusal:
+            results[request.name] = refused(request.name, refusal)
+        else:
+            changed.append(topic)
+            results[request.name] = done(topic)
+    if changed and not validate_only:
+        image = image.with_topics(changed)
+    return image, tuple(results.values())
+
+
+def _extend(image: ClusterImage, request: MorePartitions, budget: PartitionBudget) -> Topic:
+    """The topic with more partitions, or raise Refused."""
+    topic = image.topics.get(request.name)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{request.name}'.")
+    present = len(topic.partitions)
+    if request.count <= present:
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Topic '{topic.name}' has {present} partitions and cannot be given {request.count}: it can only grow.",
+        )
+    added = request.count - present
+    budget.check(added)
+    factor = len(topic.partitions[0].replicas)
+    if request.assignments is None:
+        replicas = _placed(image, topic, added, factor)
+    else:
+        replicas = _given(image, request.assignments, present, added, factor)
+    budget.spend(added)
+    return replace(topic, partitions=topic.partitions + tuple(map(new_partition, replicas)))
+
+
+def _placed(image: ClusterImage, topic: Topic, added: int, factor: int) -> list[Replicas]:
+    """Go on from where the placement of the present partitions began."""
+    existing = [state.replicas for state in topic.partitions]
+    start = ring_place(image.brokers, existing[0][0])
+    return place_replicas(image.brokers, added, factor, start=start, existing=existing)
+
+
+def _given(
+    image: ClusterImage, assignments: Sequence[Sequence[int]], present: int, added: int, factor: int
+) -> list[Replicas]:
+    """Check the replicas that the request chose itself."""
+    if len(assignments) != added:
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{added} partitions are to be added, but {len(assignments)} are assigned.",
+        )
+    replicas = [check_assignment(image.brokers, present + nth, brokers) for nth, brokers in enumerate(assignments)]
+    if any(len(brokers) != factor for brokers in replicas):
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"The topic's partitions have {factor} replicas each; the assigned ones must have as many.",
+        )
+    return replicas

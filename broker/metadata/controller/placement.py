@@ -1,0 +1,119 @@
+"""Which brokers get the replicas of a topic's partitions.
+
+Placement is greedy, one partition after the other. The leader is the broker that leads the fewest partitions of the
+topic; the followers are the brokers that hold the fewest of its replicas, in racks that the partition is not in yet
+where racks are known. Ties go round the ring of brokers: forward for leaders, backward for followers, so that followers
+do not take the places that the next leaders need. While the set of brokers stays the same and has no racks, leaders and
+replicas are both spread evenly to within one at every partition count, also after partitions are added.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from broker.metadata.controller.result import Refused
+from broker.metadata.image import BrokerRegistration, PartitionState
+from protocol.errors import ErrorCode
+
+Replicas = tuple[int, ...]
+
+
+def place_replicas(
+    brokers: Mapping[int, BrokerRegistration],
+    count: int,
+    replication_factor: int,
+    *,
+    start: int,
+    existing: Sequence[Replicas] = (),
+) -> list[Replicas]:
+    """Choose the replicas of `count` new partitions of one topic, preferred leader first.
+
+    Args:
+        brokers: the live ones.
+        start: place of the first leader in the ring; only its remainder matters.
+        existing: the replicas of the partitions that the topic has already.
+
+    Raises:
+        Refused: with INVALID_REPLICATION_FACTOR if there are fewer brokers than replicas.
+    """
+    if replication_factor > len(brokers):
+        raise Refused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Replication factor {replication_factor} is larger than the number of live brokers, {len(brokers)}.",
+        )
+    ring = _ring(brokers)
+    size = len(ring)
+    leads = Counter(replicas[0] for replicas in existing)
+    loads = Counter(broker for replicas in existing for broker in replicas)
+    placed: list[Replicas] = []
+    for _ in range(count):
+        at = min(range(size), key=lambda place: (leads[ring[place]], (place - start) % size))
+        leader = ring[at]
+        followers = _followers(ring, at, replication_factor - 1, loads, brokers)
+        # Who comes second is the next leader after a failure: take turns, so that one broker's partitions do not all
+        # fall to the same heir.
+        turn = leads[leader] % len(followers) if followers else 0
+        replicas = (leader, *followers[turn:], *followers[:turn])
+        leads[leader] += 1
+        loads.update(replicas)
+        placed.append(replicas)
+    return placed
+
+
+def _followers(
+    ring: Sequence[int],
+    leader_at: int,
+    count: int,
+    loads: Counter[int],
+    brokers: Mapping[int, BrokerRegistration],
+) -> list[int]:
+    """Choose a partition's followers, given its leader's place in the ring."""
+    candidates = [ring[leader_at - distance] for distance in range(1, len(ring))]
+    racks = Counter([brokers[ring[leader_at]].rack])
+    chosen: list[int] = []
+    for _ in range(count):
+        # min() takes the first of equals, and the candidates are in ring order.
+        best = min(candidates, key=lambda broker: (_crowding(racks, brokers[broker].rack), loads[broker]))
+        candidates.remove(best)
+        chosen.append(best)
+        racks[brokers[best].rack] += 1
+    return chosen
+
+
+def _crowding(racks: Counter[str | None], rack: str | None) -> int:
+    """How many replicas the partition has in this rack; brokers without one are nobody's neighbours."""
+    return 0 if rack is None else racks[rack]
+
+
+def _ring(brokers: Mapping[int, BrokerRegistration]) -> list[int]:
+    """The brokers in ascending order of their ids."""
+    return sorted(brokers)
+
+
+def ring_place(brokers: Mapping[int, BrokerRegistration], broker_id: int) -> int:
+    """The place of a broker in the ring; the first if it is not live."""
+    return _ring(brokers).index(broker_id) if broker_id in brokers else 0
+
+
+def check_assignment(brokers: Mapping[int, BrokerRegistration], index: int, replicas: Sequence[int]) -> Replicas:
+    """Check replicas that a client chose for partition `index`.
+
+    Raises:
+        Refused: with INVALID_REPLICA_ASSIGNMENT.
+    """
+    problem = None
+    if not replicas:
+        problem = "has no replicas"
+    elif len(set(replicas)) != len(replicas):
+        problem = "names a broker twice"
+    elif unknown := [broker for broker in replicas if broker not in brokers]:
+        problem = f"names broker {unknown[0]}, which is not registered"
+    if problem is not None:
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The assignment of partition {index} {problem}.")
+    return tuple(replicas)
+
+
+def new_partition(replicas: Replicas) -> PartitionState:
+    """A partition without a past: led by its preferred leader, all replicas in sync."""
+    return PartitionState(leader=replicas[0], leader_epoch=0, replicas=replicas, isr=replicas, partition_epoch=0)

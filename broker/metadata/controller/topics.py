@@ -1,0 +1,201 @@
+"""Decisions that create and delete topics."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from broker.metadata.controller.configs import check_configs
+from broker.metadata.controller.placement import Replicas, check_assignment, new_partition, place_replicas
+from broker.metadata.controller.result import Refused, TopicResult, done, refused
+from broker.metadata.controller.settings import PartitionBudget, TopicSettings
+from broker.metadata.image import ClusterImage, Topic
+from broker.metadata.topic_name import collision_key, topic_name_problem
+from protocol.errors import ErrorCode
+
+_USE_DEFAULT = -1
+_NO_ID = bytes(16)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create.
+
+    Attributes:
+        num_partitions: -1 for the default, and where there are `assignments`.
+        replication_factor: likewise.
+        assignments: pairs of a partition number and the broker ids of its replicas, preferred leader first; empty to
+            leave the choice to the controller.
+        configs: what to set for this topic; None as a value is refused.
+    """
+
+    name: str
+    num_partitions: int = _USE_DEFAULT
+    replication_factor: int = _USE_DEFAULT
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReference:
+    """A topic named by its name or by its id; the other is None or all zero."""
+
+    name: str | None = None
+    topic_id: bytes = _NO_ID
+
+
+def create_topics(
+    image: ClusterImage,
+    topics: Sequence[NewTopic],
+    *,
+    settings: TopicSettings,
+    rng: random.Random,
+    validate_only: bool = False,
+) -> tuple[ClusterImage, tuple[TopicResult, ...]]:
+    """Create topics, each for itself: what is wrong with one does not keep the others from being created.
+
+    Args:
+        rng: chooses topic ids and each topic's first leader.
+        validate_only: change nothing, and answer as if.
+
+    Returns:
+        One result for each name; a name that is given more than once is refused with INVALID_REQUEST.
+    """
+    names = Counter(topic.name for topic in topics)
+    builder = _TopicBuilder(image, settings, rng)
+    results: dict[str, TopicResult] = {}
+    created: list[Topic] = []
+    for topic in topics:
+        if topic.name in results:
+            continue
+        try:
+            if names[topic.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "The request names this topic more than once.")
+            made = builder.build(topic)
+        except Refused as refusal:
+            results[topic.name] = refused(topic.name, refusal)
+        else:
+            created.append(made)
+            results[topic.name] = done(made)
+    if created and not validate_only:
+        image = image.with_topics(created)
+    return image, tuple(results.values())
+
+
+class _TopicBuilder:
+    """Builds the topics of one request, each with regard to those before it."""
+
+    def __init__(self, image: ClusterImage, settings: TopicSettings, rng: random.Random) -> None:
+        self._image = image
+        self._settings = settings
+        self._rng = rng
+        self._budget = PartitionBudget(settings, image.partition_count)
+        self._taken = {collision_key(name): name for name in image.topics}
+
+    def build(self, new: NewTopic) -> Topic:
+        """Make the topic, or raise Refused."""
+        self._check_name(new.name)
+        replicas = self._given(new) if new.assignments else self._placed(new)
+        configs = check_configs(new.configs, self._settings.log)
+        topic = Topic(new.name, self._new_id(), tuple(map(new_partition, replicas)), configs)
+        self._budget.spend(len(replicas))
+        self._taken[collision_key(new.name)] = new.name
+        return topic
+
+    def _check_name(self, name: str) -> None:
+        if problem := topic_name_problem(name):
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        taken = self._taken.get(collision_key(name))
+        if taken == name:
+            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' exists already.")
+        if taken is not None:
+            raise Refused(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' differs from topic '{taken}' only in '.' and '_', which metrics cannot tell apart.",
+            )
+
+    def _placed(self, new: NewTopic) -> list[Replicas]:
+        """Choose replicas for as many partitions as are asked for."""
+        count, factor = new.num_partitions, new.replication_factor
+        count = self._settings.num_partitions if count == _USE_DEFAULT else count
+        factor = self._settings.replication_factor if factor == _USE_DEFAULT else factor
+        if count <= 0:
+            raise Refused(ErrorCode.INVALID_PARTITIONS, f"A topic cannot have {count} partitions.")
+        if factor <= 0:
+            raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, f"A partition cannot have {factor} replicas.")
+        self._budget.check(count)
+        brokers = self._image.brokers
+        start = self._rng.randrange(len(brokers)) if brokers else 0
+        return place_replicas(brokers, count, factor, start=start)
+
+    def _given(self, new: NewTopic) -> list[Replicas]:
+        """Check the replicas that the request chose itself."""
+        if (new.num_partitions, new.replication_factor) != (_USE_DEFAULT, _USE_DEFAULT):
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                "With an assignment of replicas, the partition count and the replication factor must both be -1.",
+            )
+        self._budget.check(len(new.assignments))
+        replicas = {index: check_assignment(self._image.brokers, index, brokers) for index, brokers in new.assignments}
+        if sorted(replicas) != list(range(len(new.assignments))):
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "The assigned partitions are not numbered from 0 without gaps and repetitions.",
+            )
+        if len({len(brokers) for brokers in replicas.values()}) > 1:
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Not all partitions are assigned equally many replicas."
+            )
+        return [replicas[index] for index in range(len(replicas))]
+
+    def _new_id(self) -> bytes:
+        """A random topic id; as a version 4 UUID it is never one of those that Kafka reserves (zero, one)."""
+        return uuid.UUID(int=self._rng.getrandbits(128), version=4).bytes
+
+
+def delete_topics(
+    image: ClusterImage, topics: Sequence[TopicReference]
+) -> tuple[ClusterImage, tuple[TopicResult, ...]]:
+    """Delete topics, each for itself.
+
+    Returns:
+        One result for each topic; one that is named more than once, be it by name and by id, is refused.
+    """
+    times = Counter(topic.name for topic in _resolve(image, topics) if topic is not None)
+    results: dict[TopicReference, TopicResult] = {}
+    gone: list[str] = []
+    for reference, topic in zip(topics, _resolve(image, topics), strict=True):
+        if reference in results:
+            continue
+        try:
+            found = _check_deletion(reference, topic, times)
+        except Refused as refusal:
+            results[reference] = refused(reference.name, refusal, reference.topic_id)
+        else:
+            gone.append(found.name)
+            results[reference] = done(found)
+    return (image.without_topics(gone) if gone else image), tuple(results.values())
+
+
+def _resolve(image: ClusterImage, topics: Sequence[TopicReference]) -> Iterator[Topic | None]:
+    for reference in topics:
+        if reference.name is not None:
+            yield image.topics.get(reference.name)
+        else:
+            yield image.topic_by_id(reference.topic_id)
+
+
+def _check_deletion(reference: TopicReference, topic: Topic | None, times: Counter[str]) -> Topic:
+    """The topic to delete, or raise Refused."""
+    if (reference.name is None) == (reference.topic_id == _NO_ID):
+        raise Refused(ErrorCode.INVALID_REQUEST, "A topic is deleted by its name or by its id: give one of them.")
+    if topic is None:
+        if reference.name is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{reference.name}'.")
+    if times[topic.name] > 1:
+        raise Refused(ErrorCode.INVALID_REQUEST, "The request names this topic more than once.")
+    return topic

@@ -1,0 +1,334 @@
+"""Tests of the metadata store of one process."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.metadata import embedded
+from broker.metadata.embedded import EmbeddedStore, EmbeddedView
+from broker.metadata.image import ClusterImage
+from broker.metadata.store import MetadataStore, StoreClosed, StoreContended, StoreOverloaded
+
+
+def take_id(image: ClusterImage) -> tuple[ClusterImage, int]:
+    """A decision: take the next producer id."""
+    return dataclasses.replace(image, next_producer_id=image.next_producer_id + 1), image.next_producer_id
+
+
+def look(image: ClusterImage) -> tuple[ClusterImage, int]:
+    """A decision that changes nothing."""
+    return image, image.next_producer_id
+
+
+@pytest.fixture
+def store(turns: Any) -> EmbeddedStore:
+    return EmbeddedStore("cluster", turns.call_soon)
+
+
+def test_a_view_is_a_metadata_store(store: EmbeddedStore) -> None:
+    view: MetadataStore = store.open()
+    assert view.image == ClusterImage(version=0, cluster_id="cluster")
+
+
+def test_nothing_is_delivered_before_submit_returns(store: EmbeddedStore, turns: Any) -> None:
+    view = store.open()
+    seen: list[object] = []
+    view.watch(seen.append)
+    view.submit(take_id, seen.append)
+    assert seen == []
+    assert view.image.version == 0
+    turns.run()
+    assert seen == [view.image, 0]
+    assert view.image.version == 1
+
+
+def test_done_is_called_when_the_image_shows_the_change_and_the_watchers_know(store: EmbeddedStore, turns: Any) -> None:
+    view = store.open()
+    events: list[tuple[str, int]] = []
+    view.watch(lambda image: events.append(("watch", view.image.next_producer_id)))
+    view.submit(take_id, lambda _: events.append(("done", view.image.next_producer_id)))
+    turns.run()
+    assert events == [("watch", 1), ("done", 1)]
+
+
+def test_every_view_sees_a_change(store: EmbeddedStore, turns: Any) -> None:
+    views = [store.open() for _ in range(3)]
+    views[1].submit(take_id, lambda _: None)
+    turns.run()
+    assert all(view.image is store.image for view in views)
+
+
+def test_a_view_opened_later_has_seen_the_present_image(store: EmbeddedStore, turns: Any) -> None:
+    store.open().submit(take_id, lambda _: None)
+    turns.run()
+    assert store.open().image.version == 1
+
+
+def test_a_decision_that_changes_nothing_makes_no_version_and_wakes_nobody(store: EmbeddedStore, turns: Any) -> None:
+    view = store.open()
+    seen: list[object] = []
+    results: list[int] = []
+    view.watch(seen.append)
+    view.submit(look, results.append)
+    turns.run()
+    assert (results, seen, store.image.version) == ([0], [], 0)
+
+
+def test_the_loser_of_a_race_decides_again_on_the_winners_image(store: EmbeddedStore, turns: Any) -> None:
+    first, second = store.open(), store.open()
+    bases: list[int] = []
+    results: list[int] = []
+
+    def decide(image: ClusterImage) -> tuple[ClusterImage, int]:
+        bases.append(image.version)
+        return take_id(image)
+
+    first.submit(take_id, results.append)
+    second.submit(decide, results.append)
+    turns.run()
+    assert bases == [0, 1]
+    assert sorted(results) == [0, 1]
+    assert store.image.next_producer_id == 2
+
+
+def test_a_decision_that_changes_nothing_is_taken_again_if_its_image_was_stale(
+    store: EmbeddedStore, turns: Any
+) -> None:
+    first, second = store.open(), store.open()
+    results: list[int] = []
+    first.submit(take_id, lambda _: None)
+    second.submit(look, results.append)
+    turns.run()
+    assert results == [1]
+
+
+def test_many_brokers_that_change_the_same_thing_all_get_their_own(store: EmbeddedStore, turns: Any) -> None:
+    views = [store.open() for _ in range(7)]
+    results: list[int] = []
+    for _ in range(20):
+        for view in views:
+            view.submit(take_id, results.append)
+    turns.run()
+    assert sorted(results) == list(range(140))
+    assert store.image.version == 140
+
+
+def test_decisions_of_one_broker_are_taken_in_their_order(store: EmbeddedStore, turns: Any) -> None:
+    view, rival = store.open(), store.open()
+    results: list[int] = []
+    for _ in range(10):
+        view.submit(take_id, results.append)
+        rival.submit(take_id, lambda _: None)
+    turns.run()
+    assert results == sorted(results)
+    assert len(results) == 10
+
+
+def test_a_broker_never_sees_the_version_go_back(store: EmbeddedStore, turns: Any) -> None:
+    views = [store.open() for _ in range(3)]
+    versions: list[list[int]] = [[], [], []]
+    for view, seen in zip(views, versions, strict=True):
+        view.watch(lambda image, seen=seen: seen.append(image.version))  # type: ignore[misc]
+        for _ in range(5):
+            view.submit(take_id, lambda _: None)
+    turns.run()
+    for seen in versions:
+        assert seen == sorted(set(seen))
+        assert seen[-1] == 15
+
+
+def test_a_callback_may_submit_again(store: EmbeddedStore, turns: Any) -> None:
+    view = store.open()
+    results: list[int] = []
+
+    def again(result: int) -> None:
+        results.append(result)
+        if result < 3:
+            view.submit(take_id, again)
+
+    view.submit(take_id, again)
+    turns.run()
+    assert results == [0, 1, 2, 3]
+
+
+def test_an_ended_watch_hears_nothing_more_and_can_be_ended_twice(store: EmbeddedStore, turns: Any) -> None:
+    view = store.open()
+    seen: list[object] = []
+    unwatch = view.watch(seen.append)
+    unwatch()
+    unwatch()
+    view.submit(take_id, lambda _: None)
+    turns.run()
+    assert seen == []
+
+
+def test_a_watch_ended_by_another_watcher_of_the_same_image_is_not_called(store: EmbeddedStore, turns: Any) -> None:
+    view = store.open()
+    seen: list[object] = []
+    enders: list[Callable[[], None]] = []
+    view.watch(lambda _: enders[0]())
+    enders.append(view.watch(seen.append))
+    view.submit(take_id, lambda _: None)
+    turns.run()
+    assert seen == []
+
+
+def test_the_same_function_can_watch_twice(store: EmbeddedStore, turns: Any) -> None:
+    view = store.open()
+    seen: list[object] = []
+    unwatch = view.watch(seen.append)
+    view.watch(seen.append)
+    unwatch()
+    view.submit(take_id, lambda _: None)
+    turns.run()
+    assert len(seen) == 1
+
+
+def test_a_watcher_that_breaks_is_logged_and_the_others_hear_of_the_change(
+    store: EmbeddedStore, turns: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    view = store.open()
+    seen: list[object] = []
+
+    def breaks(_: ClusterImage) -> None:
+        raise ValueError("broken watcher")
+
+    view.watch(breaks)
+    view.watch(seen.append)
+    view.submit(take_id, seen.append)
+    with caplog.at_level(logging.ERROR):
+        turns.run()
+    assert len(seen) == 2
+    assert "broken watcher" in caplog.text
+
+
+def test_a_decision_that_breaks_fails_alone(store: EmbeddedStore, turns: Any) -> None:
+    view = store.open()
+    failures: list[Exception] = []
+    results: list[int] = []
+
+    def breaks(image: ClusterImage) -> tuple[ClusterImage, int]:
+        raise ValueError("broken decision")
+
+    view.submit(breaks, results.append, failures.append)
+    view.submit(take_id, results.append, failures.append)
+    assert failures == []
+    turns.run()
+    assert [str(failure) for failure in failures] == ["broken decision"]
+    assert results == [0]
+
+
+def test_a_failure_that_nobody_asked_for_is_logged(
+    store: EmbeddedStore, turns: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks(image: ClusterImage) -> tuple[ClusterImage, int]:
+        raise ValueError("broken decision")
+
+    store.open().submit(breaks, lambda _: None)
+    with caplog.at_level(logging.ERROR):
+        turns.run()
+    assert "broken decision" in caplog.text
+
+
+def outcomes(view: EmbeddedView) -> tuple[list[int], list[Exception]]:
+    results: list[int] = []
+    failures: list[Exception] = []
+    view.submit(take_id, results.append, failures.append)
+    return results, failures
+
+
+def test_closing_fails_what_waits_and_ends_the_watches(store: EmbeddedStore, turns: Any) -> None:
+    view, other = store.open(), store.open()
+    seen: list[object] = []
+    view.watch(seen.append)
+    results, failures = outcomes(view)
+    view.close()
+    view.close()
+    assert failures == []
+    other.submit(take_id, lambda _: None)
+    turns.run()
+    assert [type(failure) for failure in failures] == [StoreClosed]
+    assert (results, seen) == ([], [])
+    assert store.image.version == 1
+    assert view.pending_decisions == 0
+
+
+def test_closing_between_decision_and_commit_changes_nothing(store: EmbeddedStore, turns: Any) -> None:
+    view = store.open()
+    results, failures = outcomes(view)
+    turns.turn()
+    view.close()
+    turns.run()
+    assert [type(failure) for failure in failures] == [StoreClosed]
+    assert results == []
+    assert store.image.version == 0
+
+
+def test_closing_after_the_commit_still_tells_the_result(store: EmbeddedStore, turns: Any) -> None:
+    view = store.open()
+    results, failures = outcomes(view)
+    turns.turn()
+    turns.turn()
+    view.close()
+    turns.run()
+    assert (results, failures) == ([0], [])
+
+
+def test_a_closed_view_refuses_decisions(store: EmbeddedStore, turns: Any) -> None:
+    view = store.open()
+    view.close()
+    _, failures = outcomes(view)
+    assert failures == []
+    turns.run()
+    assert [type(failure) for failure in failures] == [StoreClosed]
+
+
+def test_decisions_past_the_bound_are_refused_and_the_others_taken(
+    store: EmbeddedStore, turns: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "MAX_PENDING_DECISIONS", 2)
+    view = store.open()
+    all_outcomes = [outcomes(view) for _ in range(3)]
+    turns.run()
+    assert [results for results, _ in all_outcomes] == [[0], [1], []]
+    assert [type(failure) for failure in all_outcomes[2][1]] == [StoreOverloaded]
+
+
+def test_a_decision_that_always_comes_late_is_given_up(
+    store: EmbeddedStore, turns: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "MAX_COMMIT_ATTEMPTS", 3)
+    view = store.open()
+    attempts: list[int] = []
+
+    def decide(image: ClusterImage) -> tuple[ClusterImage, int]:
+        attempts.append(image.version)
+        if len(attempts) <= 3:
+            newer, _ = take_id(store.image)
+            assert store._compare_and_set(store.image, newer)
+        return take_id(image)
+
+    results: list[int] = []
+    failures: list[Exception] = []
+    view.submit(decide, results.append, failures.append)
+    view.submit(take_id, results.append, failures.append)
+    turns.run()
+    assert attempts == [0, 1, 2]
+    assert [type(failure) for failure in failures] == [StoreContended]
+    assert results == [3]
+
+
+async def test_it_runs_on_a_real_loop() -> None:
+    loop = asyncio.get_running_loop()
+    store = EmbeddedStore("cluster", loop.call_soon)
+    first, second = store.open(), store.open()
+    got: asyncio.Future[int] = loop.create_future()
+    second.watch(lambda image: got.set_result(image.next_producer_id))
+    first.submit(take_id, lambda _: None)
+    assert await asyncio.wait_for(got, 5) == 1
