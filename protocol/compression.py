@@ -1,0 +1,175 @@
+"""The compression codecs of record batches; only for batches whose records must be looked at.
+
+What real clients send, and what is accepted here:
+
+* snappy: Java's is framed as the xerial library does (a magic, then length-prefixed blocks); librdkafka's is one raw
+  block.
+* lz4: the LZ4 frame format, one or more frames. Written with independent blocks: Java's reader refuses linked ones.
+* gzip, zstd: one or more members or frames.
+
+Output is capped while it is made: a small bomb never allocates more than `max_bytes` (and at most four times
+the space it needs on the way there).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Final
+
+import cramjam
+
+from protocol.errors import CorruptRecordError, RecordTooLargeError
+
+Buffer = bytes | bytearray | memoryview
+
+MAX_DECOMPRESSED_BYTES: Final = 100 * 1024 * 1024
+"""How far a batch may unpack unless told otherwise: what an uncompressed one could be (socket.request.max.bytes)."""
+
+_OUTPUT_FULL: Final = "failed to write whole buffer"
+_FIRST_GUESS_BYTES: Final = 4096
+_GROWTH: Final = 4
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, lowest compatible version
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_SNAPPY_MAX_RATIO: Final = 64  # a copy of three bytes makes at most 64
+
+# Magic, flags (version 1, independent blocks, no checksums), 64 KiB blocks, and the header checksum of those two.
+_LZ4_FRAME_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
+_LZ4_BLOCK_BYTES: Final = 64 * 1024
+_LZ4_UNCOMPRESSED: Final = 1 << 31
+_LZ4_END_MARK: Final = b"\x00\x00\x00\x00"
+
+_GZIP_LEVEL: Final = 6
+_ZSTD_LEVEL: Final = 3
+
+
+class Compression(enum.IntEnum):
+    """The codecs by their numbers in the attributes of a batch."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def compress(codec: Compression, data: Buffer) -> bytes:
+    """Compress the records of a batch, in the form that every client can read."""
+    if codec is Compression.GZIP:
+        return bytes(cramjam.gzip.compress(data, level=_GZIP_LEVEL))
+    if codec is Compression.ZSTD:
+        return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL))
+    if codec is Compression.LZ4:
+        return _compress_lz4(memoryview(data))
+    if codec is Compression.SNAPPY:
+        return _compress_snappy(memoryview(data))
+    return bytes(data)
+
+
+def decompress(codec: Compression, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+    """Decompress the records of a batch.
+
+    Args:
+        codec: how they are compressed.
+        data: everything that follows the batch header.
+        max_bytes: the most that may come out.
+
+    Raises:
+        CorruptRecordError: this is not what the codec writes, or it is damaged or cut short.
+        RecordTooLargeError: more than `max_bytes` would come out.
+    """
+    if codec is Compression.GZIP:
+        return _decompress_growing(cramjam.gzip.decompress_into, data, max_bytes)
+    if codec is Compression.ZSTD:
+        return _decompress_growing(cramjam.zstd.decompress_into, data, max_bytes)
+    if codec is Compression.LZ4:
+        return _decompress_growing(cramjam.lz4.decompress_into, data, max_bytes)
+    if codec is Compression.SNAPPY:
+        return _decompress_snappy(data, max_bytes)
+    if len(data) > max_bytes:
+        raise _too_large(max_bytes)
+    return bytes(data)
+
+
+def _too_large(max_bytes: int) -> RecordTooLargeError:
+    return RecordTooLargeError(f"the batch unpacks to more than {max_bytes} bytes")
+
+
+def _corrupt(error: Exception) -> CorruptRecordError:
+    return CorruptRecordError(f"the batch cannot be unpacked: {error}")
+
+
+def _decompress_growing(into: Callable[[Buffer, bytearray], int], data: Buffer, max_bytes: int) -> bytes:
+    """Decompress into a buffer that grows up to the cap, since no codec's header tells the true size.
+
+    The decoders stop at a full buffer, so a bomb costs one try per size, and no size above the cap is tried.
+    """
+    size_bytes = min(max_bytes, max(_FIRST_GUESS_BYTES, _GROWTH * len(data)))
+    while True:
+        output = bytearray(size_bytes)
+        try:
+            written = into(data, output)
+        except cramjam.DecompressionError as error:
+            if str(error) != _OUTPUT_FULL:
+                raise _corrupt(error) from error
+        else:
+            return bytes(memoryview(output)[:written])
+        if size_bytes >= max_bytes:
+            raise _too_large(max_bytes)
+        size_bytes = min(max_bytes, _GROWTH * size_bytes)
+
+
+def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
+    view = memoryview(data)
+    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _decompress_snappy_block(view, max_bytes)
+    blocks: list[bytes] = []
+    left_bytes = max_bytes
+    position = len(_XERIAL_HEADER)
+    if len(view) < position:
+        raise CorruptRecordError("the batch ends within the header of its snappy blocks")
+    while position < len(view):
+        start = position + 4
+        end = start + int.from_bytes(view[position:start], "big")
+        if end > len(view) or end <= start:
+            raise CorruptRecordError("a snappy block is empty or ends after the batch")
+        block = _decompress_snappy_block(view[start:end], left_bytes)
+        left_bytes -= len(block)
+        blocks.append(block)
+        position = end
+    return b"".join(blocks)
+
+
+def _decompress_snappy_block(block: memoryview, max_bytes: int) -> bytes:
+    try:
+        size_bytes = cramjam.snappy.decompress_raw_len(block)
+        if size_bytes > _SNAPPY_MAX_RATIO * len(block):
+            raise CorruptRecordError("a snappy block promises more than it can hold")
+        if size_bytes > max_bytes:
+            raise _too_large(max_bytes)
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise _corrupt(error) from error
+
+
+def _compress_snappy(data: memoryview) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (len(block).to_bytes(4, "big"), block)
+    return b"".join(parts)
+
+
+def _compress_lz4(data: memoryview) -> bytes:
+    parts = [_LZ4_FRAME_HEADER]
+    for start in range(0, len(data), _LZ4_BLOCK_BYTES):
+        plain = data[start : start + _LZ4_BLOCK_BYTES]
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            parts += (len(block).to_bytes(4, "little"), block)
+        else:
+            parts += ((len(plain) | _LZ4_UNCOMPRESSED).to_bytes(4, "little"), bytes(plain))
+    parts.append(_LZ4_END_MARK)
+    return b"".join(parts)

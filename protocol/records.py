@@ -1,0 +1,532 @@
+"""Record batches (magic 2): their header, and their records where those must be looked at.
+
+A broker treats a batch as opaque: `read_header` and `validate_batch` check what the header says, `place_batch` gives it
+its place in a log. Base offset and partition leader epoch lie outside the CRC, so placing a batch leaves the CRC alone.
+Magic 0 and 1 are not supported (KIP-724). Sources: KIP-98 (format), KIP-534 (delete horizon).
+
+Where more than one error fits, the choice is Kafka's: no whole batch, or an older magic, is INVALID_RECORD; a magic
+that does not exist, an impossible size or a wrong CRC is CORRUPT_MESSAGE.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+import google_crc32c
+
+from protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Compression, compress, decompress
+from protocol.errors import (
+    CorruptRecordError,
+    EncodeError,
+    InvalidRecordError,
+    UnsupportedCompressionError,
+)
+
+HEADER_SIZE: Final = 61
+"""Bytes of a batch before its records."""
+MAGIC: Final = 2
+NO_PRODUCER_ID: Final = -1
+NO_SEQUENCE: Final = -1
+NO_TIMESTAMP: Final = -1
+NO_LEADER_EPOCH: Final = -1
+MAX_SEQUENCE: Final = 2**31 - 1
+"""The highest sequence number; 0 follows it."""
+
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_PLACE: Final = struct.Struct(">qii")  # base offset, batch length, partition leader epoch
+_LENGTH: Final = struct.Struct(">i")
+_AFTER_CRC: Final = struct.Struct(">hiqqqhii")
+_BEFORE_CRC: Final = struct.Struct(">qiibI")
+_CONTROL_KEY: Final = struct.Struct(">hh")
+_END_MARKER: Final = struct.Struct(">hi")
+
+_LENGTH_END: Final = 12  # base offset and length: what the length does not count
+_EPOCH_END: Final = 16
+_CRC_START: Final = 17
+_CRC_END: Final = 21
+_MIN_LENGTH: Final = HEADER_SIZE - _LENGTH_END
+
+_CODEC_MASK: Final = 0x07
+_LOG_APPEND_TIME: Final = 0x08
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
+_DELETE_HORIZON: Final = 0x40
+_LAST_CODEC: Final = max(Compression)
+_MIN_INT64: Final = -(2**63)
+_MAX_INT64: Final = 2**63 - 1
+_MAX_UINT64: Final = 2**64 - 1
+
+_crc32c = google_crc32c.value
+
+
+class TimestampType(IntEnum):
+    """Whose clock the timestamps of a batch come from."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class BatchHeader(NamedTuple):
+    """The first 61 bytes of a batch. Timestamps are milliseconds since 1970-01-01 UTC, or −1."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the whole batch."""
+        return self.batch_length + _LENGTH_END
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record, or where it was before compaction."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def compression(self) -> Compression:
+        """How the records are compressed.
+
+        Raises:
+            UnsupportedCompressionError: the codec is unknown.
+        """
+        codec = self.attributes & _CODEC_MASK
+        if codec > _LAST_CODEC:
+            raise UnsupportedCompressionError(f"unknown compression codec {codec}")
+        return Compression(codec)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whether the producer or the broker set the timestamps."""
+        return TimestampType.LOG_APPEND_TIME if self.attributes & _LOG_APPEND_TIME else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return self.attributes & _TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records are markers, not for applications."""
+        return self.attributes & _CONTROL != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When the tombstones of a compacted batch may go, if that was decided; milliseconds since 1970 (KIP-534)."""
+        return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
+
+    @property
+    def has_producer_id(self) -> bool:
+        """Whether the producer is idempotent, so that sequences count."""
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record; 2³¹−1 is followed by 0."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
+
+
+class Record(NamedTuple):
+    """A record as it was read from a batch, or to be put into one."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+# --- headers and whole batches -----------------------------------------------------------------------------------
+
+
+def read_header(data: Buffer, position: int = 0) -> BatchHeader:
+    """Read the header of the batch at `position`; the whole batch must be there.
+
+    Raises:
+        InvalidRecordError: the data ends before the batch does, or its magic is 0 or 1.
+        CorruptRecordError: the magic does not exist, or the length is less than a header.
+    """
+    available = len(data) - position
+    if available < HEADER_SIZE:
+        raise _unreadable(data, position, available)
+    header = BatchHeader._make(_HEADER.unpack_from(data, position))
+    if header[3] != MAGIC or not _MIN_LENGTH <= header[1] <= available - _LENGTH_END:
+        raise _unreadable(data, position, available)
+    return header
+
+
+def _unreadable(data: Buffer, position: int, available: int) -> CorruptRecordError:
+    """Why no header can be read: the magic goes first, as the size of an old message may be smaller than a header."""
+    if available > _EPOCH_END:
+        magic = data[position + _EPOCH_END]
+        if magic < MAGIC:
+            return InvalidRecordError(f"records of magic {magic} are not supported, only of magic {MAGIC}")
+        if magic > MAGIC:
+            return CorruptRecordError(f"there is no magic {magic}")
+        (length,) = _LENGTH.unpack_from(data, position + 8)
+        if length < _MIN_LENGTH:
+            return CorruptRecordError(f"a batch cannot be {length} bytes long")
+    return InvalidRecordError(f"the data ends {available} bytes into a batch")
+
+
+def iter_batches(data: Buffer, *, allow_partial: bool = False) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Go through the batches of a record set; the views are slices of `data`.
+
+    Args:
+        data: batches, one after another.
+        allow_partial: end quietly at a batch that is cut short (a fetch answer may end so), instead of raising.
+
+    Raises:
+        CorruptRecordError: as `read_header`.
+    """
+    view = memoryview(data)
+    position, end = 0, len(view)
+    while position < end:
+        if allow_partial:
+            if end - position < _LENGTH_END:
+                return
+            (length,) = _LENGTH.unpack_from(view, position + 8)
+            if length > end - position - _LENGTH_END:
+                return
+        header = read_header(view, position)
+        next_position = position + header.size_bytes
+        yield header, view[position:next_position]
+        position = next_position
+
+
+def check_crc(header: BatchHeader, batch: Buffer) -> None:
+    """Check the CRC-32C of exactly one batch.
+
+    Raises:
+        CorruptRecordError: it does not fit the bytes.
+    """
+    computed = _crc32c(bytes(batch[_CRC_END:]))
+    if computed != header.crc:
+        raise CorruptRecordError(f"the batch is corrupt: its CRC is {header.crc}, computed is {computed}")
+
+
+def validate_batch(header: BatchHeader, batch: Buffer) -> None:
+    """Check what a producer's batch claims about itself, without a look at its records.
+
+    Args:
+        header: the header of `batch`.
+        batch: exactly one batch.
+
+    Raises:
+        CorruptRecordError: CORRUPT_MESSAGE for a wrong CRC; INVALID_RECORD for a base offset other than 0, a record
+            count that does not fit the offsets, or a missing sequence; UNSUPPORTED_COMPRESSION_TYPE for an unknown one.
+    """
+    check_crc(header, batch)
+    if header.base_offset:
+        raise InvalidRecordError(f"the base offset of a produced batch is 0, not {header.base_offset}")
+    count = header.record_count
+    if count <= 0 or count != header.last_offset_delta + 1:
+        raise InvalidRecordError(f"{count} records do not fit a last offset delta of {header.last_offset_delta}")
+    if header.attributes & _CODEC_MASK > _LAST_CODEC:
+        raise UnsupportedCompressionError(f"unknown compression codec {header.attributes & _CODEC_MASK}")
+    if header.base_sequence < 0 <= header.producer_id:
+        raise InvalidRecordError(f"producer {header.producer_id} sends no sequence number ({header.base_sequence})")
+
+
+def place_batch(batch: Buffer, base_offset: int, leader_epoch: int, *, log_append_time_ms: int | None = None) -> bytes:
+    """Copy a batch, with its place in a log written into it.
+
+    Args:
+        batch: exactly one batch.
+        base_offset: the offset of its first record.
+        leader_epoch: the epoch of the leader that appends it.
+        log_append_time_ms: if given, the timestamp of all records from now on (message.timestamp.type=LogAppendTime);
+            this changes the CRC.
+    """
+    length = len(batch) - _LENGTH_END
+    if log_append_time_ms is None:
+        return b"".join((_PLACE.pack(base_offset, length, leader_epoch), batch[_EPOCH_END:]))
+    placed = bytearray(batch)
+    _PLACE.pack_into(placed, 0, base_offset, length, leader_epoch)
+    header = _HEADER.unpack_from(placed)
+    attributes = header[5] | _LOG_APPEND_TIME
+    _AFTER_CRC.pack_into(placed, _CRC_END, attributes, header[6], header[7], log_append_time_ms, *header[9:])
+    crc = _crc32c(bytes(memoryview(placed)[_CRC_END:]))
+    placed[_CRC_START:_CRC_END] = crc.to_bytes(4, "big")
+    return bytes(placed)
+
+
+# --- records -----------------------------------------------------------------------------------------------------
+
+
+def iter_records(batch: Buffer, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+    """Go through the records of one batch. Its CRC is not checked here.
+
+    Args:
+        batch: exactly one batch.
+        max_bytes: how large the records may be when unpacked.
+
+    Raises:
+        CorruptRecordError: CORRUPT_MESSAGE if they cannot be unpacked, MESSAGE_TOO_LARGE if they unpack to more than
+            `max_bytes`, INVALID_RECORD if they are malformed or not as many as the header says. Raised where the damage
+            is met, so records before it may have been given already.
+    """
+    header = read_header(batch)
+    body = memoryview(batch)[HEADER_SIZE : header.size_bytes]
+    if header.record_count <= 0 and not body:
+        return
+    data = decompress(header.compression, body, max_bytes)
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    append_time = header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
+    position, previous_delta, last_delta = 0, -1, header.last_offset_delta
+    try:
+        for _ in range(header.record_count):
+            delta, timestamp_delta, key, value, headers, position = _read_record(data, position)
+            if not previous_delta < delta <= last_delta:
+                raise InvalidRecordError(f"a record's offset delta of {delta} does not ascend, or exceeds {last_delta}")
+            previous_delta = delta
+            timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+            if not _MIN_INT64 <= timestamp <= _MAX_INT64:
+                raise InvalidRecordError(f"a record's timestamp of {timestamp} is out of range")
+            yield Record(base_offset + delta, timestamp, key, value, headers)
+    except IndexError:
+        raise InvalidRecordError("a record ends after its batch") from None
+    if position != len(data):
+        raise InvalidRecordError(f"{len(data) - position} bytes follow the {header.record_count} records of a batch")
+
+
+_Fields = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
+
+
+def _read_record(data: bytes, position: int) -> _Fields:
+    """Read the record at `position`: offset delta, timestamp delta, key, value, headers, and where it ends."""
+    length, position = _read_varint(data, position)
+    end = position + length
+    if length < 0 or end > len(data):
+        raise InvalidRecordError(f"a record of {length} bytes does not fit its batch")
+    timestamp_delta, position = _read_varint(data, position + 1, 70)  # past the attributes, which are not used
+    offset_delta, position = _read_varint(data, position)
+    key, position = _read_bytes(data, position, end)
+    value, position = _read_bytes(data, position, end)
+    count, position = _read_varint(data, position)
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    if count:
+        headers, position = _read_headers(data, position, end, count)
+    if position != end:
+        raise InvalidRecordError(f"a record is {position - end:+d} bytes longer than it says")
+    return offset_delta, timestamp_delta, key, value, headers, end
+
+
+def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    if not 0 <= count <= end - position:
+        raise InvalidRecordError(f"{count} record headers do not fit their record")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, position = _read_bytes(data, position, end)
+        if name is None:
+            raise InvalidRecordError("the key of a record header is null")
+        value, position = _read_bytes(data, position, end)
+        try:
+            headers.append((name.decode(), value))
+        except UnicodeDecodeError:
+            raise InvalidRecordError("the key of a record header is not UTF-8") from None
+    return tuple(headers), position
+
+
+def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = _read_varint(data, position)
+    if length < 0:
+        if length != -1:
+            raise InvalidRecordError(f"a length of {length} within a record")
+        return None, position
+    stop = position + length
+    if stop > end:
+        raise InvalidRecordError(f"{length} bytes do not fit their record")
+    return data[position:stop], stop
+
+
+def _read_varint(data: bytes, position: int, max_shift: int = 35) -> tuple[int, int]:
+    """A zigzag varint and where it ends: five bytes at most, or with a `max_shift` of 70 ten."""
+    byte = data[position]
+    position += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position
+    result = byte & 0x7F
+    shift = 7
+    while True:
+        if shift == max_shift:
+            raise InvalidRecordError(f"a varint within a record is longer than {max_shift // 7} bytes")
+        byte = data[position]
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    if result >> (32 if max_shift == 35 else 64):
+        raise InvalidRecordError("a varint within a record is out of range")
+    return (result >> 1) ^ -(result & 1), position
+
+
+def _write_varint(out: bytearray, value: int) -> None:
+    encoded = ((value << 1) ^ (value >> 63)) & _MAX_UINT64
+    while encoded >= 0x80:
+        out.append(encoded & 0x7F | 0x80)
+        encoded >>= 7
+    out.append(encoded)
+
+
+def _write_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        out.append(1)
+    else:
+        _write_varint(out, len(value))
+        out += value
+
+
+def _write_record(out: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
+    body = bytearray(1)
+    _write_varint(body, timestamp_delta)
+    _write_varint(body, offset_delta)
+    _write_bytes(body, record.key)
+    _write_bytes(body, record.value)
+    _write_varint(body, len(record.headers))
+    for name, value in record.headers:
+        _write_bytes(body, name.encode())
+        _write_bytes(body, value)
+    _write_varint(out, len(body))
+    out += body
+
+
+def build_batch(
+    records: Iterable[Record],
+    *,
+    base_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    transactional: bool = False,
+    control: bool = False,
+    log_append_time_ms: int | None = None,
+    last_offset_delta: int | None = None,
+    delete_horizon_ms: int | None = None,
+) -> bytes:
+    """Make a batch.
+
+    Args:
+        records: in the order of their offsets, which start at or after `base_offset`.
+        base_offset: the offset that the batch starts at.
+        compression: how to compress the records.
+        producer_id: with `producer_epoch` and `base_sequence`, who sends it; −1 for no one in particular.
+        producer_epoch: see `producer_id`.
+        base_sequence: see `producer_id`.
+        leader_epoch: the epoch of the leader that appends it.
+        transactional: whether it belongs to a transaction.
+        control: whether its records are markers.
+        log_append_time_ms: if given, the broker's time stands for the records' own.
+        last_offset_delta: where the batch ends, if not at its last record (after compaction).
+        delete_horizon_ms: when its tombstones may go (KIP-534).
+
+    Raises:
+        EncodeError: offsets that do not ascend from `base_offset`, or a field out of range.
+    """
+    listed = list(records)
+    base_timestamp = listed[0].timestamp_ms if listed else NO_TIMESTAMP
+    if delete_horizon_ms is not None:
+        base_timestamp = delete_horizon_ms
+    body = bytearray()
+    previous_delta = -1
+    for record in listed:
+        delta = record.offset - base_offset
+        if delta <= previous_delta:
+            raise EncodeError(f"offset {record.offset} does not ascend in a batch that starts at {base_offset}")
+        previous_delta = delta
+        _write_record(body, record, delta, record.timestamp_ms - base_timestamp)
+    max_timestamp = max((record.timestamp_ms for record in listed), default=NO_TIMESTAMP)
+    attributes = compression | (_TRANSACTIONAL if transactional else 0) | (_CONTROL if control else 0)
+    if log_append_time_ms is not None:
+        attributes |= _LOG_APPEND_TIME
+        max_timestamp = log_append_time_ms
+    if delete_horizon_ms is not None:
+        attributes |= _DELETE_HORIZON
+    payload = compress(compression, body) if listed else b""
+    try:
+        after_crc = _AFTER_CRC.pack(
+            attributes,
+            last_offset_delta if last_offset_delta is not None else max(previous_delta, 0),
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            len(listed),
+        )
+        crc = _crc32c(after_crc + payload)
+        length = _MIN_LENGTH + len(payload)
+        return _BEFORE_CRC.pack(base_offset, length, leader_epoch, MAGIC, crc) + after_crc + payload
+    except struct.error as error:
+        raise EncodeError(f"a field of a batch is out of range: {error}") from error
+
+
+# --- transaction markers -----------------------------------------------------------------------------------------
+
+
+class EndMarker(NamedTuple):
+    """The record that ends a transaction on one partition."""
+
+    committed: bool
+    coordinator_epoch: int
+
+
+def build_end_marker(
+    marker: EndMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytes:
+    """Make the control batch that commits or aborts a producer's transaction on one partition (KIP-98)."""
+    key = _CONTROL_KEY.pack(0, 1 if marker.committed else 0)
+    record = Record(base_offset, timestamp_ms, key, _END_MARKER.pack(0, marker.coordinator_epoch))
+    return build_batch(
+        [record],
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        leader_epoch=leader_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def read_end_marker(batch: Buffer) -> EndMarker | None:
+    """What a control batch says about its producer's transaction; None if it is another kind of marker, or emptied.
+
+    Raises:
+        CorruptRecordError: it is no control batch that anyone writes.
+    """
+    record = next(iter_records(batch), None)
+    if record is None:
+        return None
+    if record.key is None or len(record.key) < _CONTROL_KEY.size:
+        raise InvalidRecordError("the key of a control record is shorter than its type")
+    _, kind = _CONTROL_KEY.unpack_from(record.key)
+    if kind not in (0, 1):
+        return None
+    if record.value is None or len(record.value) < _END_MARKER.size:
+        raise InvalidRecordError("the marker that ends a transaction is too short")
+    _, coordinator_epoch = _END_MARKER.unpack_from(record.value)
+    return EndMarker(kind == 1, coordinator_epoch)
