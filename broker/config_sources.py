@@ -42,7 +42,6 @@ class ConfigError(Exception):
 
     Attributes:
         problems: what is wrong, one line each, naming the source and the setting.
-
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -76,7 +75,6 @@ def load_cluster_config(
 
     Raises:
         ConfigError: with every problem found, not just the first.
-
     """
     environ = environ or {}
     path = file or environ.get(ENVIRONMENT_PREFIX + "CONFIG")
