@@ -1,0 +1,47 @@
+"""ApiVersions (key 18): which APIs this broker answers, in which versions (KIP-35, KIP-511).
+
+Versions 0–4. A request in a later version is answered by the server in version 0, with UNSUPPORTED_VERSION and the same
+table, so that a newer client can come down. The table is derived from the routes: what is not answered is not in it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from broker.request import Reply, RequestContext, Routes
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+CLIENT_SOFTWARE_VERSION = 3
+# KIP-511: what a client may call itself and its version.
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def table(routes: Routes, error_code: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
+    """The response that lists what `routes` answer."""
+    return ApiVersionsResponse(
+        error_code=error_code,
+        api_keys=[
+            ApiVersion(api_key=api_key, min_version=route.min_version, max_version=route.max_version)
+            for api_key, route in sorted(routes.items())
+        ],
+    )
+
+
+def handle(routes: Routes, ctx: RequestContext, request: ApiVersionsRequest, reply: Reply) -> None:
+    """Answer with the table."""
+    if ctx.api_version >= CLIENT_SOFTWARE_VERSION and not _is_valid(request):
+        reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        return
+    reply(table(routes))
+
+
+def _is_valid(request: ApiVersionsRequest) -> bool:
+    return all(
+        _SOFTWARE.fullmatch(said) for said in (request.client_software_name, request.client_software_version)
+    )
+
+
+def error_response(request: ApiVersionsRequest, error_code: ErrorCode) -> ApiVersionsResponse:
+    """The request answered with `error_code`."""
+    return ApiVersionsResponse(error_code=error_code)

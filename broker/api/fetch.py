@@ -1,0 +1,115 @@
+"""Fetch (key 1): read records, for consumers and for followers.
+
+Versions 4–16; topics are named by id from 13 on. Fetch sessions (KIP-227) are declined: the answer says session 0 and
+names every partition that was asked for, empty ones too, since a Java client drops a full answer that misses one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.log.topic_partition import TopicPartition
+from broker.metadata.image import ClusterImage
+from broker.replica.reader import FetchParams, PartitionFetch
+from broker.replica.replica_manager import ReplicaManager
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, NodeEndpoint, PartitionData
+
+TOPIC_ID_VERSION = 13
+REPLICA_STATE_VERSION = 15
+NODE_ENDPOINTS_VERSION = 16
+READ_COMMITTED = 1
+
+
+class FetchHandler:
+    """Answers fetch requests.
+
+    Args:
+        replicas: this broker's replicas.
+        image: the metadata this broker acts on.
+        max_bytes: the most that one answer holds, whatever the request allows (fetch.max.bytes).
+    """
+
+    def __init__(self, replicas: ReplicaManager, image: Callable[[], ClusterImage], *, max_bytes: int) -> None:
+        self._replicas = replicas
+        self._image = image
+        self._max_bytes = max_bytes
+
+    def handle(self, ctx: RequestContext, request: FetchRequest, reply: Reply) -> None:
+        """Answer now or when there is enough to answer."""
+        if request.session_id != 0 and request.session_epoch > 0:
+            reply(error_response(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+            return
+        state = request.replica_state
+        replica_id = state.replica_id if ctx.api_version >= REPLICA_STATE_VERSION else request.replica_id
+        if replica_id >= 0 and not self._is_current(replica_id, state.replica_epoch):
+            reply(error_response(request, ErrorCode.STALE_BROKER_EPOCH))
+            return
+        max_bytes = min(request.max_bytes, self._max_bytes)
+        params = FetchParams(
+            replica_id=replica_id,
+            max_wait_ms=request.max_wait_ms,
+            min_bytes=min(request.min_bytes, max_bytes),
+            max_bytes=max_bytes,
+            read_committed=request.isolation_level == READ_COMMITTED,
+        )
+        fetches = self._fetches(ctx.api_version, request)
+
+        def answer(partitions: list[PartitionData]) -> None:
+            reply(self._response(ctx.api_version, request, partitions))
+
+        self._replicas.fetch(params, fetches, answer)
+
+    def _is_current(self, replica_id: int, replica_epoch: int) -> bool:
+        """Whether a follower speaks for its broker's present registration (KIP-903); -1: does not say."""
+        registered = self._image().brokers.get(replica_id)
+        return replica_epoch < 0 or (registered is not None and registered.broker_epoch == replica_epoch)
+
+    def _fetches(self, version: int, request: FetchRequest) -> list[PartitionFetch]:
+        by_id = version >= TOPIC_ID_VERSION
+        fetches = []
+        for topic in request.topics:
+            name, topic_id, error_code = topic.topic, None, ErrorCode.NONE
+            if by_id:
+                topic_id = topic.topic_id
+                known = self._image().topic_by_id(topic_id)
+                if known is None:
+                    name, error_code = topic_id.hex(), ErrorCode.UNKNOWN_TOPIC_ID
+                else:
+                    name = known.name
+            fetches += [
+                PartitionFetch(TopicPartition(name, partition.partition), topic_id, partition, error_code)
+                for partition in topic.partitions
+            ]
+        return fetches
+
+    def _response(self, version: int, request: FetchRequest, partitions: list[PartitionData]) -> FetchResponse:
+        response = FetchResponse()
+        position = 0
+        for topic in request.topics:
+            end = position + len(topic.partitions)
+            response.responses.append(
+                FetchableTopicResponse(
+                    topic=topic.topic, topic_id=topic.topic_id, partitions=partitions[position:end]
+                )
+            )
+            position = end
+        if version >= NODE_ENDPOINTS_VERSION:
+            response.node_endpoints = self._endpoints(partitions)
+        return response
+
+    def _endpoints(self, partitions: list[PartitionData]) -> list[NodeEndpoint]:
+        """Where the leaders named in the answer are, so that a client can go there at once (KIP-951)."""
+        brokers = self._image().brokers
+        leaders = dict.fromkeys(p.current_leader.leader_id for p in partitions if p.current_leader.leader_id >= 0)
+        return [
+            NodeEndpoint(node_id=b.broker_id, host=b.host, port=b.port, rack=b.rack)
+            for leader in leaders
+            if (b := brokers.get(leader)) is not None
+        ]
+
+
+def error_response(request: FetchRequest, error_code: ErrorCode) -> FetchResponse:
+    """The whole request answered with `error_code`."""
+    return FetchResponse(error_code=error_code)

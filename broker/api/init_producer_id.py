@@ -1,0 +1,61 @@
+"""InitProducerId (key 22): a new identity for an idempotent producer (KIP-98, KIP-360).
+
+Versions 0–5. Transactional producers are refused: this broker has no transaction coordinator, and advertises none of the
+APIs that such a producer needs after this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.metadata.controller import allocate_producer_ids
+from broker.metadata.store import MetadataStore
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+BLOCK_SIZE = 1000
+
+
+class ProducerIds:
+    """Hands out producer ids, unique in the cluster, from blocks that the metadata store grants.
+
+    Args:
+        store: grants the blocks.
+        block_size: how many ids are asked for at a time.
+    """
+
+    def __init__(self, store: MetadataStore, block_size: int = BLOCK_SIZE) -> None:
+        self._store = store
+        self._block_size = block_size
+        self._block = iter(range(0))
+        self._waiting: list[Callable[[int], None]] = []
+
+    def next(self, done: Callable[[int], None]) -> None:
+        """Call `done` with an id that no producer was ever given: now, or when a new block has come."""
+        producer_id = next(self._block, None)
+        if producer_id is not None:
+            done(producer_id)
+            return
+        self._waiting.append(done)
+        if len(self._waiting) == 1:
+            self._store.submit(lambda image: allocate_producer_ids(image, self._block_size), self._granted)
+
+    def _granted(self, block: range) -> None:
+        self._block = iter(block)
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            self.next(done)
+
+
+def handle(producer_ids: ProducerIds, ctx: RequestContext, request: InitProducerIdRequest, reply: Reply) -> None:
+    """Answer with a new producer id, epoch 0, whatever id the producer had before."""
+    if request.transactional_id is not None:
+        reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        return
+    producer_ids.next(lambda producer_id: reply(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)))
+
+
+def error_response(request: InitProducerIdRequest, error_code: ErrorCode) -> InitProducerIdResponse:
+    """The request answered with `error_code`."""
+    return InitProducerIdResponse(error_code=error_code, producer_id=-1, producer_epoch=-1)

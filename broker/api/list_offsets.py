@@ -1,0 +1,111 @@
+"""ListOffsets (key 2): which offset a timestamp, or one of the words below, means.
+
+Versions 1–10. Negative timestamps are words: −1 latest, −2 earliest, −3 that of the largest timestamp (v7, KIP-734),
+−4 earliest local (v8, KIP-405), −5 latest in tiered storage (v9, KIP-1005), of which there is none here.
+A timestamp that no record reaches is answered with offset −1 and no error (Spark branches on it).
+"""
+
+from __future__ import annotations
+
+from broker.log.topic_partition import TopicPartition
+from broker.replica.partition import Partition, PartitionError
+from broker.replica.replica_manager import ReplicaManager
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+READ_COMMITTED = 1
+OFFSET_NOT_AVAILABLE_VERSION = 5
+NOT_FOUND = (-1, -1, -1)
+
+
+def handle(replicas: ReplicaManager, ctx: RequestContext, request: ListOffsetsRequest, reply: Reply) -> None:
+    """Answer every partition."""
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        answers = []
+        for wanted in topic.partitions:
+            partition = replicas.partitions.get(TopicPartition(topic.name, wanted.partition_index))
+            answers.append(_answer(partition, ctx.api_version, request, wanted))
+        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    reply(response)
+
+
+def _answer(
+    partition: Partition | None, version: int, request: ListOffsetsRequest, wanted: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index, timestamp=-1, offset=-1, leader_epoch=-1
+    )
+    try:
+        if partition is None:
+            raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "not on this broker")
+        partition.check_leader(wanted.current_leader_epoch)
+        answer.offset, answer.timestamp, answer.leader_epoch = _look_up(partition, version, request, wanted.timestamp)
+    except PartitionError as error:
+        answer.error_code = error.error_code
+    return answer
+
+
+def _look_up(
+    partition: Partition, version: int, request: ListOffsetsRequest, timestamp_ms: int
+) -> tuple[int, int, int]:
+    """Offset, timestamp and leader epoch.
+
+    Raises:
+        PartitionError: OFFSET_NOT_AVAILABLE (before v5 LEADER_NOT_AVAILABLE) while a new leader does not know yet how
+            much of its log is committed (KIP-207).
+    """
+    log = partition.log
+    end_offset = _visible_end(partition, request)
+    if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
+        return log.log_start_offset, -1, log.epochs.epoch_at(log.log_start_offset)
+    if timestamp_ms == LATEST_TIERED:
+        return NOT_FOUND
+    if request.replica_id < 0 and partition.high_watermark < partition.leader_epoch_start_offset:
+        known = version >= OFFSET_NOT_AVAILABLE_VERSION
+        raise PartitionError(
+            ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE,
+            "the high watermark has not reached this leader's epoch yet",
+        )
+    if timestamp_ms == LATEST:
+        return end_offset, -1, partition.leader_epoch
+    if timestamp_ms == MAX_TIMESTAMP:
+        return log.max_timestamp(end_offset) or NOT_FOUND
+    return log.offset_for_timestamp(timestamp_ms, end_offset) or NOT_FOUND
+
+
+def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:
+    """Where the asker's view of the log ends."""
+    if request.replica_id >= 0:
+        return partition.log.log_end_offset
+    if request.isolation_level == READ_COMMITTED:
+        return partition.log.last_stable_offset(partition.high_watermark)
+    return partition.high_watermark
+
+
+def error_response(request: ListOffsetsRequest, error_code: ErrorCode) -> ListOffsetsResponse:
+    """Every partition answered with `error_code`."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=error_code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

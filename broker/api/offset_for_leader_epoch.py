@@ -1,0 +1,66 @@
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ends in this log (KIP-101, KIP-279, KIP-320).
+
+Versions 2–4. Clients use it to find out whether what they read has been truncated.
+"""
+
+from __future__ import annotations
+
+from broker.log.topic_partition import TopicPartition
+from broker.replica.partition import Partition, PartitionError
+from broker.replica.replica_manager import ReplicaManager
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(replicas: ReplicaManager, ctx: RequestContext, request: OffsetForLeaderEpochRequest, reply: Reply) -> None:
+    """Answer every partition."""
+    reply(
+        OffsetForLeaderEpochResponse(
+            topics=[
+                OffsetForLeaderTopicResult(
+                    topic=topic.topic,
+                    partitions=[
+                        _answer(replicas.partitions.get(TopicPartition(topic.topic, wanted.partition)), wanted)
+                        for wanted in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+    )
+
+
+def _answer(partition: Partition | None, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=wanted.partition, leader_epoch=-1, end_offset=-1)
+    try:
+        if partition is None:
+            raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "not on this broker")
+        partition.check_leader(wanted.current_leader_epoch)
+    except PartitionError as error:
+        answer.error_code = error.error_code
+    else:
+        answer.leader_epoch, answer.end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+    return answer
+
+
+def error_response(request: OffsetForLeaderEpochRequest, error_code: ErrorCode) -> OffsetForLeaderEpochResponse:
+    """Every partition answered with `error_code`."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    EpochEndOffset(partition=p.partition, leader_epoch=-1, end_offset=-1, error_code=error_code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

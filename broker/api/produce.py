@@ -1,0 +1,89 @@
+"""Produce (key 0): append records, and acknowledge them as `acks` asks.
+
+Versions 3–11 are answered; older ones carry message formats that this broker does not read, though ApiVersions says 0
+(KAFKA-18659: librdkafka 2.0 reads a higher minimum as "no compression").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.log.topic_partition import TopicPartition
+from broker.replica.replica_manager import ReplicaManager
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.message import Buffer
+from protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+ACKS = (-1, 0, 1)
+
+
+def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceRequest, reply: Reply) -> None:
+    """Append, and answer now, when the in-sync replicas have it, or (acks=0) not at all."""
+    if request.acks not in ACKS:
+        reply(error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
+        return
+    response = _blank_response(request)
+
+    def answer() -> None:
+        if request.acks != 0:
+            reply(response)
+            return
+        error = first_error(response)
+        if error is None:
+            reply.nothing()
+        else:
+            # A producer with acks=0 reads no response: closing is the only way to tell it (Kafka does the same).
+            reply.close(f"produce with acks=0 failed: {error}")
+
+    replicas.produce(_batches(request, response), acks=request.acks, timeout_ms=request.timeout_ms, answer=answer)
+
+
+def _blank_response(request: ProduceRequest) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                partition_responses=[
+                    PartitionProduceResponse(
+                        index=partition.index, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1
+                    )
+                    for partition in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _batches(
+    request: ProduceRequest, response: ProduceResponse
+) -> Iterator[tuple[TopicPartition, Buffer | None, PartitionProduceResponse]]:
+    for topic, answers in zip(request.topic_data, response.responses, strict=True):
+        for data, result in zip(topic.partition_data, answers.partition_responses, strict=True):
+            yield TopicPartition(topic.name, data.index), data.records, result
+
+
+def first_error(response: ProduceResponse) -> str | None:
+    """The first error of a response, as `NAME: message`, or None."""
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                return f"{ErrorCode(partition.error_code).name}: {partition.error_message}"
+    return None
+
+
+def error_response(request: ProduceRequest, error_code: ErrorCode) -> ProduceResponse | None:
+    """Every partition answered with `error_code`; None (close) with acks=0, which has no response."""
+    if request.acks == 0:
+        return None
+    response = _blank_response(request)
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            partition.error_code = error_code
+    return response

@@ -1,0 +1,245 @@
+"""One broker: everything is built here, wired here, started and stopped here.
+
+Read this file to see how the parts hang together; each part knows only what it is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from typing import Any
+
+import structlog
+
+from broker.api.routes import build_routes
+from broker.clock import Clock
+from broker.config import BrokerConfig, topic_defaults
+from broker.finished import FinishedOperations
+from broker.log.config import LogConfig
+from broker.log.memory import MemoryBudget
+from broker.metadata.controller import register_broker, unregister_broker
+from broker.metadata.image import ClusterImage
+from broker.metadata.store import MetadataStore
+from broker.metrics import BrokerMetrics
+from broker.purgatory import ActionQueue, Purgatory, Reaper, Timer
+from broker.replica.delayed_fetch import DelayedFetch
+from broker.replica.delayed_produce import DelayedProduce
+from broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
+from broker.replica.replica_manager import ReplicaManager
+from broker.server.limits import ConnectionLimits
+from broker.server.listener import Listener
+from broker.server.peer import PeerConnection
+
+logger = structlog.get_logger(__name__)
+
+PEER_CONNECT_TIMEOUT_MS = 5_000
+
+
+class Broker:
+    """A broker of the cluster that `store` describes.
+
+    Args:
+        config: its settings.
+        store: its view of the cluster's metadata; closed with the broker.
+        clock: where its time comes from.
+        rng: where its chance comes from: topic ids, placement, spread of retries.
+    """
+
+    def __init__(self, config: BrokerConfig, store: MetadataStore, *, clock: Clock, rng: random.Random) -> None:
+        self.config = config
+        self.broker_id = config.broker_id
+        self.clock = clock
+        self.store = store
+        self.metrics = BrokerMetrics(config.broker_id)
+        self.finished = FinishedOperations()
+        self.gate = FollowerGate(config.follower_delay_ms)
+        self.address: tuple[str, int] = config.advertised
+        self._rng = rng
+        self._build_purgatories()
+        self.replicas = ReplicaManager(
+            config.broker_id,
+            clock=clock,
+            log_defaults=LogConfig.from_strings(topic_defaults(config)),
+            memory=MemoryBudget(config.log_memory_bytes),
+            actions=self.actions,
+            produce_purgatory=self.produce_purgatory,
+            fetch_purgatory=self.fetch_purgatory,
+            observer=self.metrics,
+        )
+        routes = build_routes(config, store=store, replicas=self.replicas, clock=clock, rng=rng)
+        self.listener = Listener(routes, connection_limits(config), clock, name="PLAINTEXT", observer=self.metrics)
+        self._fetchers: dict[int, FollowerFetcher] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._children: list[asyncio.Task[None]] = []
+        self._main: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        self._broker_epoch = -1
+
+    def _build_purgatories(self) -> None:
+        config, now_ms = self.config, self.clock.now_ms
+        self.actions = ActionQueue()
+        timers = [Timer(now_ms()), Timer(now_ms())]
+        self.produce_purgatory: Purgatory[DelayedProduce] = Purgatory(
+            "Produce",
+            timers[0],
+            actions=self.actions,
+            purge_interval=config.producer_purgatory_purge_interval_requests,
+            on_finished=self.finished.add,
+        )
+        self.fetch_purgatory: Purgatory[DelayedFetch] = Purgatory(
+            "Fetch",
+            timers[1],
+            actions=self.actions,
+            purge_interval=config.fetch_purgatory_purge_interval_requests,
+            on_finished=self.finished.add,
+        )
+        self.reaper = Reaper(timers, now_ms=now_ms)
+
+    @property
+    def purgatories(self) -> tuple[Purgatory[DelayedProduce], Purgatory[DelayedFetch]]:
+        """All purgatories of this broker."""
+        return self.produce_purgatory, self.fetch_purgatory
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Listen, register, and follow; returns when clients are answered.
+
+        Raises:
+            OSError: the port is taken, or the host is none of this machine's.
+        """
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._main = asyncio.create_task(self._run(started), name=f"broker {self.broker_id}")
+        await asyncio.wait([started, self._main], return_when=asyncio.FIRST_COMPLETED)
+        if not started.done():
+            failed, self._main = self._main, None
+            await failed
+
+    async def stop(self) -> None:
+        """Stop within the grace that the configuration gives; nothing is left running, open or parked."""
+        if self._main is None:
+            return
+        self._stopping.set()
+        await self._main
+
+    async def _run(self, started: asyncio.Future[None]) -> None:
+        """The task that owns all others of this broker."""
+        await self.listener.start(self.config.host, self.config.port)
+        self.address = (self.config.advertised[0], self.config.advertised[1] or self.listener.address[1])
+        unwatch = self.store.watch(self._metadata_changed)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                self._spawn(self.reaper.run(), "reaper")
+                self._spawn(self._maintain(), "maintenance")
+                await self._register()
+                logger.info("broker started", broker=self.broker_id, host=self.address[0], port=self.address[1])
+                started.set_result(None)
+                await self._stopping.wait()
+                await self._drain()
+                for child in self._children:
+                    child.cancel()
+        finally:
+            unwatch()
+            self._tasks = None
+            await self.listener.drain(0)
+            logger.info("broker stopped", broker=self.broker_id)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        assert self._tasks is not None
+        self._children.append(self._tasks.create_task(coroutine, name=f"broker {self.broker_id} {name}"))
+
+    async def _drain(self) -> None:
+        """Take no more, answer what is parked, and let the answers go out."""
+        self.listener.stop_accepting()
+        self._unregister()
+        for purgatory in self.purgatories:
+            purgatory.shutdown()
+        await self.listener.drain(self.config.shutdown_grace_ms)
+
+    # --- metadata ---
+
+    async def _register(self) -> None:
+        """Make this broker known, and wait until the metadata that it acts on says so."""
+        registered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        host, port = self.address
+        self.store.submit(
+            lambda image: register_broker(image, self.broker_id, host, port, self.config.rack),
+            registered.set_result,
+            registered.set_exception,
+        )
+        self._broker_epoch = await registered
+
+    def _unregister(self) -> None:
+        """Say that this broker leaves; nobody waits for it, since a broker that dies says nothing either."""
+        self.store.submit(lambda image: unregister_broker(image, self.broker_id, self._broker_epoch), lambda _: None)
+
+    def _metadata_changed(self, image: ClusterImage) -> None:
+        self.replicas.apply(image)
+        if self._stopping.is_set():
+            return
+        followed = self.replicas.followed_partitions()
+        for leader_id in {**self._fetchers, **followed}:
+            self._fetcher(leader_id).follow(followed.get(leader_id, []))
+
+    # --- following ---
+
+    def _fetcher(self, leader_id: int) -> FollowerFetcher:
+        fetcher = self._fetchers.get(leader_id)
+        if fetcher is None:
+            config = self.config
+            fetcher = self._fetchers[leader_id] = FollowerFetcher(
+                leader_id,
+                replicas=self.replicas,
+                broker_epoch=lambda: self._broker_epoch,
+                connect=self._connect,
+                settings=FetchSettings(
+                    wait_max_ms=config.replica_fetch_wait_max_ms,
+                    min_bytes=config.replica_fetch_min_bytes,
+                    max_bytes=config.replica_fetch_response_max_bytes,
+                    partition_max_bytes=config.replica_fetch_max_bytes,
+                    backoff_ms=config.replica_fetch_backoff_ms,
+                    response_timeout_ms=config.replica_socket_timeout_ms,
+                ),
+                gate=self.gate,
+                rng=self._rng,
+            )
+            self._spawn(fetcher.run(), f"follows {leader_id}")
+        return fetcher
+
+    async def _connect(self, broker_id: int) -> PeerConnection:
+        """Open a connection to another broker.
+
+        Raises:
+            OSError: it is not registered, or does not answer.
+            TimeoutError: it does not answer in time.
+        """
+        registration = self.store.image.brokers.get(broker_id)
+        if registration is None:
+            raise ConnectionError(f"broker {broker_id} is not registered")
+        peer = PeerConnection(client_id=f"broker-{self.broker_id}-fetcher")
+        async with asyncio.timeout(PEER_CONNECT_TIMEOUT_MS / 1000):
+            await peer.connect(registration.host, registration.port)
+        return peer
+
+    # --- upkeep ---
+
+    async def _maintain(self) -> None:
+        """Retention and compaction, one replica at a time, for as long as the broker lives."""
+        while True:
+            await asyncio.sleep(self.config.log_retention_check_interval_ms / 1000)
+            for _ in self.replicas.maintain():
+                await asyncio.sleep(0)
+
+
+def connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    """The listener's limits, from the broker's settings."""
+    return ConnectionLimits(
+        max_request_bytes=config.socket_request_max_bytes,
+        max_in_flight_requests=config.max_in_flight_requests_per_connection,
+        max_connections=config.max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+        request_memory_bytes=config.queued_max_request_bytes,
+        idle_ms=config.connections_max_idle_ms,
+    )

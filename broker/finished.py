@@ -1,0 +1,29 @@
+"""What has become of delayed operations: the last of them, for the page."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from broker.purgatory import FinishedOperation
+
+
+class FinishedOperations:
+    """The last operations that were completed, expired or cancelled on one broker, oldest first.
+
+    Args:
+        capacity: how many are kept.
+    """
+
+    def __init__(self, capacity: int = 1000) -> None:
+        self.total = 0
+        self._ring: deque[FinishedOperation] = deque(maxlen=capacity)
+
+    def add(self, operation: FinishedOperation) -> None:
+        """Keep one more, and forget the oldest if there are too many."""
+        self.total += 1
+        self._ring.append(operation)
+
+    def last(self, count: int) -> list[FinishedOperation]:
+        """The newest `count`, newest first."""
+        ring = self._ring
+        return [ring[i] for i in range(len(ring) - 1, max(-1, len(ring) - 1 - count), -1)]

@@ -1,0 +1,1 @@
+"""Replicated partitions: appending, fetching, following, and the operations that wait for them."""

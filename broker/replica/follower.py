@@ -1,0 +1,292 @@
+"""Follows the leaders: one fetch loop per leading broker, over TCP, by the same Fetch API that consumers use."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import structlog
+
+from broker.log.log import LogError
+from broker.log.topic_partition import TopicPartition
+from broker.replica.partition import Partition
+from broker.replica.replica_manager import ReplicaManager
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
+from protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+logger = structlog.get_logger(__name__)
+
+FETCH_VERSION = 16
+LIST_OFFSETS_VERSION = 7
+EARLIEST_TIMESTAMP = -2
+
+
+class Peer(Protocol):
+    """A connection to another broker."""
+
+    async def request(self, api_key: int, api_version: int, message: Any, *, timeout_ms: int) -> Any:
+        """Send a request and wait for its response.
+
+        Raises:
+            ConnectionError: the connection is gone.
+            TimeoutError: there was no response in time.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+Connect = Callable[[int], Awaitable[Peer]]
+
+
+@dataclass(slots=True)
+class FetchSettings:
+    """How a follower fetches; Kafka's replica.fetch.* settings.
+
+    Attributes:
+        response_timeout_ms: how much longer than its wait a fetch may take before the connection counts as dead
+            (Kafka: replica.socket.timeout.ms).
+    """
+
+    wait_max_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 10 * 1024 * 1024
+    partition_max_bytes: int = 1024 * 1024
+    backoff_ms: int = 100
+    response_timeout_ms: int = 30_000
+
+
+@dataclass(slots=True)
+class FollowerGate:
+    """Holds this broker's fetches back, so that a user can watch a produce request wait for them.
+
+    Attributes:
+        delay_ms: how long after it received records a follower waits before it fetches again, and so acknowledges them.
+    """
+
+    delay_ms: int = 0
+    _open: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._open.set()
+
+    @property
+    def held(self) -> bool:
+        """Whether no fetch is sent at all."""
+        return not self._open.is_set()
+
+    def hold(self) -> None:
+        """Send no fetch until `release`."""
+        self._open.clear()
+
+    def release(self) -> None:
+        """Fetch again."""
+        self._open.set()
+
+    async def passed(self, *, after_records: bool) -> None:
+        """Wait until the next fetch may be sent."""
+        if after_records and self.delay_ms > 0:
+            await asyncio.sleep(self.delay_ms / 1000)
+        await self._open.wait()
+
+
+class FollowerFetcher:
+    """Fetches everything that this broker follows of one leader, in an endless loop.
+
+    Args:
+        leader_id: the broker to fetch from.
+        replicas: where the partitions are, and what hears of a high watermark that moved.
+        broker_epoch: this broker's registration, sent with each fetch (KIP-903).
+        connect: opens a connection to a broker.
+        gate: holds fetches back.
+        rng: spreads retries.
+    """
+
+    def __init__(
+        self,
+        leader_id: int,
+        *,
+        replicas: ReplicaManager,
+        broker_epoch: Callable[[], int],
+        connect: Connect,
+        settings: FetchSettings,
+        gate: FollowerGate,
+        rng: random.Random,
+    ) -> None:
+        self.leader_id = leader_id
+        self._replicas = replicas
+        self._broker_epoch = broker_epoch
+        self._connect = connect
+        self._settings = settings
+        self._gate = gate
+        self._rng = rng
+        self._followed: list[Partition] = []
+        self._changed = asyncio.Event()
+        self._paused_until: dict[TopicPartition, float] = {}
+
+    def follow(self, partitions: list[Partition]) -> None:
+        """Fetch these partitions from now on."""
+        self._followed = partitions
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Fetch until cancelled; a lost connection or a broken answer is logged and tried again after a pause."""
+        while True:
+            if not self._followed:
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            try:
+                peer = await self._connect(self.leader_id)
+            except (OSError, TimeoutError) as error:
+                await self._back_off("cannot connect to the leader", error)
+                continue
+            try:
+                await self._fetch_from(peer)
+            except (OSError, TimeoutError, ProtocolError) as error:
+                await self._back_off("fetching from the leader failed", error)
+            finally:
+                peer.close()
+
+    async def _back_off(self, event: str, error: Exception) -> None:
+        logger.warning(event, broker=self._replicas.broker_id, leader=self.leader_id, reason=str(error) or repr(error))
+        await asyncio.sleep(self._settings.backoff_ms / 1000 * self._rng.uniform(0.5, 1.0))
+
+    async def _fetch_from(self, peer: Peer) -> None:
+        """Fetch over one connection for as long as there is something to follow."""
+        while self._followed:
+            fetched = self._ready()
+            request = self._request(fetched)
+            timeout_ms = request.max_wait_ms + self._settings.response_timeout_ms
+            response: FetchResponse = await peer.request(ApiKey.FETCH, FETCH_VERSION, request, timeout_ms=timeout_ms)
+            if response.error_code:
+                raise ProtocolError(f"the leader answered {ErrorCode(response.error_code).name}")
+            got_records, out_of_range = self._apply(fetched, response)
+            for partition in out_of_range:
+                await self._restart_at_leaders_start(peer, partition)
+            await self._gate.passed(after_records=got_records)
+
+    def _ready(self) -> list[Partition]:
+        """The followed partitions but for those that were refused a moment ago."""
+        now = asyncio.get_running_loop().time()
+        self._paused_until = {tp: until for tp, until in self._paused_until.items() if until > now}
+        return [p for p in self._followed if p.tp not in self._paused_until]
+
+    def _pause(self, partition: Partition, error: object) -> None:
+        """Leave a partition out for a while: its leader refused it, or its records do not fit."""
+        logger.info(
+            "follower fetch refused",
+            broker=self._replicas.broker_id,
+            leader=self.leader_id,
+            partition=str(partition.tp),
+            reason=str(error),
+        )
+        until = asyncio.get_running_loop().time() + self._settings.backoff_ms / 1000
+        self._paused_until[partition.tp] = until
+
+    def _request(self, fetched: list[Partition]) -> FetchRequest:
+        settings = self._settings
+        topics: dict[bytes, FetchTopic] = {}
+        for partition in fetched:
+            topic = topics.get(partition.topic_id)
+            if topic is None:
+                topic = topics[partition.topic_id] = FetchTopic(topic_id=partition.topic_id, partitions=[])
+            log = partition.log
+            topic.partitions.append(
+                FetchPartition(
+                    partition=partition.tp.partition,
+                    current_leader_epoch=partition.leader_epoch,
+                    fetch_offset=log.log_end_offset,
+                    last_fetched_epoch=log.epochs.latest_epoch,
+                    log_start_offset=log.log_start_offset,
+                    partition_max_bytes=settings.partition_max_bytes,
+                )
+            )
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=self._replicas.broker_id, replica_epoch=self._broker_epoch()),
+            max_wait_ms=min(settings.wait_max_ms, settings.backoff_ms) if self._paused_until else settings.wait_max_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.max_bytes,
+            topics=list(topics.values()),
+        )
+
+    def _apply(self, fetched: list[Partition], response: FetchResponse) -> tuple[bool, list[Partition]]:
+        """Append what came; whether there were records, and the partitions whose next record the leader lacks."""
+        by_name = {(p.topic_id, p.tp.partition): p for p in fetched}
+        got_records = False
+        out_of_range = []
+        for topic in response.responses:
+            for data in topic.partitions:
+                partition = by_name.get((topic.topic_id, data.partition_index))
+                if partition is None or not self._still_followed(partition):
+                    continue
+                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    out_of_range.append(partition)
+                elif data.error_code:
+                    self._pause(partition, ErrorCode(data.error_code).name)
+                elif data.diverging_epoch.end_offset >= 0:
+                    self._truncate(partition, data.diverging_epoch)
+                else:
+                    got_records = self._append(partition, data) or got_records
+        return got_records, out_of_range
+
+    def _still_followed(self, partition: Partition) -> bool:
+        return self._replicas.partitions.get(partition.tp) is partition and partition.leader == self.leader_id
+
+    def _append(self, partition: Partition, data: PartitionData) -> bool:
+        """Append one partition's records; whether there were any."""
+        records = data.records if data.records is not None else b""
+        try:
+            advanced = partition.append_as_follower(records, data.high_watermark, data.log_start_offset)
+        except LogError as error:
+            self._pause(partition, error)
+            return False
+        if advanced:
+            self._replicas.replica_advanced(partition.tp)
+        return len(records) > 0
+
+    @staticmethod
+    def _truncate(partition: Partition, diverging: EpochEndOffset) -> None:
+        """Go back to where this log and the leader's were last the same (KIP-101, KIP-595)."""
+        _, own_end_offset = partition.log.end_offset_for_epoch(diverging.epoch)
+        partition.truncate_to(min(own_end_offset, diverging.end_offset))
+
+    async def _restart_at_leaders_start(self, peer: Peer, partition: Partition) -> None:
+        """Begin anew where the leader's log begins, which has moved past the end of this one."""
+        question = ListOffsetsPartition(
+            partition_index=partition.tp.partition,
+            current_leader_epoch=partition.leader_epoch,
+            timestamp=EARLIEST_TIMESTAMP,
+        )
+        request = ListOffsetsRequest(
+            replica_id=self._replicas.broker_id,
+            topics=[ListOffsetsTopic(name=partition.tp.topic, partitions=[question])],
+        )
+        response: ListOffsetsResponse = await peer.request(
+            ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request, timeout_ms=self._settings.response_timeout_ms
+        )
+        answer = response.topics[0].partitions[0]
+        if answer.error_code:
+            self._pause(partition, ErrorCode(answer.error_code).name)
+        elif self._still_followed(partition):
+            partition.restart_at(answer.offset)

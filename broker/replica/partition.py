@@ -1,0 +1,239 @@
+"""One replica of one partition: its role, its log, and, where it leads, what it knows of its followers.
+
+The leader's rules (KIP-101, KIP-497, KIP-966):
+
+* The high watermark is the smallest log end offset over the leader and the in-sync replicas. It only moves up, and
+  it does not move while fewer than min.insync.replicas are in sync.
+* A follower's log end offset is what it asks for next: it has everything before its fetch offset.
+* A produce request with acks=-1 is refused before anything is appended when too few replicas are in sync.
+
+`Partition` is the only writer of these facts; everything in it is a plain function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.log.log import AppendInfo, Log
+from broker.log.topic_partition import TopicPartition
+from broker.metadata.image import PartitionState
+from protocol.errors import ErrorCode
+from protocol.message import Buffer
+
+UNKNOWN_OFFSET = -1
+
+
+class PartitionError(Exception):
+    """A request that this replica refuses, with the code that says why."""
+
+    def __init__(self, error_code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+
+
+@dataclass(slots=True)
+class FollowerState:
+    """What the leader knows of one follower.
+
+    Attributes:
+        log_end_offset: the offset that the follower asked for last; -1 before its first fetch in this leader epoch.
+        last_fetch_ms: monotonic time of its last fetch; -1 before the first.
+        last_caught_up_ms: monotonic time at which it last had everything; -1 if never in this leader epoch.
+        last_fetch_leader_end_offset: the leader's log end offset at its last fetch.
+    """
+
+    broker_id: int
+    log_end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    last_fetch_ms: int = -1
+    last_caught_up_ms: int = -1
+    last_fetch_leader_end_offset: int = UNKNOWN_OFFSET
+
+    def fetched(self, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int) -> None:
+        """Take note of a fetch.
+
+        A follower has caught up if it reached the leader's end, or, under a steady stream of appends, the end as it
+        was at its previous fetch; then it was caught up at that time.
+        """
+        if fetch_offset >= leader_end_offset:
+            self.last_caught_up_ms = now_ms
+        elif fetch_offset >= self.last_fetch_leader_end_offset >= 0:
+            self.last_caught_up_ms = self.last_fetch_ms
+        self.log_end_offset = fetch_offset
+        self.log_start_offset = log_start_offset
+        self.last_fetch_ms = now_ms
+        self.last_fetch_leader_end_offset = leader_end_offset
+
+
+class Partition:
+    """This broker's replica of a partition.
+
+    Args:
+        tp: the partition's name.
+        topic_id: the 16 bytes that tell this topic from an earlier one of the same name.
+        broker_id: the broker that holds this replica.
+        log: the replica's records.
+    """
+
+    __slots__ = (
+        "broker_id",
+        "followers",
+        "high_watermark",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "leader_epoch_start_offset",
+        "log",
+        "partition_epoch",
+        "replicas",
+        "topic_id",
+        "tp",
+    )
+
+    def __init__(self, tp: TopicPartition, topic_id: bytes, broker_id: int, log: Log) -> None:
+        self.tp = tp
+        self.topic_id = topic_id
+        self.broker_id = broker_id
+        self.log = log
+        self.leader = -1
+        self.leader_epoch = -1
+        self.leader_epoch_start_offset = 0
+        self.partition_epoch = -1
+        self.replicas: tuple[int, ...] = ()
+        self.isr: tuple[int, ...] = ()
+        self.high_watermark = log.log_start_offset
+        self.followers: dict[int, FollowerState] = {}
+
+    # --- role ---
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this replica leads."""
+        return self.leader == self.broker_id
+
+    def apply_state(self, state: PartitionState) -> None:
+        """Take the role that the metadata gives this replica. A state that is older than the known one is ignored."""
+        if state.partition_epoch < self.partition_epoch:
+            return
+        becomes_leader = state.leader == self.broker_id and (not self.is_leader or state.leader_epoch > self.leader_epoch)
+        self.leader = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.partition_epoch = state.partition_epoch
+        self.replicas = state.replicas
+        self.isr = state.isr
+        if becomes_leader:
+            self.leader_epoch_start_offset = self.log.log_end_offset
+            self.log.epochs.assign(state.leader_epoch, self.leader_epoch_start_offset)
+            self.followers = {}
+        if self.is_leader:
+            known = self.followers
+            others = [b for b in state.replicas if b != self.broker_id]
+            self.followers = {b: known.get(b) or FollowerState(b) for b in others}
+            self.advance_high_watermark()
+        else:
+            self.followers = {}
+
+    def check_leader(self, current_leader_epoch: int) -> None:
+        """Check that this replica leads, in the epoch that the asker believes in (-1: does not say). KIP-320.
+
+        Raises:
+            PartitionError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
+        """
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                raise PartitionError(ErrorCode.FENCED_LEADER_EPOCH, f"{self.tp} is in leader epoch {self.leader_epoch}")
+            raise PartitionError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.tp} is in leader epoch {self.leader_epoch}")
+        if not self.is_leader:
+            raise PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.tp} is led by broker {self.leader}")
+
+    # --- the leader's side ---
+
+    @property
+    def min_in_sync_replicas(self) -> int:
+        """min.insync.replicas, or the number of replicas where there are fewer."""
+        return min(self.log.config.min_insync_replicas, len(self.replicas))
+
+    @property
+    def has_enough_in_sync_replicas(self) -> bool:
+        """Whether an acknowledgement by all in-sync replicas is worth what min.insync.replicas promises."""
+        return len(self.isr) >= self.min_in_sync_replicas
+
+    def append_as_leader(self, records: Buffer, *, acks: int, wall_ms: int) -> AppendInfo:
+        """Append a producer's batch.
+
+        Raises:
+            PartitionError: this replica does not lead, or acks=-1 and too few replicas are in sync.
+            LogError: the log refuses the batch; nothing was appended.
+        """
+        if self.leader != self.broker_id:
+            raise PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.tp} is led by broker {self.leader}")
+        if acks == -1 and not self.has_enough_in_sync_replicas:
+            raise PartitionError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.tp} has {len(self.isr)} in-sync replicas and needs {self.min_in_sync_replicas}",
+            )
+        return self.log.append_as_leader(records, leader_epoch=self.leader_epoch, wall_ms=wall_ms)
+
+    def follower_fetched(self, broker_id: int, fetch_offset: int, log_start_offset: int, now_ms: int) -> bool:
+        """Take note of a follower's fetch; whether the high watermark moved."""
+        follower = self.followers[broker_id]
+        follower.fetched(fetch_offset, log_start_offset, self.log.log_end_offset, now_ms)
+        return self.advance_high_watermark()
+
+    def advance_high_watermark(self) -> bool:
+        """Move the high watermark up to what every in-sync replica has; whether it moved."""
+        if not self.has_enough_in_sync_replicas:
+            return False
+        reached = self.log.log_end_offset
+        for broker_id in self.isr:
+            if broker_id != self.broker_id:
+                follower = self.followers.get(broker_id)
+                reached = min(reached, follower.log_end_offset if follower is not None else UNKNOWN_OFFSET)
+        if reached <= self.high_watermark:
+            return False
+        self.high_watermark = reached
+        return True
+
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start offset over the leader and its followers; -1 while one is unknown."""
+        return min([self.log.log_start_offset, *(f.log_start_offset for f in self.followers.values())])
+
+    def laggards(self, required_offset: int) -> str:
+        """Which in-sync replicas do not have everything before `required_offset`, as a sentence."""
+        behind = [
+            f"broker {b} has not fetched yet" if f.log_end_offset < 0 else f"broker {b} is at {f.log_end_offset} of {required_offset}"
+            for b, f in self.followers.items()
+            if b in self.isr and f.log_end_offset < required_offset
+        ]
+        if not self.has_enough_in_sync_replicas:
+            behind.append(f"{len(self.isr)} in-sync replicas, {self.min_in_sync_replicas} needed")
+        return f"{self.tp}: {', '.join(behind)}"
+
+    # --- the follower's side ---
+
+    def append_as_follower(self, records: Buffer, leader_high_watermark: int, leader_log_start_offset: int) -> bool:
+        """Append what the leader sent and follow its watermarks; whether the high watermark moved.
+
+        Raises:
+            LogError: the batches do not continue this log.
+        """
+        if len(records):
+            self.log.append_as_follower(records)
+        if leader_log_start_offset > self.log.log_start_offset:
+            self.log.advance_log_start(leader_log_start_offset)
+        reached = min(leader_high_watermark, self.log.log_end_offset)
+        if reached <= self.high_watermark:
+            return False
+        self.high_watermark = reached
+        return True
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop everything from `offset` on: the leader's log went another way there (KIP-101)."""
+        self.log.truncate_to(offset)
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything and start anew at `offset`: the leader no longer has what comes after this log's end."""
+        self.log.truncate_fully_and_start_at(offset)
+        self.high_watermark = offset

@@ -1,0 +1,308 @@
+"""All replicas of one broker: takes produce and fetch requests, parks what cannot be answered yet, and wakes it.
+
+What happens on an event, and which purgatories hear of it:
+
+| event | Produce | Fetch |
+|---|---|---|
+| leader append that moves the high watermark (no other in-sync replica) | yes | yes |
+| leader append that does not | | yes: followers read up to the log end |
+| follower fetch that moves the high watermark | yes | yes |
+| role or in-sync replicas changed, partition lost | yes | yes |
+| the high watermark of a follower replica moved (KAFKA-14334) | | yes |
+
+Events are put in the action queue and drained when the outermost call is done, since completing one operation may
+raise the next event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+import structlog
+
+from broker.clock import Clock
+from broker.log.config import LogConfig
+from broker.log.log import Log, LogError
+from broker.log.memory import MemoryBudget
+from broker.log.topic_partition import TopicPartition
+from broker.metadata.image import ClusterImage, Topic
+from broker.purgatory import ActionQueue, Purgatory
+from broker.replica.delayed_fetch import DelayedFetch, FollowerKey
+from broker.replica.delayed_produce import DelayedProduce, PendingAck
+from broker.replica.partition import Partition, PartitionError
+from broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
+from protocol.errors import ErrorCode
+from protocol.message import Buffer
+from protocol.messages.fetch import PartitionData
+from protocol.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse
+
+logger = structlog.get_logger(__name__)
+
+
+class ReplicaObserver(Protocol):
+    """Told what the replicas do, for metrics; called on the hot path."""
+
+    def appended(self, tp: TopicPartition, records: int, size_bytes: int) -> None:
+        """A producer's batch was appended."""
+        ...
+
+    def append_failed(self, tp: TopicPartition) -> None:
+        """A producer's batch was refused."""
+        ...
+
+    def fetched(self, tp: TopicPartition, size_bytes: int) -> None:
+        """A consumer was given records."""
+        ...
+
+    def fetch_failed(self, tp: TopicPartition) -> None:
+        """A consumer was answered with an error."""
+        ...
+
+    def produce_expired(self, tp: TopicPartition) -> None:
+        """A produce request timed out waiting for this partition."""
+        ...
+
+    def fetch_expired(self, follower: bool) -> None:
+        """A fetch request was answered because its time had run out."""
+        ...
+
+    def partition_removed(self, tp: TopicPartition) -> None:
+        """This broker does not lead the partition any more (KAFKA-20204: its series go away)."""
+        ...
+
+
+class ReplicaManager:
+    """The replicas of one broker.
+
+    Args:
+        broker_id: this broker.
+        clock: monotonic time for fetch bookkeeping, wall time for record timestamps.
+        log_defaults: topic configs where a topic sets none.
+        memory: the budget that all logs of this broker share.
+        actions: the queue of events to be handled when the outermost call is done.
+        produce_purgatory: where produce requests wait.
+        fetch_purgatory: where fetch requests wait.
+        observer: told what happens.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        *,
+        clock: Clock,
+        log_defaults: LogConfig,
+        memory: MemoryBudget,
+        actions: ActionQueue,
+        produce_purgatory: Purgatory[DelayedProduce],
+        fetch_purgatory: Purgatory[DelayedFetch],
+        observer: ReplicaObserver,
+    ) -> None:
+        self.broker_id = broker_id
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.produce_purgatory = produce_purgatory
+        self.fetch_purgatory = fetch_purgatory
+        self._clock = clock
+        self._log_defaults = log_defaults
+        self._memory = memory
+        self._actions = actions
+        self._observer = observer
+        self._image: ClusterImage | None = None
+        self._follower_assignments: dict[int, tuple[TopicPartition, ...]] = {}
+        self.reader = ReplicaReader(self.partitions, self._follower_assignments)
+
+    # --- metadata ---
+
+    def apply(self, image: ClusterImage) -> None:
+        """Take on, keep or give up replicas as the metadata says, and wake what waits for a partition that changed."""
+        before = self._image.topics if self._image is not None else {}
+        self._image = image
+        changed: list[TopicPartition] = []
+        for name, old in before.items():
+            new = image.topics.get(name)
+            if new is None or new.topic_id != old.topic_id:
+                changed += self._remove_topic(old)
+        for name, topic in image.topics.items():
+            if before.get(name) is not topic:
+                changed += self._apply_topic(topic)
+        if changed:
+            self._wake_reassigned_followers()
+            for tp in changed:
+                self._actions.add(partial(self._wake, tp, True))
+        self._actions.drain()
+
+    def _remove_topic(self, topic: Topic) -> list[TopicPartition]:
+        mine = [tp for i in range(len(topic.partitions)) if (tp := TopicPartition(topic.name, i)) in self.partitions]
+        for tp in mine:
+            self._remove(tp)
+        return mine
+
+    def _remove(self, tp: TopicPartition) -> None:
+        self.partitions.pop(tp).log.close()
+        self._observer.partition_removed(tp)
+
+    def _apply_topic(self, topic: Topic) -> list[TopicPartition]:
+        config = LogConfig.from_strings(topic.configs, self._log_defaults)
+        changed = []
+        for index, state in enumerate(topic.partitions):
+            tp = TopicPartition(topic.name, index)
+            partition = self.partitions.get(tp)
+            if self.broker_id not in state.replicas:
+                if partition is not None:
+                    self._remove(tp)
+                    changed.append(tp)
+                continue
+            if partition is None:
+                partition = Partition(tp, topic.topic_id, self.broker_id, Log(config, memory=self._memory))
+                self.partitions[tp] = partition
+            partition.log.config = config
+            was_leader = partition.is_leader
+            partition.apply_state(state)
+            if was_leader and not partition.is_leader:
+                self._observer.partition_removed(tp)
+            changed.append(tp)
+        return changed
+
+    def _wake_reassigned_followers(self) -> None:
+        """Answer the parked fetches of followers that should now fetch other partitions than they ask for."""
+        assignments: dict[int, list[TopicPartition]] = {}
+        for tp, partition in self.partitions.items():
+            for follower in partition.followers:
+                assignments.setdefault(follower, []).append(tp)
+        for follower in {**self._follower_assignments, **assignments}:
+            assigned = tuple(assignments.get(follower, ()))
+            if self._follower_assignments.get(follower) != assigned:
+                self._follower_assignments[follower] = assigned
+                check = self.fetch_purgatory.check_and_complete
+                self._actions.add(partial(check, FollowerKey(follower), "assignment"))
+
+    def followed_partitions(self) -> dict[int, list[Partition]]:
+        """The partitions that this broker should fetch, by the broker that leads them."""
+        followed: dict[int, list[Partition]] = {}
+        for partition in self.partitions.values():
+            if not partition.is_leader and partition.leader >= 0:
+                followed.setdefault(partition.leader, []).append(partition)
+        return followed
+
+    # --- produce ---
+
+    def produce(
+        self,
+        batches: Iterable[tuple[TopicPartition, Buffer | None, PartitionProduceResponse]],
+        *,
+        acks: int,
+        timeout_ms: int,
+        answer: Callable[[], None],
+    ) -> None:
+        """Append each partition's batch, fill in its response, and answer: at once, or with acks=-1 once the in-sync
+        replicas have the records or `timeout_ms` is over.
+        """
+        pending: list[PendingAck] = []
+        for tp, records, result in batches:
+            ack = self._append(tp, records, result, acks)
+            if ack is not None:
+                pending.append(ack)
+        if acks == -1 and pending:
+            operation = DelayedProduce(timeout_ms, pending, self.partitions, answer, self._observer.produce_expired)
+            keys = [ack.partition.tp for ack in pending]
+            self.produce_purgatory.try_complete_else_watch(operation, keys)
+        else:
+            answer()
+        self._actions.drain()
+
+    def _append(
+        self, tp: TopicPartition, records: Buffer | None, result: PartitionProduceResponse, acks: int
+    ) -> PendingAck | None:
+        partition = self.partitions.get(tp)
+        try:
+            if partition is None:
+                raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp} is not on this broker")
+            if records is None:
+                raise PartitionError(ErrorCode.INVALID_RECORD, f"no records for {tp}")
+            info = partition.append_as_leader(records, acks=acks, wall_ms=self._clock.wall_ms())
+        except (PartitionError, LogError) as error:
+            self._observer.append_failed(tp)
+            result.error_code = error.error_code
+            result.error_message = str(error)
+            if partition is not None and error.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                result.current_leader = LeaderIdAndEpoch(
+                    leader_id=partition.leader, leader_epoch=partition.leader_epoch
+                )
+            return None
+        result.base_offset = info.first_offset
+        result.log_append_time_ms = info.log_append_time_ms
+        result.log_start_offset = info.log_start_offset
+        if not info.duplicate:
+            self._observer.appended(tp, info.record_count, info.size_bytes)
+            self._actions.add(partial(self._wake, tp, partition.advance_high_watermark(), "append"))
+        return PendingAck(partition, info.last_offset + 1, result)
+
+    # --- fetch ---
+
+    def fetch(
+        self, params: FetchParams, fetches: list[PartitionFetch], answer: Callable[[list[PartitionData]], None]
+    ) -> None:
+        """Read, take note of a follower's progress, and answer: at once, or when there is enough or time is over."""
+        result = self.reader.read_all(params, fetches)
+        if params.is_follower:
+            self._note_progress(params.replica_id, fetches, result.partitions)
+        else:
+            answer = self._counting(fetches, answer)
+        if params.max_wait_ms <= 0 or not fetches or result.answer_now or result.size_bytes >= params.min_bytes:
+            answer(result.partitions)
+        else:
+            operation = DelayedFetch(params, fetches, self.reader, answer, self._observer.fetch_expired)
+            self.fetch_purgatory.try_complete_else_watch(operation, operation.watch_keys())
+        self._actions.drain()
+
+    def _note_progress(
+        self, replica_id: int, fetches: Sequence[PartitionFetch], partitions: Sequence[PartitionData]
+    ) -> None:
+        """A follower has everything before its fetch offset, unless that could not be read or its log diverges."""
+        now_ms = self._clock.now_ms()
+        for fetch, data in zip(fetches, partitions, strict=True):
+            if data.error_code or data.diverging_epoch.end_offset >= 0:
+                continue
+            request, partition = fetch.request, self.partitions[fetch.tp]
+            if partition.follower_fetched(replica_id, request.fetch_offset, request.log_start_offset, now_ms):
+                self._actions.add(partial(self._wake, fetch.tp, True, "high watermark"))
+
+    def _counting(
+        self, fetches: Sequence[PartitionFetch], answer: Callable[[list[PartitionData]], None]
+    ) -> Callable[[list[PartitionData]], None]:
+        def count_and_answer(partitions: list[PartitionData]) -> None:
+            for fetch, data in zip(fetches, partitions, strict=True):
+                if data.error_code:
+                    self._observer.fetch_failed(fetch.tp)
+                elif data.records:
+                    self._observer.fetched(fetch.tp, sum(map(len, data.records)))
+            answer(partitions)
+
+        return count_and_answer
+
+    # --- events ---
+
+    def _wake(self, tp: TopicPartition, high_watermark_moved: bool, cause: str = "partition state") -> None:
+        if high_watermark_moved:
+            self.produce_purgatory.check_and_complete(tp, cause)
+        self.fetch_purgatory.check_and_complete(tp, cause)
+
+    def replica_advanced(self, tp: TopicPartition) -> None:
+        """A follower replica's high watermark moved: consumers that read from it have something to read."""
+        self.fetch_purgatory.check_and_complete(tp, "high watermark")
+        self._actions.drain()
+
+    # --- upkeep ---
+
+    def maintain(self) -> Iterable[None]:
+        """Apply retention and compaction, one replica per step, so that the caller can do other things in between."""
+        for tp, partition in list(self.partitions.items()):
+            if self.partitions.get(tp) is partition:
+                log, wall_ms = partition.log, self._clock.wall_ms()
+                deleted_bytes = log.apply_retention(wall_ms, partition.high_watermark)
+                log.compact(partition.high_watermark, wall_ms)
+                if deleted_bytes:
+                    logger.info("log retention", partition=str(tp), deleted_bytes=deleted_bytes)
+            yield
+

@@ -1,0 +1,192 @@
+"""One broker's replicas, with time and metadata in the test's hands; followers are played by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from broker.clock import ManualClock
+from broker.log.config import LogConfig
+from broker.log.memory import MemoryBudget
+from broker.log.topic_partition import TopicPartition
+from broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
+from broker.purgatory import ActionQueue, Purgatory, Timer
+from broker.replica.partition import Partition
+from broker.replica.reader import FetchParams, PartitionFetch
+from broker.replica.replica_manager import ReplicaManager
+from protocol.messages.fetch import FetchPartition, PartitionData
+from protocol.messages.produce import PartitionProduceResponse
+from protocol.records import Record, build_batch
+
+ORDERS = TopicPartition("orders", 0)
+BROKER_ID = 1
+MIB = 1024 * 1024
+
+
+def batch(*values: bytes) -> bytes:
+    """A record batch of these values."""
+    return build_batch([Record(i, 1_700_000_000_000, None, value, ()) for i, value in enumerate(values)])
+
+
+def topic(
+    name: str = "orders",
+    *,
+    leader: int = 1,
+    leader_epoch: int = 0,
+    replicas: tuple[int, ...] = (1, 2, 3),
+    isr: tuple[int, ...] | None = None,
+    partition_epoch: int = 0,
+    partitions: int = 1,
+    topic_id: bytes | None = None,
+    **configs: str,
+) -> Topic:
+    """A topic whose partitions are all in the same state; configs with _ for the dots of their names."""
+    state = PartitionState(leader, leader_epoch, replicas, replicas if isr is None else isr, partition_epoch)
+    return Topic(
+        name,
+        topic_id if topic_id is not None else name.encode().ljust(16, b"\0"),
+        (state,) * partitions,
+        {key.replace("_", "."): value for key, value in configs.items()},
+    )
+
+
+class Observed:
+    """What the replicas told their observer."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[object, ...]] = []
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *details: self.events.append((name, *details))
+
+    def named(self, name: str) -> list[tuple[object, ...]]:
+        return [event[1:] for event in self.events if event[0] == name]
+
+
+@dataclass
+class Produced:
+    """A produce request and, once it is answered, its answers."""
+
+    results: list[PartitionProduceResponse]
+    answered: bool = False
+
+    @property
+    def error_codes(self) -> list[int]:
+        assert self.answered
+        return [result.error_code for result in self.results]
+
+
+@dataclass
+class Fetched:
+    """A fetch request and, once it is answered, its answers."""
+
+    answers: list[list[PartitionData]] = field(default_factory=list)
+
+    @property
+    def answered(self) -> bool:
+        return bool(self.answers)
+
+    @property
+    def partitions(self) -> list[PartitionData]:
+        assert len(self.answers) == 1, "a request is answered once"
+        return self.answers[0]
+
+    @property
+    def data(self) -> PartitionData:
+        (data,) = self.partitions
+        return data
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(len(part) for data in self.partitions for part in data.records or [])
+
+
+class Harness:
+    """Broker 1's replicas; `image` is what the metadata says."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.actions = ActionQueue()
+        self.timers = [Timer(self.clock.now_ms()), Timer(self.clock.now_ms())]
+        self.produce_purgatory = Purgatory("Produce", self.timers[0], actions=self.actions)
+        self.fetch_purgatory = Purgatory("Fetch", self.timers[1], actions=self.actions)
+        self.observed = Observed()
+        self.replicas = ReplicaManager(
+            BROKER_ID,
+            clock=self.clock,
+            log_defaults=LogConfig(),
+            memory=MemoryBudget(64 * MIB),
+            actions=self.actions,
+            produce_purgatory=self.produce_purgatory,
+            fetch_purgatory=self.fetch_purgatory,
+            observer=self.observed,
+        )
+        self.brokers = {i: BrokerRegistration(i, i, "127.0.0.1", 9090 + i) for i in (1, 2, 3)}
+
+    def set_topics(self, *topics: Topic) -> None:
+        """The metadata changes to these topics."""
+        image = ClusterImage(0, "test", 1, self.brokers, {t.name: t for t in topics})
+        self.replicas.apply(image)
+
+    def partition(self, tp: TopicPartition = ORDERS) -> Partition:
+        return self.replicas.partitions[tp]
+
+    def advance_ms(self, delta_ms: int) -> None:
+        """Time passes, and the wheels turn."""
+        self.clock.advance_ms(delta_ms)
+        for timer in self.timers:
+            timer.advance(self.clock.now_ms())
+
+    def produce(
+        self, *tps: TopicPartition, acks: int = -1, timeout_ms: int = 1000, records: bytes | None = None
+    ) -> Produced:
+        """Send a produce request with one batch to each of the partitions."""
+        produced = Produced([PartitionProduceResponse(index=tp.partition) for tp in tps or (ORDERS,)])
+
+        def answer() -> None:
+            assert not produced.answered, "a request is answered once"
+            produced.answered = True
+
+        batches = [
+            (tp, batch(b"value") if records is None else records, result)
+            for tp, result in zip(tps or (ORDERS,), produced.results, strict=True)
+        ]
+        self.replicas.produce(batches, acks=acks, timeout_ms=timeout_ms, answer=answer)
+        return produced
+
+    def fetch(
+        self,
+        *wanted: tuple[TopicPartition, int],
+        replica_id: int = -1,
+        min_bytes: int = 1,
+        max_bytes: int = MIB,
+        partition_max_bytes: int = MIB,
+        max_wait_ms: int = 500,
+        leader_epoch: int = -1,
+        last_fetched_epoch: int = -1,
+        read_committed: bool = False,
+    ) -> Fetched:
+        """Send a fetch request for these partitions from these offsets."""
+        fetched = Fetched()
+        fetches = [
+            PartitionFetch(
+                tp,
+                None,
+                FetchPartition(
+                    partition=tp.partition,
+                    fetch_offset=offset,
+                    current_leader_epoch=leader_epoch,
+                    last_fetched_epoch=last_fetched_epoch,
+                    log_start_offset=0,
+                    partition_max_bytes=partition_max_bytes,
+                ),
+            )
+            for tp, offset in wanted
+        ]
+        params = FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, read_committed)
+        self.replicas.fetch(params, fetches, fetched.answers.append)
+        return fetched
+
+    def follow(self, *offsets_by_broker: tuple[int, int], tp: TopicPartition = ORDERS) -> list[Fetched]:
+        """Followers fetch from these offsets, and so acknowledge everything before them."""
+        return [self.fetch((tp, offset), replica_id=broker_id) for broker_id, offset in offsets_by_broker]

@@ -1,0 +1,135 @@
+"""acks=-1: what a produce request waits for, and everything that can end its wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.log.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+
+from tests.broker.replica.harness import ORDERS, Harness, batch, topic
+
+OTHER = TopicPartition("other", 0)
+
+
+def test_acks_all_waits_until_every_in_sync_replica_has_the_records(broker: Harness) -> None:
+    produced = broker.produce()
+    broker.follow((2, 1))
+    assert not produced.answered
+    broker.follow((3, 1))
+    assert produced.error_codes == [ErrorCode.NONE]
+    assert produced.results[0].base_offset == 0
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_other_acks_wait_for_nobody(broker: Harness, acks: int) -> None:
+    assert broker.produce(acks=acks).error_codes == [ErrorCode.NONE]
+
+
+def test_acks_all_alone_in_sync_is_answered_at_once(broker: Harness) -> None:
+    broker.set_topics(topic(isr=(1,), partition_epoch=1))
+    assert broker.produce().error_codes == [ErrorCode.NONE]
+    assert broker.produce_purgatory.num_delayed == 0
+
+
+def test_what_it_waits_for_can_be_read(broker: Harness) -> None:
+    broker.produce(records=batch(b"a", b"b"))
+    broker.follow((2, 2), (3, 1))
+    (operation,) = broker.produce_purgatory.operations(10)
+    assert operation.missing() == "orders-0: broker 3 is at 1 of 2"
+
+
+def test_the_deadline_answers_request_timed_out_and_counts_the_partition(broker: Harness) -> None:
+    produced = broker.produce(timeout_ms=300)
+    broker.advance_ms(299)
+    assert not produced.answered
+    broker.advance_ms(2)
+    assert produced.error_codes == [ErrorCode.REQUEST_TIMED_OUT]
+    assert broker.observed.named("produce_expired") == [(ORDERS,)]
+    assert broker.partition().log.log_end_offset == 1, "the record stays: it may yet be replicated"
+
+
+def test_a_timeout_names_only_the_partitions_that_are_late(broker: Harness) -> None:
+    broker.set_topics(topic(), topic("other", isr=(1,)))
+    produced = broker.produce(ORDERS, OTHER, timeout_ms=300)
+    broker.advance_ms(301)
+    assert produced.error_codes == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
+    assert broker.observed.named("produce_expired") == [(ORDERS,)]
+
+
+def test_all_partitions_of_a_request_are_waited_for(broker: Harness) -> None:
+    broker.set_topics(topic(), topic("other"))
+    produced = broker.produce(ORDERS, OTHER)
+    broker.follow((2, 1), (3, 1))
+    assert not produced.answered
+    broker.follow((2, 1), (3, 1), tp=OTHER)
+    assert produced.error_codes == [ErrorCode.NONE, ErrorCode.NONE]
+
+
+def test_a_partition_that_fails_at_once_does_not_hide_the_others(broker: Harness) -> None:
+    produced = broker.produce(ORDERS, TopicPartition("nowhere", 0))
+    assert not produced.answered
+    broker.follow((2, 1), (3, 1))
+    assert produced.error_codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_a_request_whose_every_partition_fails_is_answered_at_once(broker: Harness) -> None:
+    assert broker.produce(TopicPartition("nowhere", 0)).error_codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_losing_leadership_ends_the_wait(broker: Harness) -> None:
+    produced = broker.produce()
+    broker.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
+    assert produced.error_codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_kafka_9198_losing_the_replica_ends_the_wait(broker: Harness) -> None:
+    produced = broker.produce()
+    broker.set_topics(topic(leader=2, leader_epoch=1, replicas=(2, 3), partition_epoch=1))
+    assert produced.error_codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_deleting_the_topic_ends_the_wait(broker: Harness) -> None:
+    produced = broker.produce()
+    broker.set_topics()
+    assert produced.error_codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_a_new_topic_of_the_same_name_does_not_acknowledge_the_old_ones_records(broker: Harness) -> None:
+    produced = broker.produce()
+    broker.set_topics(topic(topic_id=b"another".ljust(16)))
+    assert produced.error_codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_an_isr_that_shrinks_under_the_append_is_told_after_the_append(broker: Harness) -> None:
+    broker.set_topics(topic(min_insync_replicas="2", partition_epoch=1))
+    produced = broker.produce()
+    # The followers have it, and leave before the high watermark could be seen by the request.
+    broker.partition().follower_fetched(2, 1, 0, 0)
+    broker.partition().follower_fetched(3, 1, 0, 0)
+    broker.set_topics(topic(min_insync_replicas="2", isr=(1,), partition_epoch=2))
+    assert produced.error_codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+
+
+def test_too_few_in_sync_replicas_refuse_before_the_append(broker: Harness) -> None:
+    broker.set_topics(topic(min_insync_replicas="2", isr=(1,), partition_epoch=1))
+    assert broker.produce().error_codes == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert broker.partition().log.log_end_offset == 0
+
+
+def test_shutdown_answers_what_is_parked_with_a_retriable_error(broker: Harness) -> None:
+    produced = broker.produce()
+    broker.produce_purgatory.shutdown()
+    assert produced.error_codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER.retriable
+    assert broker.produce_purgatory.num_delayed == 0
+
+
+def test_many_requests_are_answered_by_one_advance(broker: Harness) -> None:
+    requests = [broker.produce() for _ in range(100)]
+    broker.follow((2, 100), (3, 50))
+    assert [request.answered for request in requests] == [True] * 50 + [False] * 50
+    assert broker.produce_purgatory.num_delayed == 50
+    broker.follow((3, 100))
+    assert all(request.answered for request in requests)
+    assert broker.produce_purgatory.num_delayed == 0

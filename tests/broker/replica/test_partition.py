@@ -1,0 +1,171 @@
+"""The leader's rules: high watermark, in-sync replicas, leader epochs."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.log.config import LogConfig
+from broker.log.log import Log
+from broker.log.topic_partition import TopicPartition
+from broker.metadata.image import PartitionState
+from broker.replica.partition import FollowerState, Partition, PartitionError
+from protocol.errors import ErrorCode
+from protocol.records import Record, build_batch
+
+
+def batch(count: int = 1) -> bytes:
+    return build_batch([Record(i, 1_700_000_000_000, None, b"value", ()) for i in range(count)])
+
+
+def leader(
+    *, replicas: tuple[int, ...] = (1, 2, 3), isr: tuple[int, ...] | None = None, min_insync_replicas: int = 1
+) -> Partition:
+    """Broker 1's replica, which leads in epoch 0."""
+    log = Log(LogConfig(min_insync_replicas=min_insync_replicas))
+    partition = Partition(TopicPartition("orders", 0), b"o" * 16, 1, log)
+    partition.apply_state(PartitionState(1, 0, replicas, replicas if isr is None else isr))
+    return partition
+
+
+def append(partition: Partition, count: int = 1, acks: int = 1) -> None:
+    partition.append_as_leader(batch(count), acks=acks, wall_ms=1_700_000_000_000)
+
+
+def test_a_leader_without_followers_commits_what_it_appends() -> None:
+    partition = leader(replicas=(1,))
+    append(partition)
+    assert partition.advance_high_watermark()
+    assert partition.high_watermark == 1
+
+
+def test_the_high_watermark_is_the_smallest_log_end_of_the_in_sync_replicas() -> None:
+    partition = leader()
+    append(partition, 5)
+    assert not partition.advance_high_watermark(), "no follower has fetched yet"
+    assert not partition.follower_fetched(2, 5, 0, 0), "broker 3 has not fetched yet"
+    assert partition.follower_fetched(3, 3, 0, 0)
+    assert partition.high_watermark == 3
+    assert partition.follower_fetched(3, 5, 0, 0)
+    assert partition.high_watermark == 5
+
+
+def test_a_follower_that_is_not_in_sync_does_not_hold_the_high_watermark() -> None:
+    partition = leader(isr=(1, 2))
+    append(partition)
+    assert partition.follower_fetched(2, 1, 0, 0)
+    assert partition.high_watermark == 1
+
+
+def test_the_high_watermark_never_goes_back() -> None:
+    partition = leader(replicas=(1, 2))
+    append(partition, 2)
+    partition.follower_fetched(2, 2, 0, 0)
+    assert not partition.follower_fetched(2, 0, 0, 0)
+    assert partition.high_watermark == 2
+
+
+def test_the_high_watermark_stands_still_below_min_insync_replicas() -> None:
+    partition = leader(isr=(1,), min_insync_replicas=2)
+    append(partition)
+    assert not partition.advance_high_watermark()
+
+
+def test_acks_all_is_refused_before_appending_when_too_few_replicas_are_in_sync() -> None:
+    partition = leader(isr=(1,), min_insync_replicas=2)
+    with pytest.raises(PartitionError) as refused:
+        append(partition, acks=-1)
+    assert refused.value.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert partition.log.log_end_offset == 0
+    append(partition, acks=1)
+    assert partition.log.log_end_offset == 1
+
+
+def test_min_insync_replicas_is_never_more_than_there_are_replicas() -> None:
+    partition = leader(replicas=(1,), min_insync_replicas=2)
+    append(partition, acks=-1)
+    assert partition.advance_high_watermark()
+
+
+def test_a_follower_does_not_take_records_from_producers() -> None:
+    partition = leader()
+    partition.apply_state(PartitionState(2, 1, (1, 2, 3), (1, 2, 3), 1))
+    with pytest.raises(PartitionError) as refused:
+        append(partition)
+    assert refused.value.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error_code"),
+    [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH), (5, None), (-1, None)],
+)
+def test_an_asker_in_another_leader_epoch_is_told_so(epoch: int, error_code: ErrorCode | None) -> None:
+    partition = leader()
+    partition.apply_state(PartitionState(1, 5, (1, 2, 3), (1, 2, 3), 1))
+    if error_code is None:
+        partition.check_leader(epoch)
+    else:
+        with pytest.raises(PartitionError) as refused:
+            partition.check_leader(epoch)
+        assert refused.value.error_code == error_code
+
+
+def test_a_state_that_is_older_than_the_known_one_is_ignored() -> None:
+    partition = leader()
+    partition.apply_state(PartitionState(2, 2, (1, 2, 3), (1, 2, 3), 7))
+    partition.apply_state(PartitionState(1, 1, (1, 2, 3), (1, 2, 3), 6))
+    assert partition.leader == 2
+
+
+def test_a_new_leader_epoch_forgets_how_far_the_followers_were() -> None:
+    partition = leader()
+    append(partition)
+    partition.follower_fetched(2, 1, 0, 0)
+    partition.apply_state(PartitionState(1, 1, (1, 2, 3), (1, 2, 3), 1))
+    assert partition.followers[2].log_end_offset == -1
+    assert partition.leader_epoch_start_offset == 1
+
+
+def test_a_change_of_the_isr_keeps_how_far_the_followers_were() -> None:
+    partition = leader()
+    append(partition)
+    partition.follower_fetched(2, 1, 0, 0)
+    partition.apply_state(PartitionState(1, 0, (1, 2, 3), (1, 2), 1))
+    assert partition.high_watermark == 1, "broker 3, which held it back, is out"
+
+
+def test_laggards_names_the_brokers_and_how_far_they_are() -> None:
+    partition = leader()
+    append(partition, 42)
+    partition.follower_fetched(3, 40, 0, 0)
+    assert partition.laggards(42) == "orders-0: broker 2 has not fetched yet, broker 3 is at 40 of 42"
+
+
+def test_a_follower_takes_over_the_leaders_watermarks_as_far_as_its_log_goes() -> None:
+    source = leader(replicas=(1,))
+    append(source, 3)
+    partition = leader()
+    partition.apply_state(PartitionState(2, 1, (1, 2, 3), (1, 2, 3), 1))
+    records = b"".join(source.log.read(0, max_bytes=10_000, end_offset=3).parts)
+    assert partition.append_as_follower(records, leader_high_watermark=10, leader_log_start_offset=0)
+    assert (partition.log.log_end_offset, partition.high_watermark) == (3, 3)
+    assert not partition.append_as_follower(b"", leader_high_watermark=2, leader_log_start_offset=1)
+    assert (partition.log.log_start_offset, partition.high_watermark) == (1, 3)
+
+
+def test_truncation_takes_the_high_watermark_along() -> None:
+    partition = leader(replicas=(1,))
+    for _ in range(3):
+        append(partition)
+    partition.advance_high_watermark()
+    partition.truncate_to(1)
+    assert (partition.log.log_end_offset, partition.high_watermark) == (1, 1)
+
+
+def test_a_follower_is_caught_up_if_it_reached_the_end_as_it_was_at_its_previous_fetch() -> None:
+    follower = FollowerState(2)
+    follower.fetched(0, 0, leader_end_offset=10, now_ms=100)
+    assert follower.last_caught_up_ms == -1
+    follower.fetched(10, 0, leader_end_offset=20, now_ms=200)
+    assert follower.last_caught_up_ms == 100, "at 100 the end was 10, and it has all of that now"
+    follower.fetched(20, 0, leader_end_offset=20, now_ms=300)
+    assert follower.last_caught_up_ms == 300
