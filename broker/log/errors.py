@@ -1,0 +1,67 @@
+"""What a log raises.
+
+LogError                    carries the code to answer
+├── InvalidBatch            the batch is damaged or not acceptable; the code says which
+├── OffsetOutOfRange        no such offset in this log
+├── UnexpectedOffset        what was fetched from the leader does not continue this log
+├── OutOfOrderSequence      a batch of an idempotent producer is missing before this one
+├── StaleProducerEpoch      a newer producer has taken over the same id
+├── InvalidTransactionState    a plain record within a transaction
+└── MemoryExhausted         the broker's cap on log memory is reached, and nothing may be deleted
+"""
+
+from __future__ import annotations
+
+from protocol.errors import ErrorCode
+
+
+class LogError(Exception):
+    """The log refuses; nothing was changed.
+
+    Attributes:
+        error_code: the code to answer.
+    """
+
+    error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class InvalidBatch(LogError):
+    """A batch is damaged or not acceptable."""
+
+    def __init__(self, error_code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+
+
+class OffsetOutOfRange(LogError):
+    """An offset before the log's start or after its end."""
+
+    error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class UnexpectedOffset(LogError):
+    """Batches from the leader that do not continue this log; never answered to a client."""
+
+
+class OutOfOrderSequence(LogError):
+    """The sequence number is not the one that follows the producer's last batch."""
+
+    error_code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class StaleProducerEpoch(LogError):
+    """The producer's epoch is lower than one that was already seen."""
+
+    error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class InvalidTransactionState(LogError):
+    """A producer with an open transaction sends a batch that is not part of it."""
+
+    error_code = ErrorCode.INVALID_TXN_STATE
+
+
+class MemoryExhausted(LogError):
+    """The cap on log memory is reached and nothing can be deleted now; a retry may succeed."""
+
+    error_code = ErrorCode.KAFKA_STORAGE_ERROR
