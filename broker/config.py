@@ -12,6 +12,8 @@ Reading them from a file, the environment and the command line is in `broker.con
 from __future__ import annotations
 
 import enum
+import json
+import textwrap
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
@@ -420,3 +422,23 @@ def topic_defaults(config: BrokerConfig) -> dict[str, str]:
         if topic := _extra(field)["topic"]:
             defaults[topic] = kafka_text(getattr(config, name)) or ""
     return defaults
+
+
+def as_toml(config: ClusterConfig) -> str:
+    """All settings with their documentation as a file that `load_cluster_config` reads; defaults are commented out."""
+    lines: list[str] = []
+    template = type(config)(brokers=config.brokers).broker
+    for name, field in settings_of_process().items():
+        own = name in ClusterConfig.model_fields
+        value = getattr(config if own else config.broker, name)
+        default = field.default if own else getattr(template, name)
+        lines += [f"# {line}" for line in textwrap.wrap(field.description or "", width=100)]
+        lines += [f"{'# ' if value == default else ''}{name} ={_toml_value(value)}", ""]
+    return "\n".join(lines)
+
+
+def _toml_value(value: object) -> str:
+    """A value as TOML writes it, after a space; nothing where it is not set."""
+    if value is None:
+        return ""
+    return f" {json.dumps(value, ensure_ascii=False)}"

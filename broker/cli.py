@@ -1,0 +1,159 @@
+"""The command line: ``purgatorio cluster``, ``serve`` and ``config``.
+
+Help and usage errors must come at once, so everything beyond argparse is imported by the command that needs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from broker.config import ClusterConfig
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+
+_EPILOG: Final = """\
+Every setting may also come from the environment (PURGATORIO_LOG_RETENTION_MS=60000) or from a TOML file (--config or
+PURGATORIO_CONFIG); flags win over the environment, the environment over the file. `purgatorio config` lists them all.
+"""
+
+
+class _ShowVersion(argparse.Action):
+    """Prints the version; unlike argparse's own action it is looked up only when asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **_: Any) -> None:
+        super().__init__(option_strings, dest=argparse.SUPPRESS, nargs=0, help="show the version and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"purgatorio {_version()}")
+        parser.exit(EXIT_OK)
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("purgatorio")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="purgatorio",
+        description="A Kafka-protocol mini-broker whose purgatory you can watch.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_ShowVersion)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    cluster = _add_command(commands, "cluster", _run_brokers, "run several brokers in this process")
+    cluster.add_argument("--brokers", metavar="N", help="how many brokers (3)")
+    _add_serving_options(cluster, "the first broker's port, the next ones follow; 0: any free ones (9092)")
+
+    serve = _add_command(commands, "serve", _run_brokers, "run one broker")
+    serve.set_defaults(brokers="1")
+    serve.add_argument("--broker-id", metavar="ID", help="the broker's id (1)")
+    _add_serving_options(serve, "the broker's port; 0: any free one (9092)")
+
+    _add_command(commands, "config", _print_config, "print all settings, documented, as a file for --config")
+    return parser
+
+
+def _add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str) -> Any:
+    """Add a command with the options that all commands have."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("--config", metavar="FILE", help="read settings from this TOML file")
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="assignments",
+        help="any setting, e.g. --set log.retention.ms=60000; may be repeated",
+    )
+    return parser
+
+
+# The flags that stand for a setting; their names are the settings' names.
+_SERVING_FLAGS: Final = (
+    ("--host", "ADDRESS", "the address to listen on (127.0.0.1)"),
+    ("--advertised-host", "HOST", "the host that clients are told to connect to (the one listened on)"),
+    ("--admin-host", "ADDRESS", "the address of the admin HTTP (the one of --host)"),
+    ("--admin-port", "PORT", "the port of the admin HTTP: page, metrics, health; 0: any free one (9644)"),
+    ("--follower-delay-ms", "MS", "hold each follower fetch back by so much, to watch acks=all wait (0)"),
+    ("--log-format", "FORMAT", "how log lines on the standard error look: console or json (console)"),
+    ("--log-level", "LEVEL", "the least severe log lines written: debug, info, warning, error (info)"),
+)
+
+
+def _add_serving_options(parser: argparse.ArgumentParser, port_help: str) -> None:
+    parser.add_argument("--port", metavar="PORT", help=port_help)
+    for flag, metavar, text in _SERVING_FLAGS:
+        parser.add_argument(flag, metavar=metavar, help=text)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        argv: the arguments; not given: those of the process.
+
+    Returns:
+        the process's exit code: 0 done or stopped on request, 1 failed, 2 called or configured wrongly.
+    """
+    args = build_parser().parse_args(argv)
+    run: Callable[[argparse.Namespace], int] = args.run
+    return run(args)
+
+
+def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
+    """The configuration that the command was given; None when it cannot be used, which has been said then."""
+    import os
+
+    from broker.config_sources import ConfigError, load_cluster_config
+
+    others = {"run", "config", "assignments"}
+    flags = {name: value for name, value in vars(args).items() if name not in others}
+    try:
+        return load_cluster_config(flags=flags, assignments=args.assignments, environ=os.environ, file=args.config)
+    except ConfigError as error:
+        for problem in error.problems:
+            print(f"purgatorio: {problem}", file=sys.stderr)
+        return None
+
+
+def _run_brokers(args: argparse.Namespace) -> int:
+    config = _load_config(args)
+    if config is None:
+        return EXIT_USAGE
+    from broker.serving import run
+
+    return run(config)
+
+
+def _print_config(args: argparse.Namespace) -> int:
+    config = _load_config(args)
+    if config is None:
+        return EXIT_USAGE
+    from broker.config import as_toml
+
+    print(as_toml(config), end="")
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

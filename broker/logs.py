@@ -1,0 +1,75 @@
+"""How log lines are written: all of them to one stream, for people or as one JSON object per line.
+
+Parts of the broker log through structlog; the purgatory, which needs nothing but the standard library, and third-party
+code through `logging`. Both end in the same handler and look the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Literal, TextIO
+
+import structlog
+from structlog.typing import Processor
+
+LogFormat = Literal["console", "json"]
+
+
+def configure_logging(log_format: LogFormat = "console", level: str = "info", stream: TextIO | None = None) -> None:
+    """Send every log line of this process to one place.
+
+    Args:
+        log_format: ``console`` for people, in colour on a terminal; ``json`` for machines.
+        level: the least severe level that is written, by its lower-case name.
+        stream: where to; not given: the standard error, since the standard output belongs to the command.
+    """
+    stream = stream if stream is not None else sys.stderr
+    threshold = logging.getLevelNamesMapping()[level.upper()]
+    common: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+    ]
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*common, structlog.stdlib.ExtraAdder()],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_rendering(log_format, stream)],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(threshold)
+    # The admin server's own start-up lines say nothing that the command does not print.
+    logging.getLogger("uvicorn").setLevel(max(threshold, logging.WARNING))
+    structlog.configure(
+        processors=[
+            *common,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+
+
+def _rendering(log_format: LogFormat, stream: TextIO) -> list[Processor]:
+    """The last steps: the time, the traceback if any, and the line."""
+    if log_format == "json":
+        return [
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ]
+    return [
+        structlog.processors.TimeStamper(fmt="%H:%M:%S.%f", utc=False),
+        structlog.dev.ConsoleRenderer(
+            colors=stream.isatty(),
+            # Values come from clients too: quoted, they cannot forge lines or drive the terminal.
+            repr_native_str=True,
+            # The default would import a terminal library, if there is one, for every traceback.
+            exception_formatter=structlog.dev.plain_traceback,
+        ),
+    ]
