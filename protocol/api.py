@@ -1,0 +1,252 @@
+"""Requests and responses as they travel: the headers, the registry of APIs, and the way from frames to messages.
+
+A frame is a 4-byte size and what it counts: a header and a message. Requests carry their API, version, a correlation id
+and the client's id; responses carry only the correlation id, so that a client has to know what it asked.
+
+Header versions are fixed by API and version: a request header is 2 (with tagged fields) where the request is flexible
+and else 1, but 0 (without a client id) for ControlledShutdown version 0; a response header is 1 where the response is
+flexible and else 0, but 0 always for ApiVersions (KIP-511). The client id stays a string with an int16 length, even
+in header version 2 (KIP-482).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from protocol.api_key import ApiKey
+from protocol.decoder import Decoder, compile_decoder
+from protocol.encoder import Encoder, compile_encoder
+from protocol.errors import BufferUnderflow, EncodeError, ErrorCode, InvalidUtf8, UnsupportedVersion
+from protocol.message import Api, Message
+from protocol.messages import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_topic_partitions,
+    fetch,
+    incremental_alter_configs,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+from protocol.primitives import MAX_STRING_BYTES, Buffer, bad_length, skip_tagged_fields
+
+__all__ = [
+    "APIS",
+    "Api",
+    "ApiKey",
+    "Buffer",
+    "Message",
+    "RequestHeader",
+    "decode_request",
+    "decode_request_header",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+]
+
+APIS: Final[Mapping[int, Api]] = MappingProxyType(
+    {
+        module.API.key: module.API
+        for module in (
+            alter_configs,
+            api_versions,
+            create_partitions,
+            create_topics,
+            delete_topics,
+            describe_cluster,
+            describe_configs,
+            describe_topic_partitions,
+            fetch,
+            incremental_alter_configs,
+            init_producer_id,
+            list_offsets,
+            metadata,
+            offset_for_leader_epoch,
+            produce,
+        )
+    }
+)
+"""The APIs that this package has a codec for, by key."""
+
+_REQUEST_HEADER: Final = Struct(">hhih")
+_REQUEST_PREFIX: Final = Struct(">ihhih")
+_RESPONSE_PREFIX: Final = Struct(">ii")
+_FLEXIBLE_RESPONSE_PREFIX: Final = Struct(">iix")
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+_CONTROLLED_SHUTDOWN_0: Final = ApiKey.CONTROLLED_SHUTDOWN << 16
+"""API key and version of the only request with header version 0."""
+
+F = TypeVar("F")
+
+
+@dataclass(slots=True)
+class RequestHeader:
+    """The header of a request.
+
+    Attributes:
+        api_key: the API, perhaps one that `ApiKey` does not know.
+        api_version: the version of request and response.
+        correlation_id: what the response has to repeat.
+        client_id: the name that the client gives itself.
+    """
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+class _Codecs(dict[tuple[int, int], F]):
+    """Compiled codecs by (API key, version), each compiled when it is first needed."""
+
+    def __init__(self, make: Callable[[Api, int], F]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: tuple[int, int]) -> F:
+        api_key, version = key
+        api = APIS.get(api_key)
+        if api is None or version not in api.versions:
+            raise UnsupportedVersion(api_key, version)
+        codec = self[key] = self._make(api, version)
+        return codec
+
+
+_request_decoders = _Codecs[Decoder](lambda api, v: compile_decoder(api.request, v, api.is_flexible(v)))
+_request_encoders = _Codecs[Encoder](lambda api, v: compile_encoder(api.request, v, api.is_flexible(v)))
+_response_decoders = _Codecs[Decoder](lambda api, v: compile_decoder(api.response, v, api.is_flexible(v)))
+_response_encoders = _Codecs[Encoder](lambda api, v: compile_encoder(api.response, v, api.is_flexible(v)))
+
+
+def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
+    """Read the header of a request, and return it with the position where the message begins.
+
+    An API without a codec is no error here: its header is read as version 1.
+
+    Args:
+        frame: a frame without its size.
+
+    Raises:
+        DecodeError: the frame is too short, or the client id not UTF-8.
+    """
+    try:
+        api_key, version, correlation_id, length = _REQUEST_HEADER.unpack_from(frame)
+    except StructError as error:
+        if len(frame) == 8 and _INT32.unpack_from(frame)[0] == _CONTROLLED_SHUTDOWN_0:
+            return RequestHeader(ApiKey.CONTROLLED_SHUTDOWN, 0, _INT32.unpack_from(frame, 4)[0], None), 8
+        raise BufferUnderflow(f"a request header in {len(frame)} bytes") from error
+    position = 10
+    client_id = None
+    if length != -1:
+        position += length
+        if length < 0 or position > len(frame):
+            raise bad_length(length, len(frame) - 10, "client_id")
+        try:
+            client_id = str(frame[10:position], "utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidUtf8(f"client_id: {error.reason}") from error
+    api = APIS.get(api_key)
+    if api is not None and version >= api.flexible_from:
+        position = _skip_header_tags(frame, position)
+    return RequestHeader(api_key, version, correlation_id, client_id), position
+
+
+def decode_request(header: RequestHeader, frame: Buffer, position: int) -> Message:
+    """Decode the message that follows a request header; bytes after the message are ignored.
+
+    Raises:
+        UnsupportedVersion: there is no codec for this API or version.
+        DecodeError: the message is malformed.
+    """
+    message: Message = _request_decoders[header.api_key, header.api_version](frame, position)
+    return message
+
+
+def encode_response(api_key: int, version: int, correlation_id: int, response: Message) -> list[Buffer]:
+    """Encode a response with its size and header, as parts to be written one after the other.
+
+    Raises:
+        UnsupportedVersion: there is no codec for this API or version.
+        EncodeError: the response cannot be written in this version.
+    """
+    parts = _response_encoders[api_key, version](response)
+    size = sum(map(len, parts))
+    if _has_flexible_response_header(api_key, version):
+        parts[0] = _FLEXIBLE_RESPONSE_PREFIX.pack(size + 5, correlation_id) + parts[0]
+    else:
+        parts[0] = _RESPONSE_PREFIX.pack(size + 4, correlation_id) + parts[0]
+    return parts
+
+
+def encode_request(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, request: Message
+) -> list[Buffer]:
+    """Encode a request with its size and header, as parts to be written one after the other.
+
+    Raises:
+        UnsupportedVersion: there is no codec for this API or version.
+        EncodeError: the request cannot be written in this version, or the client id is too long.
+    """
+    parts = _request_encoders[api_key, version](request)
+    name = b"" if client_id is None else client_id.encode()
+    if len(name) > MAX_STRING_BYTES:
+        raise EncodeError(f"a client id of {len(name)} bytes is longer than {MAX_STRING_BYTES}")
+    name_length = -1 if client_id is None else len(name)
+    tags = b"\0" if APIS[api_key].is_flexible(version) else b""
+    size = _REQUEST_HEADER.size + len(name) + len(tags) + sum(map(len, parts))
+    prefix = _REQUEST_PREFIX.pack(size, api_key, version, correlation_id, name_length)
+    parts[0] = b"".join((prefix, name, tags, parts[0]))
+    return parts
+
+
+def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:
+    """Decode a frame, without its size, that answers a request of this API and version.
+
+    A broker that does not know the version of an ApiVersions request answers in version 0, and so it is read here.
+
+    Returns:
+        The correlation id, and the response.
+
+    Raises:
+        UnsupportedVersion: there is no codec for this API or version.
+        DecodeError: the frame is malformed.
+    """
+    decoder = _response_decoders[api_key, version]
+    try:
+        correlation_id: int = _INT32.unpack_from(frame)[0]
+        position = 4
+        if _has_flexible_response_header(api_key, version):
+            position = _skip_header_tags(frame, position)
+        if api_key == ApiKey.API_VERSIONS and _INT16.unpack_from(frame, position)[0] == ErrorCode.UNSUPPORTED_VERSION:
+            decoder = _response_decoders[api_key, 0]
+    except StructError as error:
+        raise BufferUnderflow(f"a response header in {len(frame)} bytes") from error
+    return correlation_id, decoder(frame, position)
+
+
+def _has_flexible_response_header(api_key: int, version: int) -> bool:
+    return api_key != ApiKey.API_VERSIONS and version >= APIS[api_key].flexible_from
+
+
+def _skip_header_tags(frame: Buffer, position: int) -> int:
+    """Skip the tagged fields of a header, of which none is known; return the position after them."""
+    try:
+        first = frame[position]
+        if first == 0:
+            return position + 1
+        return skip_tagged_fields(frame, position + 1, len(frame), first)
+    except IndexError as error:
+        raise BufferUnderflow("the data ends within the tagged fields of a header") from error

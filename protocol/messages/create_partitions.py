@@ -1,0 +1,68 @@
+"""CreatePartitions, key 37, versions 0 to 3 (KIP-195): more partitions for topics.
+
+Version 2 is the first flexible one; 3 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
+"""
+
+from __future__ import annotations
+
+from protocol.api_key import ApiKey
+from protocol.message import (
+    INT32,
+    Api,
+    Message,
+    array,
+    boolean,
+    int16,
+    int32,
+    nullable_array,
+    nullable_string,
+    string,
+    wire_struct,
+)
+
+
+@wire_struct
+class CreatePartitionsAssignment:
+    """The brokers that are to hold one new partition; the first is the preferred leader."""
+
+    broker_ids: list[int] = array(INT32)
+
+
+@wire_struct
+class CreatePartitionsTopic:
+    """One topic and how many partitions it is to have; without assignments the broker places them."""
+
+    name: str = string()
+    count: int = int32()
+    assignments: list[CreatePartitionsAssignment] | None = nullable_array(CreatePartitionsAssignment)
+
+
+@wire_struct
+class CreatePartitionsRequest(Message):
+    """Asks for partitions; `validate_only` creates nothing."""
+
+    topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
+    timeout_ms: int = int32()
+    validate_only: bool = boolean()
+
+
+@wire_struct
+class CreatePartitionsTopicResult:
+    """What became of one topic."""
+
+    name: str = string()
+    error_code: int = int16()
+    error_message: str | None = nullable_string(None)
+
+
+@wire_struct
+class CreatePartitionsResponse(Message):
+    """Tells per topic whether its partitions were created."""
+
+    throttle_time_ms: int = int32()
+    results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)
+
+
+API = Api(
+    ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, CreatePartitionsResponse, versions=range(4), flexible_from=2
+)

@@ -1,0 +1,47 @@
+"""DeleteTopics, key 20, versions 1 to 6.
+
+Version 4 is the first flexible one; 5 adds error messages (KIP-599); 6 names topics by name or by id (KIP-516).
+"""
+
+from __future__ import annotations
+
+from protocol.api_key import ApiKey
+from protocol.message import STRING, Api, Message, array, int16, int32, nullable_string, uuid, wire_struct
+
+
+@wire_struct
+class DeleteTopicState:
+    """One topic to delete, by name or, where that is null, by id."""
+
+    name: str | None = nullable_string(None, since=6, null_since=6)
+    topic_id: bytes = uuid(since=6)
+
+
+@wire_struct
+class DeleteTopicsRequest(Message):
+    """Asks for topics to be deleted."""
+
+    topics: list[DeleteTopicState] = array(DeleteTopicState, since=6)
+    topic_names: list[str] = array(STRING, until=5)
+    timeout_ms: int = int32()
+
+
+@wire_struct
+class DeletableTopicResult:
+    """What became of one topic."""
+
+    name: str | None = nullable_string(null_since=6)
+    topic_id: bytes = uuid(since=6)
+    error_code: int = int16()
+    error_message: str | None = nullable_string(None, since=5, null_since=5)
+
+
+@wire_struct
+class DeleteTopicsResponse(Message):
+    """Tells per topic whether it was deleted."""
+
+    throttle_time_ms: int = int32(since=1)
+    responses: list[DeletableTopicResult] = array(DeletableTopicResult)
+
+
+API = Api(ApiKey.DELETE_TOPICS, DeleteTopicsRequest, DeleteTopicsResponse, versions=range(1, 7), flexible_from=4)

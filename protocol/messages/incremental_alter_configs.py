@@ -1,0 +1,62 @@
+"""IncrementalAlterConfigs, key 44, versions 0 and 1 (KIP-339): change single configs of a resource.
+
+Version 1 is the first flexible one.
+"""
+
+from __future__ import annotations
+
+from protocol.api_key import ApiKey
+from protocol.message import Api, Message, array, boolean, int8, int16, int32, nullable_string, string, wire_struct
+
+
+@wire_struct
+class AlterableConfig:
+    """One config and what to do to it: 0 set, 1 delete, 2 append to a list, 3 subtract from one."""
+
+    name: str = string()
+    config_operation: int = int8()
+    value: str | None = nullable_string()
+
+
+@wire_struct
+class AlterConfigsResource:
+    """A topic (type 2) or broker (type 4), and the changes to its configs."""
+
+    resource_type: int = int8()
+    resource_name: str = string()
+    configs: list[AlterableConfig] = array(AlterableConfig)
+
+
+@wire_struct
+class IncrementalAlterConfigsRequest(Message):
+    """Asks for configs to be changed; `validate_only` changes nothing."""
+
+    resources: list[AlterConfigsResource] = array(AlterConfigsResource)
+    validate_only: bool = boolean()
+
+
+@wire_struct
+class AlterConfigsResourceResponse:
+    """What became of one resource's configs."""
+
+    error_code: int = int16()
+    error_message: str | None = nullable_string()
+    resource_type: int = int8()
+    resource_name: str = string()
+
+
+@wire_struct
+class IncrementalAlterConfigsResponse(Message):
+    """Tells per resource whether its configs were changed."""
+
+    throttle_time_ms: int = int32()
+    responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)
+
+
+API = Api(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    versions=range(2),
+    flexible_from=1,
+)

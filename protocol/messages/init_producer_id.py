@@ -1,0 +1,37 @@
+"""InitProducerId, key 22, versions 0 to 6 (KIP-98): an identity for an idempotent or transactional producer.
+
+* 2 is the first flexible version; 3 lets a producer bump its own epoch (KIP-360).
+* 4 may answer PRODUCER_FENCED (KIP-588); 5 may answer TRANSACTION_ABORTABLE (KIP-890); 6 adds two-phase commit (KIP-939).
+"""
+
+from __future__ import annotations
+
+from protocol.api_key import ApiKey
+from protocol.message import Api, Message, boolean, int16, int32, int64, nullable_string, wire_struct
+
+
+@wire_struct
+class InitProducerIdRequest(Message):
+    """Asks for an identity; without a transactional id, for an idempotent producer's."""
+
+    transactional_id: str | None = nullable_string()
+    transaction_timeout_ms: int = int32()
+    producer_id: int = int64(-1, since=3)
+    producer_epoch: int = int16(-1, since=3)
+    enable2_pc: bool = boolean(since=6)
+    keep_prepared_txn: bool = boolean(since=6)
+
+
+@wire_struct
+class InitProducerIdResponse(Message):
+    """The identity; -1 where there is none."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    producer_id: int = int64(-1)
+    producer_epoch: int = int16()
+    ongoing_txn_producer_id: int = int64(-1, since=6)
+    ongoing_txn_producer_epoch: int = int16(-1, since=6)
+
+
+API = Api(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse, versions=range(7), flexible_from=2)

@@ -1,0 +1,69 @@
+"""ListOffsets, key 2, versions 1 to 11: the offset that belongs to a timestamp.
+
+* 2 adds the isolation level (KIP-98); 4 adds leader epochs (KIP-320); 6 is the first flexible version.
+* Timestamps below 0 are words; some came with a version: -3, the largest timestamp, with 7 (KIP-734); -4, the earliest
+  local offset, with 8 (KIP-405); -5, the latest in tiered storage, with 9 (KIP-1005); -6 with 11 (KIP-1023).
+* 10 adds a time limit for lookups in tiered storage (KIP-1075).
+"""
+
+from __future__ import annotations
+
+from protocol.api_key import ApiKey
+from protocol.message import Api, Message, array, int8, int16, int32, int64, string, wire_struct
+
+
+@wire_struct
+class ListOffsetsPartition:
+    """One partition and the timestamp to look up; the epoch is -1 where the client does not tell."""
+
+    partition_index: int = int32()
+    current_leader_epoch: int = int32(-1, since=4)
+    timestamp: int = int64()
+
+
+@wire_struct
+class ListOffsetsTopic:
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
+
+
+@wire_struct
+class ListOffsetsRequest(Message):
+    """Asks for offsets; `replica_id` is -1 for a consumer."""
+
+    replica_id: int = int32(-1)
+    isolation_level: int = int8(since=2)
+    topics: list[ListOffsetsTopic] = array(ListOffsetsTopic)
+    timeout_ms: int = int32(since=10)
+
+
+@wire_struct
+class ListOffsetsPartitionResponse:
+    """What was found; offset and timestamp are -1 where nothing was."""
+
+    partition_index: int = int32()
+    error_code: int = int16()
+    timestamp: int = int64(-1)
+    offset: int = int64(-1)
+    leader_epoch: int = int32(-1, since=4)
+
+
+@wire_struct
+class ListOffsetsTopicResponse:
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
+
+
+@wire_struct
+class ListOffsetsResponse(Message):
+    """Tells the offsets."""
+
+    throttle_time_ms: int = int32(since=2)
+    topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)
+
+
+API = Api(ApiKey.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse, versions=range(1, 12), flexible_from=6)

@@ -1,0 +1,101 @@
+"""Metadata, key 3, versions 0 to 13: brokers, topics, and the leaders and replicas of partitions.
+
+* Version 0 asks for all topics with an empty array; from version 1 on null asks for all, and empty for none.
+* 1 adds the controller, racks and is_internal; 2 the cluster id; 3 throttle_time_ms; 5 offline replicas.
+* 4 adds allow_auto_topic_creation; older requests always allow it.
+* 7 adds leader epochs (KIP-320); 8 authorized operations (KIP-430); 9 is the first flexible version.
+* 10 adds topic ids (KIP-516); 11 drops the cluster's authorized operations (KIP-700); 12 lets clients ask by topic id,
+  and the answer's name be null; 13 adds a top-level error code (KIP-1102).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from protocol.api_key import ApiKey
+from protocol.message import (
+    INT32,
+    Api,
+    Message,
+    array,
+    boolean,
+    int16,
+    int32,
+    nullable_array,
+    nullable_string,
+    string,
+    uuid,
+    wire_struct,
+)
+
+NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
+"""Stands for authorized operations that were not asked for (KIP-430)."""
+
+
+@wire_struct
+class MetadataRequestTopic:
+    """One topic asked for, by name or, from version 12 on, by id."""
+
+    topic_id: bytes = uuid(since=10)
+    name: str | None = nullable_string(null_since=10)
+
+
+@wire_struct
+class MetadataRequest(Message):
+    """Asks for brokers and topics; `topics` None asks for all of them from version 1 on."""
+
+    topics: list[MetadataRequestTopic] | None = nullable_array(MetadataRequestTopic, null_since=1)
+    allow_auto_topic_creation: bool = boolean(True, since=4)
+    include_cluster_authorized_operations: bool = boolean(since=8, until=10)
+    include_topic_authorized_operations: bool = boolean(since=8)
+
+
+@wire_struct
+class MetadataResponseBroker:
+    """One broker and where clients reach it."""
+
+    node_id: int = int32()
+    host: str = string()
+    port: int = int32()
+    rack: str | None = nullable_string(None, since=1, null_since=1)
+
+
+@wire_struct
+class MetadataResponsePartition:
+    """One partition; its leader is -1 while it has none."""
+
+    error_code: int = int16()
+    partition_index: int = int32()
+    leader_id: int = int32()
+    leader_epoch: int = int32(-1, since=7)
+    replica_nodes: list[int] = array(INT32)
+    isr_nodes: list[int] = array(INT32)
+    offline_replicas: list[int] = array(INT32, since=5)
+
+
+@wire_struct
+class MetadataResponseTopic:
+    """One topic; its name is None only where an unknown topic id was asked for."""
+
+    error_code: int = int16()
+    name: str | None = nullable_string(null_since=12)
+    topic_id: bytes = uuid(since=10)
+    is_internal: bool = boolean(since=1)
+    partitions: list[MetadataResponsePartition] = array(MetadataResponsePartition)
+    topic_authorized_operations: int = int32(NO_AUTHORIZED_OPERATIONS, since=8)
+
+
+@wire_struct
+class MetadataResponse(Message):
+    """Tells the brokers of the cluster and the topics that were asked for."""
+
+    throttle_time_ms: int = int32(since=3)
+    brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)
+    cluster_id: str | None = nullable_string(None, since=2, null_since=2)
+    controller_id: int = int32(-1, since=1)
+    topics: list[MetadataResponseTopic] = array(MetadataResponseTopic)
+    cluster_authorized_operations: int = int32(NO_AUTHORIZED_OPERATIONS, since=8, until=10)
+    error_code: int = int16(since=13)
+
+
+API = Api(ApiKey.METADATA, MetadataRequest, MetadataResponse, versions=range(14), flexible_from=9)

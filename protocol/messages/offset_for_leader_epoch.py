@@ -1,0 +1,69 @@
+"""OffsetForLeaderEpoch, key 23, versions 2 to 4 (KIP-101, KIP-279, KIP-320): where leader epochs end.
+
+Version 3 adds the asking replica's id, -2 for a client that debugs; 4 is the first flexible one.
+"""
+
+from __future__ import annotations
+
+from protocol.api_key import ApiKey
+from protocol.message import Api, Message, array, int16, int32, int64, string, wire_struct
+
+
+@wire_struct
+class OffsetForLeaderPartition:
+    """One partition and the epoch to look up; the current epoch is -1 where the client does not tell."""
+
+    partition: int = int32()
+    current_leader_epoch: int = int32(-1, since=2)
+    leader_epoch: int = int32()
+
+
+@wire_struct
+class OffsetForLeaderTopic:
+    """The partitions of one topic."""
+
+    topic: str = string()
+    partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
+
+
+@wire_struct
+class OffsetForLeaderEpochRequest(Message):
+    """Asks for the ends of leader epochs."""
+
+    replica_id: int = int32(-2, since=3)
+    topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
+
+
+@wire_struct
+class EpochEndOffset:
+    """The largest epoch that is not above the asked one, and where it ends; -1 where there is none."""
+
+    error_code: int = int16()
+    partition: int = int32()
+    leader_epoch: int = int32(-1)
+    end_offset: int = int64(-1)
+
+
+@wire_struct
+class OffsetForLeaderTopicResult:
+    """The partitions of one topic."""
+
+    topic: str = string()
+    partitions: list[EpochEndOffset] = array(EpochEndOffset)
+
+
+@wire_struct
+class OffsetForLeaderEpochResponse(Message):
+    """Tells the ends of leader epochs."""
+
+    throttle_time_ms: int = int32(since=2)
+    topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)
+
+
+API = Api(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    versions=range(2, 5),
+    flexible_from=4,
+)

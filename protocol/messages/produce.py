@@ -1,0 +1,121 @@
+"""Produce, key 0, versions 3 to 13: append record batches to partitions.
+
+* Versions 0 to 2 carry message sets of the old formats and have no codec (dropped by KIP-896).
+* 3 adds the transactional id; 4 may answer KAFKA_STORAGE_ERROR; 5 adds log_start_offset; 7 allows zstd (KIP-110).
+* 8 adds record_errors and error_message (KIP-467); 9 is the first flexible version.
+* 10 adds the current leader and its endpoint as tagged fields, for NOT_LEADER_OR_FOLLOWER only (KIP-951).
+* 11 may answer TRANSACTION_ABORTABLE (KIP-890); 12 adds partitions to transactions implicitly (KIP-890).
+* 13 names topics by id (KIP-516).
+
+In the response throttle_time_ms comes after the topics.
+"""
+
+from __future__ import annotations
+
+from protocol.api_key import ApiKey
+from protocol.message import (
+    Api,
+    Message,
+    Records,
+    array,
+    int16,
+    int32,
+    int64,
+    nullable_string,
+    records,
+    string,
+    struct,
+    uuid,
+    wire_struct,
+)
+
+
+@wire_struct
+class PartitionProduceData:
+    """The batches for one partition."""
+
+    index: int = int32()
+    records: Records = records()
+
+
+@wire_struct
+class TopicProduceData:
+    """The partitions of one topic."""
+
+    name: str = string(until=12)
+    topic_id: bytes = uuid(since=13)
+    partition_data: list[PartitionProduceData] = array(PartitionProduceData)
+
+
+@wire_struct
+class ProduceRequest(Message):
+    """Asks to append; `acks` is -1 (all in-sync replicas), 1 (the leader) or 0 (no answer at all)."""
+
+    transactional_id: str | None = nullable_string(None, since=3, null_since=3)
+    acks: int = int16()
+    timeout_ms: int = int32()
+    topic_data: list[TopicProduceData] = array(TopicProduceData)
+
+
+@wire_struct
+class BatchIndexAndErrorMessage:
+    """One record that was refused, by its place in the batch."""
+
+    batch_index: int = int32(since=8)
+    batch_index_error_message: str | None = nullable_string(None, since=8)
+
+
+@wire_struct(frozen=True)
+class LeaderIdAndEpoch:
+    """The leader that the broker knows, with its epoch; -1 where it knows none."""
+
+    leader_id: int = int32(-1, since=10)
+    leader_epoch: int = int32(-1, since=10)
+
+
+@wire_struct
+class PartitionProduceResponse:
+    """What became of the batches of one partition.
+
+    `log_append_time_ms` is -1 where the topic keeps the producers' timestamps.
+    """
+
+    index: int = int32()
+    error_code: int = int16()
+    base_offset: int = int64()
+    log_append_time_ms: int = int64(-1, since=2)
+    log_start_offset: int = int64(-1, since=5)
+    record_errors: list[BatchIndexAndErrorMessage] = array(BatchIndexAndErrorMessage, since=8)
+    error_message: str | None = nullable_string(None, since=8)
+    current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, since=10, tag=0)
+
+
+@wire_struct
+class TopicProduceResponse:
+    """The partitions of one topic."""
+
+    name: str = string(until=12)
+    topic_id: bytes = uuid(since=13)
+    partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse)
+
+
+@wire_struct
+class NodeEndpoint:
+    """Where a leader that the response names is reached."""
+
+    node_id: int = int32(since=10)
+    host: str = string(since=10)
+    port: int = int32(since=10)
+    rack: str | None = nullable_string(None, since=10)
+
+
+@wire_struct
+class ProduceResponse(Message):
+    """Tells per partition where the batches went, or why they did not."""
+
+    responses: list[TopicProduceResponse] = array(TopicProduceResponse)
+    throttle_time_ms: int = int32(since=1)
+    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, since=10, tag=0)
+
+
+API = Api(ApiKey.PRODUCE, ProduceRequest, ProduceResponse, versions=range(3, 14), flexible_from=9)
