@@ -239,6 +239,8 @@ def validate_batch(header: BatchHeader, batch: Buffer) -> None:
         raise InvalidRecordError(f"{count} records do not fit a last offset delta of {header.last_offset_delta}")
     if header.attributes & _CODEC_MASK > _LAST_CODEC:
         raise UnsupportedCompressionError(f"unknown compression codec {header.attributes & _CODEC_MASK}")
+    if header.attributes & _CONTROL:
+        raise InvalidRecordError("control records are not for clients to write")
     if header.base_sequence < 0 <= header.producer_id:
         raise InvalidRecordError(f"producer {header.producer_id} sends no sequence number ({header.base_sequence})")
 

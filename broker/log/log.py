@@ -1,0 +1,540 @@
+"""The log of one partition, in memory.
+
+Batches lie in segments, oldest first; the last segment is the active one, the only one that is appended to. A log
+always has an active segment, if an empty one. Offsets ascend but need not be contiguous: compaction leaves gaps.
+Nothing here knows about replication but for one thing: the high watermark that the owner tells, below which records
+are committed. Only those are ever deleted by age, size or the memory cap.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import NamedTuple
+
+from broker.log.admission import Admission
+from broker.log.compaction import Compaction
+from broker.log.config import LogConfig
+from broker.log.epochs import LeaderEpochs
+from broker.log.errors import InvalidBatch, LogError, MemoryExhausted, OffsetOutOfRange, UnexpectedOffset
+from broker.log.memory import MemoryBudget
+from broker.log.producer_state import ProducerBatch, ProducerStates
+from broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
+from broker.log.time_index import TimestampOffset, find_max_timestamp, find_timestamp
+from protocol.compression import Buffer
+from protocol.errors import CorruptRecordError
+from protocol.records import (
+    BatchHeader,
+    TimestampType,
+    check_crc,
+    iter_batches,
+    place_batch,
+    read_end_marker,
+    read_header,
+)
+
+__all__ = ["AppendInfo", "Log", "LogError", "LogRead", "TimestampOffset"]
+
+_NO_LIMIT_BYTES = 2**62
+_SNAPSHOTS_KEPT = 2
+_base_offset = attrgetter("base_offset")
+
+
+class AppendInfo(NamedTuple):
+    """What an append did.
+
+    Attributes:
+        first_offset: of the first record; of a duplicate, where it was appended the first time.
+        last_offset: of the last record, likewise.
+        log_append_time_ms: the timestamp that the records got, or −1 if they keep the producer's.
+        log_start_offset: of the log.
+        size_bytes: how many bytes were appended.
+        record_count: how many records were appended.
+        duplicate: the producer had sent the batch before, so nothing was appended.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    size_bytes: int
+    record_count: int
+    duplicate: bool = False
+
+
+class LogRead(NamedTuple):
+    """Batches that were read: they are the log's own, not copies; `next_offset` is where to go on."""
+
+    parts: list[bytes]
+    size_bytes: int
+    next_offset: int
+
+
+class Log:
+    """The log of one partition.
+
+    Args:
+        config: what is configured for its topic; may be replaced at any time.
+        memory: the broker's cap on log memory; without one there is no limit.
+
+    Attributes:
+        log_start_offset: the lowest offset that can be read.
+        log_end_offset: the offset that the next record gets.
+        high_watermark: as the owner told it last; the memory cap may delete what lies below. It is never taken as a
+            bound for reading.
+        epochs: which leader wrote which part.
+        producers: what is known about idempotent and transactional producers.
+    """
+
+    def __init__(self, config: LogConfig, *, memory: MemoryBudget | None = None) -> None:
+        self._memory = memory if memory is not None else MemoryBudget(_NO_LIMIT_BYTES)
+        self._memory.add(self)
+        self.config = config
+        self.epochs = LeaderEpochs()
+        self.producers = ProducerStates()
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.high_watermark = 0
+        self._compaction = Compaction()
+        self._segments = [self._new_segment(0, 0, 0)]
+        self._active = self._segments[0]
+        self._rewrites = 0  # how often segments were taken away or cut: a compaction under way is then given up
+
+    @property
+    def config(self) -> LogConfig:
+        """What is configured for the log's topic."""
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self._admission = Admission(config)
+        self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+        self._segment_bytes = min(config.segment_bytes, self._memory.max_segment_bytes)
+        self._segment_ms = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+        return self._end_position - self._segments[0].base_position
+
+    @property
+    def segment_count(self) -> int:
+        """How many segments there are; one at least."""
+        return len(self._segments)
+
+    @property
+    def _end_position(self) -> int:
+        return self._active.base_position + self._active.size_bytes
+
+    # --- append --------------------------------------------------------------------------------------------------
+
+    def append_as_leader(
+        self, records: Buffer, *, leader_epoch: int, wall_ms: int, from_client: bool = True
+    ) -> AppendInfo:
+        """Append a produced batch, at the end of the log and in the leader's epoch.
+
+        Args:
+            records: exactly one batch; it is copied.
+            leader_epoch: of this replica.
+            wall_ms: the time, in milliseconds since 1970.
+            from_client: False for what the broker itself appends: control batches are allowed, and sequences are not
+                checked.
+
+        Raises:
+            InvalidBatch: as `Admission.admit`.
+            OutOfOrderSequence, StaleProducerEpoch, InvalidTransactionState: as `ProducerStates.check`.
+            MemoryExhausted: there is no room, and nothing can be deleted to make some.
+        """
+        header, batch = self._admission.admit(records, wall_ms, from_client=from_client)
+        if header.producer_id >= 0:
+            if not from_client:
+                self.producers.check_epoch(header)
+            elif (known := self.producers.check(header)) is not None:
+                return self._duplicate(known)
+        offset = self.log_end_offset
+        if self._append_time:
+            placed = place_batch(batch, offset, leader_epoch, log_append_time_ms=wall_ms)
+            header = read_header(placed)
+        else:
+            placed = place_batch(batch, offset, leader_epoch)
+        size_bytes = len(placed)
+        self._reserve(size_bytes + BATCH_OVERHEAD_BYTES)
+        self._append(header, placed, offset, leader_epoch, wall_ms)
+        return AppendInfo(
+            offset,
+            self.log_end_offset - 1,
+            wall_ms if self._append_time else -1,
+            self.log_start_offset,
+            size_bytes,
+            header.record_count,
+        )
+
+    def append_as_follower(
+        self, records: Buffer, *, wall_ms: int = -1, leader_epoch: int | None = None
+    ) -> AppendInfo | None:
+        """Append what the leader sent, as it is: offsets, epochs and timestamps are kept.
+
+        Args:
+            records: batches; the last one may be cut short, and is then left out.
+            wall_ms: the time, if known; else the batches' own timestamps stand for it.
+            leader_epoch: if given, batches of higher epochs are left out: they come from after the leader lost its
+                leadership, and their place is decided by the next one (KAFKA-18723).
+
+        Returns:
+            What was appended, or None if there was not one whole batch.
+
+        Raises:
+            InvalidBatch: a batch is damaged; nothing was appended.
+            UnexpectedOffset: the offsets do not ascend from this log's end; nothing was appended. Only to an empty log
+                a batch can come that begins before its end: the leader's log start lies within it.
+            MemoryExhausted: as `append_as_leader`.
+        """
+        batches = self._checked(records, leader_epoch)
+        if not batches:
+            return None
+        size_bytes = sum(len(batch) for _, batch in batches)
+        self._reserve(size_bytes + BATCH_OVERHEAD_BYTES * len(batches))
+        if batches[0][0].base_offset < self.log_end_offset:
+            self._active.base_offset = batches[0][0].base_offset
+        for header, batch in batches:
+            appended_ms = wall_ms if wall_ms >= 0 else header.max_timestamp
+            self._append(header, bytes(batch), header.base_offset, header.partition_leader_epoch, appended_ms)
+        count = sum(header.record_count for header, _ in batches)
+        first_offset = batches[0][0].base_offset
+        return AppendInfo(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, size_bytes, count)
+
+    def _checked(self, records: Buffer, leader_epoch: int | None) -> list[tuple[BatchHeader, memoryview]]:
+        batches: list[tuple[BatchHeader, memoryview]] = []
+        next_offset = self.log_end_offset
+        try:
+            for header, batch in iter_batches(records, allow_partial=True):
+                if leader_epoch is not None and header.partition_leader_epoch > leader_epoch:
+                    break
+                check_crc(header, batch)
+                continues = header.base_offset >= next_offset or self._begins_within(header, batches)
+                if not continues or header.last_offset_delta < 0:
+                    raise UnexpectedOffset(
+                        f"a batch from {header.base_offset} to {header.last_offset} does not continue at {next_offset}"
+                    )
+                next_offset = header.last_offset + 1
+                batches.append((header, batch))
+        except CorruptRecordError as error:
+            raise InvalidBatch(error.error_code, str(error)) from error
+        return batches
+
+    def _begins_within(self, header: BatchHeader, before: list[tuple[BatchHeader, memoryview]]) -> bool:
+        """Whether an empty log begins within this batch, as after DeleteRecords up to an offset inside of it."""
+        is_empty = not before and len(self._segments) == 1 and not self._active.batches
+        return is_empty and header.base_offset <= self.log_end_offset <= header.last_offset
+
+    def _duplicate(self, known: ProducerBatch) -> AppendInfo:
+        append_time_ms = known.max_timestamp_ms if self._append_time else -1
+        return AppendInfo(
+            known.first_offset, known.last_offset, append_time_ms, self.log_start_offset, 0, 0, duplicate=True
+        )
+
+    def _reserve(self, size_bytes: int) -> None:
+        if not self._memory.reserve(size_bytes):
+            raise MemoryExhausted(
+                f"the logs of this broker hold {self._memory.used_bytes} bytes of at most {self._memory.limit_bytes}, "
+                "and nothing that is committed is left to delete"
+            )
+
+    def _append(self, header: BatchHeader, batch: bytes, offset: int, leader_epoch: int, wall_ms: int) -> None:
+        """Put a batch in its place, for which there is room; it cannot fail any more."""
+        segment = self._active
+        if segment.batches and self._is_full(segment, len(batch), header.max_timestamp, wall_ms):
+            segment = self._roll(offset, wall_ms)
+        last_offset = offset + header.last_offset_delta
+        segment.append(batch, last_offset, header.max_timestamp, wall_ms)
+        self.log_end_offset = last_offset + 1
+        if leader_epoch != self.epochs.latest_epoch:
+            self.epochs.assign(leader_epoch, offset)
+        if header.producer_id >= 0:
+            self._note_producer(header, batch, offset, wall_ms)
+
+    def _note_producer(self, header: BatchHeader, batch: bytes, offset: int, wall_ms: int) -> None:
+        if not header.is_control:
+            self.producers.appended(header, offset, wall_ms)
+            return
+        try:
+            marker = read_end_marker(batch)
+        except CorruptRecordError:
+            return  # no marker that ends a transaction, so it ends none
+        if marker is not None:
+            self.producers.transaction_ended(header, marker, offset, wall_ms)
+
+    # --- segments ------------------------------------------------------------------------------------------------
+
+    def _new_segment(self, base_offset: int, base_position: int, wall_ms: int) -> Segment:
+        return Segment(base_offset, base_position, created_ms=wall_ms, sequence=self._memory.next_sequence())
+
+    def _is_full(self, segment: Segment, size_bytes: int, timestamp_ms: int, wall_ms: int) -> bool:
+        """Whether the next batch starts a new segment: by size, or by time.
+
+        Time is that of the records where they have one, so that all replicas roll alike.
+        """
+        if segment.size_bytes + size_bytes > self._segment_bytes:
+            return True
+        first_ms = segment.first_timestamp_ms
+        age_ms = timestamp_ms - first_ms if first_ms >= 0 else wall_ms - segment.created_ms
+        return age_ms > self._segment_ms
+
+    def _roll(self, base_offset: int, wall_ms: int) -> Segment:
+        segment = self._new_segment(base_offset, self._end_position, wall_ms)
+        segment.producers = self.producers.snapshot()
+        if len(self._segments) >= _SNAPSHOTS_KEPT:
+            self._segments[-_SNAPSHOTS_KEPT].producers = None
+        self._segments.append(segment)
+        self._active = segment
+        return segment
+
+    def _segment_number(self, offset: int) -> int:
+        """The number of the last segment that starts at or before `offset`; of the first one if there is none."""
+        if offset >= self._active.base_offset:
+            return len(self._segments) - 1
+        return max(0, bisect_right(self._segments, offset, key=_base_offset) - 1)
+
+    def _delete_oldest(self, count: int) -> int:
+        """Delete the oldest segments and start the log after them; how many bytes went."""
+        if not count:
+            return 0
+        if count == len(self._segments):
+            self._roll(self.log_end_offset, self._active.appended_ms)
+        deleted = self._segments[:count]
+        del self._segments[:count]
+        self._rewrites += 1
+        self._memory.release(sum(segment.memory_bytes for segment in deleted))
+        self._start_at(max(self.log_start_offset, self._segments[0].base_offset))
+        return sum(segment.size_bytes for segment in deleted)
+
+    def _start_at(self, offset: int) -> None:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+
+    # --- read ----------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, *, max_bytes: int, end_offset: int, min_one: bool = True) -> LogRead:
+        """Read whole batches, from the one that contains `offset` on.
+
+        Args:
+            offset: where to start.
+            max_bytes: how much at most.
+            end_offset: only batches that end before it.
+            min_one: give the first batch whatever its size (KIP-74).
+
+        Raises:
+            OffsetOutOfRange: `offset` is before the log's start or after its end.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(f"{offset} is not between {self.log_start_offset} and {self.log_end_offset}")
+        parts: list[bytes] = []
+        size_bytes, next_offset = 0, offset
+        if offset >= end_offset:
+            return LogRead(parts, size_bytes, next_offset)
+        segments = self._segments
+        number = self._segment_number(offset)
+        segment = segments[number]
+        first = segment.index_of(offset)
+        while True:
+            count = len(segment.batches)
+            stop = count if segment.next_offset <= end_offset else bisect_left(segment.last_offsets, end_offset, first)
+            start = segment.start_of(first)
+            fit = bisect_right(segment.ends, start + max_bytes - size_bytes, first, stop)
+            if fit == first < stop and min_one and not parts:
+                fit += 1
+            if fit > first:
+                parts += segment.batches[first:fit]
+                size_bytes += segment.ends[fit - 1] - start
+                next_offset = segment.last_offsets[fit - 1] + 1
+            number += 1
+            if fit < count or number == len(segments):
+                return LogRead(parts, size_bytes, next_offset)
+            segment, first = segments[number], 0
+
+    def size_between(self, start_offset: int, end_offset: int) -> int:
+        """Bytes of the batches from the one with `start_offset` in it to before the one with `end_offset` in it."""
+        return max(0, self._position_of(end_offset) - self._position_of(start_offset))
+
+    def _position_of(self, offset: int) -> int:
+        segment = self._segments[self._segment_number(offset)]
+        return segment.base_position + segment.start_of(segment.index_of(offset))
+
+    def is_on_older_segment(self, offset: int) -> bool:
+        """Whether `offset` lies before the active segment."""
+        return offset < self._active.base_offset
+
+    def offset_for_timestamp(self, timestamp_ms: int, end_offset: int) -> TimestampOffset | None:
+        """The first record before `end_offset` whose timestamp is not before `timestamp_ms`: offset, timestamp, epoch.
+
+        It is looked for by the batches' headers, and then in one batch (unpacked for it, within a limit).
+        """
+        return find_timestamp(self._segments, timestamp_ms, self.log_start_offset, end_offset)
+
+    def max_timestamp(self, end_offset: int) -> TimestampOffset | None:
+        """The first record before `end_offset` that has the highest timestamp there (KIP-734)."""
+        return find_max_timestamp(self._segments, self.log_start_offset, end_offset)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below which every record is committed and of no open transaction; the high watermark while there is none."""
+        return self.producers.last_stable_offset(high_watermark)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch not above `epoch`, and where it ends; (−1, −1) if unknown (KIP-101, KIP-279)."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # --- truncate ------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop all records from `offset` on.
+
+        Only whole batches go: if `offset` lies within a batch, all of that batch goes, and the log then ends where it
+        began, below `offset`. (Leaders' epochs end where batches end, so replication never asks for that.) Producers
+        and epochs are then what they were when the log ended there. If the log starts after `offset`, it is empty
+        afterwards and starts at `offset`.
+        """
+        if offset >= self.log_end_offset:
+            return
+        if offset < self._segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        before_bytes = sum(segment.memory_bytes for segment in self._segments)
+        del self._segments[self._segment_number(offset) + 1 :]
+        self._active = segment = self._segments[-1]
+        index = segment.index_of(offset)
+        if index < len(segment.batches):
+            offset = min(offset, segment.base_offset_of(index))
+            segment.truncate(index)
+        self._memory.release(before_bytes - sum(segment.memory_bytes for segment in self._segments))
+        self._rewrites += 1
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        self._compaction.truncated(offset)
+        self.epochs.truncate_from_end(offset)
+        self._rebuild_producers()
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything, and start again at `offset`, with nothing known about epochs and producers."""
+        self._memory.release(sum(segment.memory_bytes for segment in self._segments))
+        self._rewrites += 1
+        self._active = self._new_segment(offset, 0, self._active.appended_ms)
+        self._segments = [self._active]
+        self.log_start_offset = self.log_end_offset = self.high_watermark = offset
+        self._compaction.truncated(offset)
+        self.epochs.clear()
+        self.producers.clear()
+
+    def _rebuild_producers(self) -> None:
+        """Make the producers what they were at the end of the log: the last snapshot, and what follows it."""
+        numbers = range(len(self._segments) - 1, -1, -1)
+        first = next((n for n in numbers if self._segments[n].producers is not None), 0)
+        snapshot = self._segments[first].producers
+        if snapshot is not None:
+            self.producers.restore(snapshot)
+        else:
+            self.producers.clear()
+        for segment in self._segments[first:]:
+            for batch in segment.batches:
+                header = read_header(batch)
+                if header.producer_id >= 0:
+                    self._note_producer(header, batch, header.base_offset, segment.appended_ms)
+
+    # --- delete and compact --------------------------------------------------------------------------------------
+
+    def advance_log_start(self, offset: int) -> bool:
+        """Give up all records below `offset` (or below the log's end, if that is lower); whether the start moved.
+
+        Segments that lie below as a whole are deleted.
+        """
+        offset = min(offset, self.log_end_offset)
+        if offset <= self.log_start_offset:
+            return False
+        self._start_at(offset)
+        is_empty = offset == self.log_end_offset
+        self._delete_oldest(len(self._segments) if is_empty else self._segment_number(offset))
+        return True
+
+    def apply_retention(self, wall_ms: int, high_watermark: int) -> int:
+        """Delete what is too old or too much, and forget idle producers.
+
+        Whole segments go, oldest first, and none that has a record at or above the high watermark: by time if its
+        newest record is older than retention.ms, by size while the log without it is still not smaller than
+        retention.bytes. A log that is only compacted keeps all.
+
+        Returns:
+            How many bytes were deleted.
+        """
+        self.high_watermark = min(high_watermark, self.log_end_offset)
+        self.producers.expire(wall_ms)
+        if not self._config.delete:
+            return 0
+        return self._delete_oldest(self._count_outdated(wall_ms))
+
+    def _count_outdated(self, wall_ms: int) -> int:
+        """How many of the oldest segments are too old or too much."""
+        retention_ms, retention_bytes = self._config.retention_ms, self._config.retention_bytes
+        excess_bytes = self.size_bytes - retention_bytes if retention_bytes >= 0 else 0
+        for number, segment in enumerate(self._segments):
+            expired = retention_ms >= 0 and 0 <= segment.newest_ms < wall_ms - retention_ms
+            too_much = 0 < segment.size_bytes <= excess_bytes
+            if not segment.batches or segment.next_offset > self.high_watermark or not (expired or too_much):
+                return number
+            excess_bytes -= segment.size_bytes
+        return len(self._segments)
+
+    def oldest_evictable(self) -> int | None:
+        """For the memory budget: how old the oldest segment is, or None if it is empty or not all committed."""
+        segment = self._segments[0]
+        if not segment.batches or segment.next_offset > self.high_watermark:
+            return None
+        return segment.sequence
+
+    def evict_oldest(self) -> None:
+        """For the memory budget: delete the oldest segment."""
+        self._delete_oldest(1)
+
+    def compact(self, high_watermark: int, wall_ms: int) -> int:
+        """Compact all that can be, at once; how many bytes that freed. See `compaction_steps`."""
+        before_bytes = self.size_bytes
+        for _ in self.compaction_steps(high_watermark, wall_ms):
+            pass
+        return before_bytes - self.size_bytes
+
+    def compaction_steps(self, high_watermark: int, wall_ms: int) -> Iterator[None]:
+        """Keep only the newest record of each key, in steps of one batch, between which the log may be used.
+
+        Does nothing for a log that is not compacted. The active segment is left alone, and so is everything at or above
+        the high watermark or the last stable offset. Offsets stay as they are. Tombstones go delete.retention.ms after
+        the first pass that kept them. What the steps made takes effect with the last one, unless the log was truncated
+        or segments were deleted meanwhile; then it is dropped, and the next pass starts over.
+        """
+        self.high_watermark = min(high_watermark, self.log_end_offset)
+        if not self._config.compact:
+            return
+        limit_offset = self.last_stable_offset(self.high_watermark)
+        job = self._compaction.plan(self._segments[:-1], self._config, limit_offset, wall_ms)
+        if job is None:
+            return
+        rewrites = self._rewrites
+        yield from job.build(self.producers)
+        if rewrites != self._rewrites:
+            return
+        old = self._segments[: job.segment_count]
+        new = job.result(self._segment_bytes)
+        self._memory.release(sum(s.memory_bytes for s in old) - sum(s.memory_bytes for s in new))
+        self._segments[: job.segment_count] = new
+        position = self._segments[0].base_position
+        for segment in self._segments:
+            segment.base_position = position
+            position += segment.size_bytes
+        self._rewrites += 1
+        self._compaction.done(job)
+
+    def close(self) -> None:
+        """Drop everything, and leave the memory budget."""
+        self.truncate_fully_and_start_at(self.log_end_offset)
+        self._memory.remove(self)
