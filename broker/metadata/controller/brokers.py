@@ -17,12 +17,15 @@ PRODUCER_ID_BLOCK_SIZE = 1000
 
 def register_broker(
     image: ClusterImage, broker_id: int, host: str, port: int, rack: str | None = None
-) -> tuple[ClusterImage, BrokerRegistration]:
-    """Make a broker part of the cluster, in a new epoch; an earlier life of the same id ends."""
-    image = _end_life(image, broker_id)
-    registration = BrokerRegistration(broker_id, image.next_broker_epoch, host, port, rack)
-    image = replace(image, next_broker_epoch=image.next_broker_epoch + 1)
-    return image.with_broker(registration), registration
+) -> tuple[ClusterImage, int]:
+    """Make a broker part of the cluster; an earlier life of the same id ends.
+
+    Returns:
+        The broker epoch of the life that begins.
+    """
+    epoch = image.next_broker_epoch
+    image = replace(_end_life(image, broker_id), next_broker_epoch=epoch + 1)
+    return image.with_broker(BrokerRegistration(broker_id, epoch, host, port, rack)), epoch
 
 
 def unregister_broker(image: ClusterImage, broker_id: int, broker_epoch: int) -> tuple[ClusterImage, bool]:

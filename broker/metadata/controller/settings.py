@@ -10,7 +10,7 @@ from broker.metadata.controller.result import Refused
 from protocol.errors import ErrorCode
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
-"""Partitions that one request may create; Kafka's controller has the same bound (KAFKA-15922)."""
+"""Partitions that one request may create; Kafka's controller has the same bound."""
 
 MAX_PARTITIONS: Final = 20_000
 """Partitions of the cluster. Each costs every replica a log in memory, so they are counted like bytes."""

@@ -1,0 +1,79 @@
+"""What AlterConfigs and IncrementalAlterConfigs have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from broker.api.config_listing import ResourceType
+from broker.metadata.controller import Refused, TopicResult
+from broker.metadata.image import ClusterImage
+from broker.metadata.topic_name import topic_name_problem
+from protocol.errors import ErrorCode
+
+
+class Resource(Protocol):
+    """What a request names to have its configs changed."""
+
+    resource_type: int
+    resource_name: str
+
+
+R = TypeVar("R", bound=Resource)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceResult:
+    """The outcome for one resource."""
+
+    resource_type: int
+    resource_name: str
+    error: ErrorCode
+    message: str | None
+
+
+def alter_resources(
+    image: ClusterImage,
+    resources: Sequence[R],
+    alter_topic: Callable[[ClusterImage, R], tuple[ClusterImage, TopicResult]],
+) -> tuple[ClusterImage, list[ResourceResult]]:
+    """A decision: change the configs of each resource for itself.
+
+    Returns:
+        One result for each resource; one that is named more than once is refused with INVALID_REQUEST.
+    """
+    times = Counter(_key(resource) for resource in resources)
+    results: dict[tuple[int, str], ResourceResult] = {}
+    for resource in resources:
+        key = _key(resource)
+        if key in results:
+            continue
+        try:
+            _check(resource, times[key])
+        except Refused as refusal:
+            results[key] = ResourceResult(*key, refusal.error, refusal.message)
+        else:
+            image, result = alter_topic(image, resource)
+            results[key] = ResourceResult(*key, result.error, result.message)
+    return image, list(results.values())
+
+
+def _key(resource: Resource) -> tuple[int, str]:
+    return resource.resource_type, resource.resource_name
+
+
+def _check(resource: Resource, times: int) -> None:
+    """Refuse what is no topic, or is named more than once."""
+    if times > 1:
+        raise Refused(ErrorCode.INVALID_REQUEST, "The request names this resource more than once.")
+    if resource.resource_type == ResourceType.BROKER:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            "The settings of a broker are read when it starts and cannot be changed while it runs.",
+        )
+    if resource.resource_type != ResourceType.TOPIC:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Resources of type {resource.resource_type} have no configs here.")
+    if problem := topic_name_problem(resource.resource_name):
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)

@@ -1,0 +1,56 @@
+"""CreatePartitions (key 37): more partitions for topics that exist (KIP-195).
+
+Versions 0–3. Any broker answers. A topic can only grow; existing partitions stay where they are. `timeout_ms` is not
+looked at: the answer comes when this broker sees the partitions, a few turns of its loop later.
+"""
+
+from __future__ import annotations
+
+from broker.api.context import AdminContext, submit
+from broker.metadata.controller import MorePartitions, TopicResult, create_partitions
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+def handle(admin: AdminContext, ctx: RequestContext, request: CreatePartitionsRequest, reply: Reply) -> None:
+    """Add the partitions, or with validate_only say what would come of it."""
+    wanted = [_wanted(topic) for topic in request.topics]
+    validate_only = request.validate_only
+
+    def answer(results: tuple[TopicResult, ...]) -> CreatePartitionsResponse:
+        return CreatePartitionsResponse(
+            results=[
+                CreatePartitionsTopicResult(
+                    name=result.name or "", error_code=result.error, error_message=result.message
+                )
+                for result in results
+            ]
+        )
+
+    submit(
+        admin,
+        lambda image: create_partitions(image, wanted, settings=admin.topics, validate_only=validate_only),
+        answer,
+        lambda code: error_response(request, code),
+        reply,
+    )
+
+
+def _wanted(topic: CreatePartitionsTopic) -> MorePartitions:
+    if topic.assignments is None:
+        return MorePartitions(topic.name, topic.count)
+    return MorePartitions(topic.name, topic.count, [assignment.broker_ids for assignment in topic.assignments])
+
+
+def error_response(request: CreatePartitionsRequest, error_code: ErrorCode) -> CreatePartitionsResponse:
+    """Every topic answered with `error_code`."""
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreatePartitionsResponse(
+        results=[CreatePartitionsTopicResult(name=name, error_code=error_code) for name in names]
+    )

@@ -1,0 +1,81 @@
+"""CreateTopics (key 19): new topics, each created or refused for itself.
+
+Versions 2–7. Any broker answers: NOT_CONTROLLER is never given to a broker that lives. −1 as the number of partitions
+or replicas means the broker's default (v4, KIP-464; accepted in earlier versions too, as Kafka does). v5 answers with
+the topic's configs (KIP-525), v7 with its id.
+
+`timeout_ms` is not looked at: the answer comes when this broker sees the topics, a few turns of its loop later.
+"""
+
+from __future__ import annotations
+
+from broker.api.config_listing import topic_entries
+from broker.api.context import AdminContext, submit
+from broker.metadata.controller import NewTopic, TopicResult, create_topics
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from protocol.primitives import ZERO_UUID
+
+
+def handle(admin: AdminContext, ctx: RequestContext, request: CreateTopicsRequest, reply: Reply) -> None:
+    """Create the topics, or with validate_only say what would come of it."""
+    topics = [_new_topic(topic) for topic in request.topics]
+    validate_only = request.validate_only
+
+    def answer(results: tuple[TopicResult, ...]) -> CreateTopicsResponse:
+        return CreateTopicsResponse(topics=[_result(admin, result, validate_only) for result in results])
+
+    submit(
+        admin,
+        lambda image: create_topics(image, topics, settings=admin.topics, rng=admin.rng, validate_only=validate_only),
+        answer,
+        lambda code: error_response(request, code),
+        reply,
+    )
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        assignments=[(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def _result(admin: AdminContext, result: TopicResult, validate_only: bool) -> CreatableTopicResult:
+    assert result.name is not None
+    topic = result.topic
+    if topic is None:
+        return CreatableTopicResult(
+            name=result.name, error_code=result.error, error_message=result.message, configs=None
+        )
+    return CreatableTopicResult(
+        name=topic.name,
+        # A topic that was only thought of has no id.
+        topic_id=ZERO_UUID if validate_only else topic.topic_id,
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.name, value=entry.value, read_only=entry.read_only, config_source=entry.source
+            )
+            for entry in topic_entries(admin, topic.configs)
+        ],
+    )
+
+
+def error_response(request: CreateTopicsRequest, error_code: ErrorCode) -> CreateTopicsResponse:
+    """Every topic answered with `error_code`."""
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreateTopicsResponse(
+        topics=[CreatableTopicResult(name=name, error_code=error_code, configs=None) for name in names]
+    )

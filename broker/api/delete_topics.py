@@ -1,0 +1,55 @@
+"""DeleteTopics (key 20): topics deleted by name, from v6 on also by id (KIP-516).
+
+Versions 1–6. Any broker answers. `timeout_ms` is not looked at: the answer comes when this broker no longer sees the
+topics, a few turns of its loop later.
+"""
+
+from __future__ import annotations
+
+from broker.api.context import AdminContext, submit
+from broker.metadata.controller import TopicReference, TopicResult, delete_topics
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+
+
+def handle(admin: AdminContext, ctx: RequestContext, request: DeleteTopicsRequest, reply: Reply) -> None:
+    """Delete the topics, each for itself."""
+    topics = _references(request)
+
+    def answer(results: tuple[TopicResult, ...]) -> DeleteTopicsResponse:
+        return DeleteTopicsResponse(
+            responses=[
+                DeletableTopicResult(
+                    name=result.name,
+                    topic_id=result.topic_id,
+                    error_code=result.error,
+                    error_message=result.message,
+                )
+                for result in results
+            ]
+        )
+
+    submit(
+        admin,
+        lambda image: delete_topics(image, topics),
+        answer,
+        lambda code: error_response(request, code),
+        reply,
+    )
+
+
+def _references(request: DeleteTopicsRequest) -> list[TopicReference]:
+    """What is to be deleted; versions before 6 have a list of names in place of the topics."""
+    named = [TopicReference(name) for name in request.topic_names]
+    return named + [TopicReference(topic.name, topic.topic_id) for topic in request.topics]
+
+
+def error_response(request: DeleteTopicsRequest, error_code: ErrorCode) -> DeleteTopicsResponse:
+    """Every topic answered with `error_code`."""
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=error_code)
+            for topic in dict.fromkeys(_references(request))
+        ]
+    )

@@ -1,0 +1,50 @@
+"""DescribeCluster (key 60): the cluster's id, its brokers and its controller (KIP-700).
+
+Versions 0–2. v1 asks for an endpoint type (KIP-919): only brokers can be described here, since the controllers have no
+endpoints of their own. v2 can include fenced brokers (KIP-1073), of which there are none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.api.context import AdminContext
+from broker.api.listing import CLUSTER_OPERATIONS
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+BROKER_ENDPOINT: Final = 1
+CONTROLLER_ENDPOINT: Final = 2
+
+
+def handle(admin: AdminContext, ctx: RequestContext, request: DescribeClusterRequest, reply: Reply) -> None:
+    """Answer from this broker's image."""
+    if request.endpoint_type != BROKER_ENDPOINT:
+        known = request.endpoint_type == CONTROLLER_ENDPOINT
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        response = error_response(request, code)
+        response.error_message = f"This is a broker: it cannot describe endpoints of type {request.endpoint_type}."
+        reply(response)
+        return
+    image = admin.store.image
+    response = DescribeClusterResponse(
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=broker.broker_id, host=broker.host, port=broker.port, rack=broker.rack)
+            for broker in image.brokers.values()
+        ],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    reply(response)
+
+
+def error_response(request: DescribeClusterRequest, error_code: ErrorCode) -> DescribeClusterResponse:
+    """The request answered with `error_code`."""
+    return DescribeClusterResponse(error_code=error_code, endpoint_type=request.endpoint_type)

@@ -1,0 +1,98 @@
+"""DescribeConfigs (key 32): the configs of topics and of this broker, with where each value comes from (KIP-133).
+
+Versions 1–4. v1 tells synonyms when asked, v3 types and, when asked, documentation (KIP-569). A broker describes only
+itself: clients send the question to the broker that it is about. The broker's name "" means settings that hold for all
+brokers and can be changed while they run, of which there are none.
+"""
+
+from __future__ import annotations
+
+from broker.api.config_listing import ConfigEntry, ResourceType, broker_entries, topic_entries
+from broker.api.context import AdminContext
+from broker.metadata.controller import Refused
+from broker.metadata.topic_name import topic_name_problem
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+
+def handle(admin: AdminContext, ctx: RequestContext, request: DescribeConfigsRequest, reply: Reply) -> None:
+    """Answer from this broker's image and settings."""
+    # Each is described once, however often it is named: a small request must not make a large answer.
+    resources = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+    response = DescribeConfigsResponse()
+    for resource in resources.values():
+        result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        try:
+            entries = _entries(admin, resource)
+        except Refused as refusal:
+            result.error_code = refusal.error
+            result.error_message = refusal.message
+        else:
+            result.configs = [_result(request, entry) for entry in entries if _is_wanted(resource, entry)]
+        response.results.append(result)
+    reply(response)
+
+
+def _entries(admin: AdminContext, resource: DescribeConfigsResource) -> list[ConfigEntry]:
+    """The configs of a resource.
+
+    Raises:
+        Refused: there is no such resource.
+    """
+    name = resource.resource_name
+    if resource.resource_type == ResourceType.TOPIC:
+        topic = admin.store.image.topics.get(name)
+        if topic is not None:
+            return topic_entries(admin, topic.configs)
+        if problem := topic_name_problem(name):
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+    if resource.resource_type == ResourceType.BROKER:
+        if name == "":
+            return []
+        if name == str(admin.broker_id):
+            return broker_entries(admin)
+        raise Refused(ErrorCode.INVALID_REQUEST, f"This is broker {admin.broker_id}; it cannot describe '{name}'.")
+    raise Refused(ErrorCode.INVALID_REQUEST, f"Resources of type {resource.resource_type} have no configs here.")
+
+
+def _is_wanted(resource: DescribeConfigsResource, entry: ConfigEntry) -> bool:
+    # Kafka takes an empty list for "all" as it does null.
+    return not resource.configuration_keys or entry.name in resource.configuration_keys
+
+
+def _result(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:
+    result = DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        config_type=entry.type,
+        documentation=entry.doc if request.include_documentation else None,
+    )
+    if request.include_synonyms:
+        result.synonyms = [
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in entry.synonyms
+        ]
+    return result
+
+
+def error_response(request: DescribeConfigsRequest, error_code: ErrorCode) -> DescribeConfigsResponse:
+    """Every resource answered with `error_code`."""
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=error_code, resource_type=resource.resource_type, resource_name=resource.resource_name
+            )
+            for resource in request.resources
+        ]
+    )

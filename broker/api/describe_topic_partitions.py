@@ -1,0 +1,104 @@
+"""DescribeTopicPartitions (key 75): topics page by page, with eligible leader replicas (KIP-966).
+
+Version 0. Topics come in the order of their names, and a page ends after so many partitions; the cursor says where the
+next one begins. It never creates topics. Eligible leader replicas are null: there are no elections yet.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.api.context import AdminContext
+from broker.api.listing import TOPIC_OPERATIONS, leader_of, offline_replicas
+from broker.metadata.image import ClusterImage, Topic
+from broker.metadata.topic_name import is_internal, topic_name_problem
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+MAX_PARTITIONS_PER_PAGE: Final = 2_000
+"""Kafka's `max.request.partition.size.limit`."""
+
+
+def handle(admin: AdminContext, ctx: RequestContext, request: DescribeTopicPartitionsRequest, reply: Reply) -> None:
+    """Answer one page."""
+    cursor = request.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        return
+    image = admin.store.image
+    names = sorted({topic.name for topic in request.topics} or image.topics)
+    first = 0
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+        # If the topic that the last page ended in is gone, the next one is described from its beginning.
+        first = cursor.partition_index if names[:1] == [cursor.topic_name] else 0
+    reply(_page(image, names, first, request.response_partition_limit))
+
+
+def _page(image: ClusterImage, names: list[str], first: int, limit: int) -> DescribeTopicPartitionsResponse:
+    """Describe the topics in `names`, the first of them from its partition `first` on."""
+    response = DescribeTopicPartitionsResponse()
+    left = max(1, min(limit, MAX_PARTITIONS_PER_PAGE))
+    for name in names:
+        topic = image.topics.get(name)
+        if topic is None:
+            response.topics.append(_missing(name))
+            first = 0
+            continue
+        if left == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        end = min(first + left, len(topic.partitions))
+        response.topics.append(_topic(image, topic, range(first, end)))
+        if end < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=end)
+            break
+        left -= max(0, end - first)
+        first = 0
+    return response
+
+
+def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    known = topic_name_problem(name) is None
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
+
+
+def _topic(image: ClusterImage, topic: Topic, indexes: range) -> DescribeTopicPartitionsResponseTopic:
+    answer = DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+    for index in indexes:
+        state = topic.partitions[index]
+        error_code, leader = leader_of(image, state)
+        answer.partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                error_code=error_code,
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.replicas),
+                isr_nodes=list(state.isr),
+                offline_replicas=offline_replicas(image, state),
+            )
+        )
+    return answer
+
+
+def error_response(request: DescribeTopicPartitionsRequest, error_code: ErrorCode) -> DescribeTopicPartitionsResponse:
+    """Every topic that was asked for answered with `error_code`."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=error_code, name=topic.name) for topic in request.topics
+        ]
+    )

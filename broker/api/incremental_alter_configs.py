@@ -1,0 +1,65 @@
+"""IncrementalAlterConfigs (key 44): changes some configs of topics and leaves the others as they are (KIP-339).
+
+Versions 0–1. Operations are SET, DELETE (back to the default), APPEND and SUBTRACT (lists only). Any broker answers.
+Broker settings cannot be changed.
+"""
+
+from __future__ import annotations
+
+from broker.api.config_changes import ResourceResult, alter_resources
+from broker.api.context import AdminContext, submit
+from broker.metadata.controller import ConfigChange, TopicResult, incremental_alter_topic_configs
+from broker.metadata.image import ClusterImage
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+def handle(admin: AdminContext, ctx: RequestContext, request: IncrementalAlterConfigsRequest, reply: Reply) -> None:
+    """Change the configs, or with validate_only say what would come of it."""
+
+    def alter(image: ClusterImage, resource: AlterConfigsResource) -> tuple[ClusterImage, TopicResult]:
+        return incremental_alter_topic_configs(
+            image,
+            resource.resource_name,
+            [ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs],
+            settings=admin.topics,
+            validate_only=request.validate_only,
+        )
+
+    submit(
+        admin,
+        lambda image: alter_resources(image, request.resources, alter),
+        _response,
+        lambda code: error_response(request, code),
+        reply,
+    )
+
+
+def _response(results: list[ResourceResult]) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=result.error,
+                error_message=result.message,
+                resource_type=result.resource_type,
+                resource_name=result.resource_name,
+            )
+            for result in results
+        ]
+    )
+
+
+def error_response(request: IncrementalAlterConfigsRequest, error_code: ErrorCode) -> IncrementalAlterConfigsResponse:
+    """Every resource answered with `error_code`."""
+    return _response(
+        [
+            ResourceResult(resource.resource_type, resource.resource_name, error_code, None)
+            for resource in request.resources
+        ]
+    )

@@ -1,0 +1,36 @@
+"""What several APIs say about topics and partitions in the same way."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
+from protocol.errors import ErrorCode
+
+
+def _bits(*operations: int) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
+_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
+
+TOPIC_OPERATIONS: Final = _bits(_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
+"""Everything that can be done with a topic, as a bit field (KIP-430): without ACLs everybody may do it."""
+
+CLUSTER_OPERATIONS: Final = _bits(
+    _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
+)
+"""Everything that can be done with the cluster."""
+
+
+def leader_of(image: ClusterImage, state: PartitionState) -> tuple[ErrorCode, int]:
+    """A partition's error code and its leader: LEADER_NOT_AVAILABLE and −1 while no live broker leads it."""
+    if state.leader in image.brokers:
+        return ErrorCode.NONE, state.leader
+    return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+
+
+def offline_replicas(image: ClusterImage, state: PartitionState) -> list[int]:
+    """The replicas of a partition whose brokers are not there."""
+    return [replica for replica in state.replicas if replica not in image.brokers]

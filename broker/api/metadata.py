@@ -1,0 +1,177 @@
+"""Metadata (key 3): the brokers, and for topics their partitions, leaders and replicas.
+
+Versions 0–13. Asking for topics by name can create them, where the broker and, from v4 on, the client allow it; asking
+for all topics never does. A topic is created before the answer, which then shows it with its leaders. v12 and later can
+ask by topic id (KIP-516); Kafka never answered ids in v10 and v11, so they are refused there.
+
+Not done: v0 asks for REPLICA_NOT_AVAILABLE where a replica is offline, and for the replica to be left out; no client
+that still sends v0 looks at replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from broker.api.context import AdminContext, submit
+from broker.api.listing import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, leader_of, offline_replicas
+from broker.metadata.controller import NewTopic, TopicResult, create_topics
+from broker.metadata.image import ClusterImage, PartitionState, Topic
+from broker.metadata.topic_name import is_internal, topic_name_problem
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from protocol.primitives import ZERO_UUID
+
+TOPIC_IDS_DECLARED_VERSION = 10
+TOPIC_IDS_ANSWERED_VERSION = 12
+
+
+def handle(admin: AdminContext, ctx: RequestContext, request: MetadataRequest, reply: Reply) -> None:
+    """Answer from this broker's image, after creating what is missing and may be created."""
+    if _asks_by_id_too_early(ctx.api_version, request):
+        reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        return
+    asked = _asked(ctx.api_version, request)
+    missing = _to_create(admin, request, asked)
+    if not missing:
+        reply(_response(admin.store.image, request, asked, {}))
+        return
+
+    def answer(results: tuple[TopicResult, ...]) -> MetadataResponse:
+        refusals = {result.name: result.error for result in results if result.name is not None}
+        return _response(admin.store.image, request, asked, refusals)
+
+    submit(
+        admin,
+        lambda image: create_topics(image, missing, settings=admin.topics, rng=admin.rng),
+        answer,
+        # Nothing was created: the other topics can be told all the same, and the missing ones are asked for again.
+        lambda _: _response(admin.store.image, request, asked, {}),
+        reply,
+    )
+
+
+def _asks_by_id_too_early(version: int, request: MetadataRequest) -> bool:
+    return TOPIC_IDS_DECLARED_VERSION <= version < TOPIC_IDS_ANSWERED_VERSION and any(
+        topic.name is None or topic.topic_id != ZERO_UUID for topic in request.topics or ()
+    )
+
+
+def _asked(version: int, request: MetadataRequest) -> list[MetadataRequestTopic] | None:
+    """The topics that are asked for, each once; None means all."""
+    if request.topics is None or (version == 0 and not request.topics):
+        return None
+    return list({(topic.topic_id, topic.name): topic for topic in request.topics}.values())
+
+
+def _to_create(
+    admin: AdminContext, request: MetadataRequest, asked: list[MetadataRequestTopic] | None
+) -> list[NewTopic]:
+    """The topics that are asked for by name, are not there, and may be created by asking."""
+    # Versions before 4 have no flag, and the codec then gives its default: allowed.
+    if asked is None or not request.allow_auto_topic_creation or not admin.auto_create_topics_enable:
+        return []
+    topics = admin.store.image.topics
+    return [
+        NewTopic(topic.name)
+        for topic in asked
+        if topic.topic_id == ZERO_UUID
+        and topic.name is not None
+        and topic.name not in topics
+        and topic_name_problem(topic.name) is None
+    ]
+
+
+def _response(
+    image: ClusterImage,
+    request: MetadataRequest,
+    asked: list[MetadataRequestTopic] | None,
+    refusals: Mapping[str, ErrorCode],
+) -> MetadataResponse:
+    """Describe the cluster as it is in `image`; `refusals` tells why topics could not be created."""
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=broker.broker_id, host=broker.host, port=broker.port, rack=broker.rack)
+            for broker in image.brokers.values()
+        ],
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    if asked is None:
+        response.topics = [_topic(image, topic) for topic in image.topics.values()]
+    else:
+        response.topics = [_look_up(image, topic, refusals) for topic in asked]
+    if request.include_topic_authorized_operations:
+        for answer in response.topics:
+            if answer.error_code == ErrorCode.NONE:
+                answer.topic_authorized_operations = TOPIC_OPERATIONS
+    return response
+
+
+def _look_up(
+    image: ClusterImage, asked: MetadataRequestTopic, refusals: Mapping[str, ErrorCode]
+) -> MetadataResponseTopic:
+    if asked.topic_id != ZERO_UUID or asked.name is None:
+        topic = image.topic_by_id(asked.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+        return _topic(image, topic)
+    topic = image.topics.get(asked.name)
+    if topic is not None:
+        return _topic(image, topic)
+    return MetadataResponseTopic(
+        error_code=_missing_code(asked.name, refusals), name=asked.name, is_internal=is_internal(asked.name)
+    )
+
+
+def _missing_code(name: str, refusals: Mapping[str, ErrorCode]) -> ErrorCode:
+    if topic_name_problem(name) is not None:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    refusal = refusals.get(name, ErrorCode.NONE)
+    # Whatever became of a topic that was there a moment ago, it is not there now.
+    if refusal in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refusal
+
+
+def _topic(image: ClusterImage, topic: Topic) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        partitions=[_partition(image, index, state) for index, state in enumerate(topic.partitions)],
+    )
+
+
+def _partition(image: ClusterImage, index: int, state: PartitionState) -> MetadataResponsePartition:
+    error_code, leader = leader_of(image, state)
+    return MetadataResponsePartition(
+        error_code=error_code,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        offline_replicas=offline_replicas(image, state),
+    )
+
+
+def error_response(request: MetadataRequest, error_code: ErrorCode) -> MetadataResponse:
+    """Every topic that was asked for answered with `error_code`; from v13 on the whole response carries it too."""
+    return MetadataResponse(
+        error_code=error_code,
+        topics=[
+            # Versions before 12 have no null here.
+            MetadataResponseTopic(error_code=error_code, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in request.topics or ()
+        ],
+    )
