@@ -40,8 +40,6 @@ _PLACE: Final = struct.Struct(">qii")  # base offset, batch length, partition le
 _LENGTH: Final = struct.Struct(">i")
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
 _BEFORE_CRC: Final = struct.Struct(">qiibI")
-_CONTROL_KEY: Final = struct.Struct(">hh")
-_END_MARKER: Final = struct.Struct(">hi")
 
 _LENGTH_END: Final = 12  # base offset and length: what the length does not count
 _EPOCH_END: Final = 16
@@ -479,56 +477,3 @@ def build_batch(
         return _BEFORE_CRC.pack(base_offset, length, leader_epoch, MAGIC, crc) + after_crc + payload
     except struct.error as error:
         raise EncodeError(f"a field of a batch is out of range: {error}") from error
-
-
-# --- transaction markers -----------------------------------------------------------------------------------------
-
-
-class EndMarker(NamedTuple):
-    """The record that ends a transaction on one partition."""
-
-    committed: bool
-    coordinator_epoch: int
-
-
-def build_end_marker(
-    marker: EndMarker,
-    *,
-    producer_id: int,
-    producer_epoch: int,
-    timestamp_ms: int,
-    base_offset: int = 0,
-    leader_epoch: int = NO_LEADER_EPOCH,
-) -> bytes:
-    """Make the control batch that commits or aborts a producer's transaction on one partition (KIP-98)."""
-    key = _CONTROL_KEY.pack(0, 1 if marker.committed else 0)
-    record = Record(base_offset, timestamp_ms, key, _END_MARKER.pack(0, marker.coordinator_epoch))
-    return build_batch(
-        [record],
-        base_offset=base_offset,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        leader_epoch=leader_epoch,
-        transactional=True,
-        control=True,
-    )
-
-
-def read_end_marker(batch: Buffer) -> EndMarker | None:
-    """What a control batch says about its producer's transaction; None if it is another kind of marker, or emptied.
-
-    Raises:
-        CorruptRecordError: it is no control batch that anyone writes.
-    """
-    record = next(iter_records(batch), None)
-    if record is None:
-        return None
-    if record.key is None or len(record.key) < _CONTROL_KEY.size:
-        raise InvalidRecordError("the key of a control record is shorter than its type")
-    _, kind = _CONTROL_KEY.unpack_from(record.key)
-    if kind not in (0, 1):
-        return None
-    if record.value is None or len(record.value) < _END_MARKER.size:
-        raise InvalidRecordError("the marker that ends a transaction is too short")
-    _, coordinator_epoch = _END_MARKER.unpack_from(record.value)
-    return EndMarker(kind == 1, coordinator_epoch)

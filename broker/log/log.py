@@ -8,10 +8,8 @@ are committed. Only those are ever deleted by age, size or the memory cap.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker.log.admission import Admission
 from broker.log.compaction import Compaction
@@ -21,24 +19,16 @@ from broker.log.errors import InvalidBatch, LogError, MemoryExhausted, OffsetOut
 from broker.log.memory import MemoryBudget
 from broker.log.producer_state import ProducerBatch, ProducerStates
 from broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
+from broker.log.segments import LogRead, Segments
 from broker.log.time_index import TimestampOffset, find_max_timestamp, find_timestamp
 from protocol.compression import Buffer
+from protocol.end_marker import read_end_marker
 from protocol.errors import CorruptRecordError
-from protocol.records import (
-    BatchHeader,
-    TimestampType,
-    check_crc,
-    iter_batches,
-    place_batch,
-    read_end_marker,
-    read_header,
-)
+from protocol.records import BatchHeader, TimestampType, check_crc, iter_batches, place_batch, read_header
 
 __all__ = ["AppendInfo", "Log", "LogError", "LogRead", "TimestampOffset"]
 
-_NO_LIMIT_BYTES = 2**62
-_SNAPSHOTS_KEPT = 2
-_base_offset = attrgetter("base_offset")
+_NO_LIMIT_BYTES: Final = 2**62
 
 
 class AppendInfo(NamedTuple):
@@ -61,14 +51,6 @@ class AppendInfo(NamedTuple):
     size_bytes: int
     record_count: int
     duplicate: bool = False
-
-
-class LogRead(NamedTuple):
-    """Batches that were read: they are the log's own, not copies; `next_offset` is where to go on."""
-
-    parts: list[bytes]
-    size_bytes: int
-    next_offset: int
 
 
 class Log:
@@ -97,9 +79,7 @@ class Log:
         self.log_end_offset = 0
         self.high_watermark = 0
         self._compaction = Compaction()
-        self._segments = [self._new_segment(0, 0, 0)]
-        self._active = self._segments[0]
-        self._rewrites = 0  # how often segments were taken away or cut: a compaction under way is then given up
+        self._segments = Segments(self._memory.next_sequence)
 
     @property
     def config(self) -> LogConfig:
@@ -117,16 +97,12 @@ class Log:
     @property
     def size_bytes(self) -> int:
         """Bytes of all batches."""
-        return self._end_position - self._segments[0].base_position
+        return self._segments.size_bytes
 
     @property
     def segment_count(self) -> int:
         """How many segments there are; one at least."""
         return len(self._segments)
-
-    @property
-    def _end_position(self) -> int:
-        return self._active.base_position + self._active.size_bytes
 
     # --- append --------------------------------------------------------------------------------------------------
 
@@ -197,7 +173,7 @@ class Log:
         size_bytes = sum(len(batch) for _, batch in batches)
         self._reserve(size_bytes + BATCH_OVERHEAD_BYTES * len(batches))
         if batches[0][0].base_offset < self.log_end_offset:
-            self._active.base_offset = batches[0][0].base_offset
+            self._segments.active.base_offset = batches[0][0].base_offset
         for header, batch in batches:
             appended_ms = wall_ms if wall_ms >= 0 else header.max_timestamp
             self._append(header, bytes(batch), header.base_offset, header.partition_leader_epoch, appended_ms)
@@ -226,8 +202,9 @@ class Log:
 
     def _begins_within(self, header: BatchHeader, before: list[tuple[BatchHeader, memoryview]]) -> bool:
         """Whether an empty log begins within this batch, as after DeleteRecords up to an offset inside of it."""
-        is_empty = not before and len(self._segments) == 1 and not self._active.batches
-        return is_empty and header.base_offset <= self.log_end_offset <= header.last_offset
+        return (
+            not before and self._segments.is_empty and header.base_offset <= self.log_end_offset <= header.last_offset
+        )
 
     def _duplicate(self, known: ProducerBatch) -> AppendInfo:
         append_time_ms = known.max_timestamp_ms if self._append_time else -1
@@ -244,9 +221,9 @@ class Log:
 
     def _append(self, header: BatchHeader, batch: bytes, offset: int, leader_epoch: int, wall_ms: int) -> None:
         """Put a batch in its place, for which there is room; it cannot fail any more."""
-        segment = self._active
+        segment = self._segments.active
         if segment.batches and self._is_full(segment, len(batch), header.max_timestamp, wall_ms):
-            segment = self._roll(offset, wall_ms)
+            segment = self._segments.roll(offset, wall_ms, self.producers.snapshot())
         last_offset = offset + header.last_offset_delta
         segment.append(batch, last_offset, header.max_timestamp, wall_ms)
         self.log_end_offset = last_offset + 1
@@ -266,11 +243,6 @@ class Log:
         if marker is not None:
             self.producers.transaction_ended(header, marker, offset, wall_ms)
 
-    # --- segments ------------------------------------------------------------------------------------------------
-
-    def _new_segment(self, base_offset: int, base_position: int, wall_ms: int) -> Segment:
-        return Segment(base_offset, base_position, created_ms=wall_ms, sequence=self._memory.next_sequence())
-
     def _is_full(self, segment: Segment, size_bytes: int, timestamp_ms: int, wall_ms: int) -> bool:
         """Whether the next batch starts a new segment: by size, or by time.
 
@@ -281,39 +253,6 @@ class Log:
         first_ms = segment.first_timestamp_ms
         age_ms = timestamp_ms - first_ms if first_ms >= 0 else wall_ms - segment.created_ms
         return age_ms > self._segment_ms
-
-    def _roll(self, base_offset: int, wall_ms: int) -> Segment:
-        segment = self._new_segment(base_offset, self._end_position, wall_ms)
-        segment.producers = self.producers.snapshot()
-        if len(self._segments) >= _SNAPSHOTS_KEPT:
-            self._segments[-_SNAPSHOTS_KEPT].producers = None
-        self._segments.append(segment)
-        self._active = segment
-        return segment
-
-    def _segment_number(self, offset: int) -> int:
-        """The number of the last segment that starts at or before `offset`; of the first one if there is none."""
-        if offset >= self._active.base_offset:
-            return len(self._segments) - 1
-        return max(0, bisect_right(self._segments, offset, key=_base_offset) - 1)
-
-    def _delete_oldest(self, count: int) -> int:
-        """Delete the oldest segments and start the log after them; how many bytes went."""
-        if not count:
-            return 0
-        if count == len(self._segments):
-            self._roll(self.log_end_offset, self._active.appended_ms)
-        deleted = self._segments[:count]
-        del self._segments[:count]
-        self._rewrites += 1
-        self._memory.release(sum(segment.memory_bytes for segment in deleted))
-        self._start_at(max(self.log_start_offset, self._segments[0].base_offset))
-        return sum(segment.size_bytes for segment in deleted)
-
-    def _start_at(self, offset: int) -> None:
-        if offset > self.log_start_offset:
-            self.log_start_offset = offset
-            self.epochs.truncate_from_start(offset)
 
     # --- read ----------------------------------------------------------------------------------------------------
 
@@ -331,41 +270,17 @@ class Log:
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(f"{offset} is not between {self.log_start_offset} and {self.log_end_offset}")
-        parts: list[bytes] = []
-        size_bytes, next_offset = 0, offset
         if offset >= end_offset:
-            return LogRead(parts, size_bytes, next_offset)
-        segments = self._segments
-        number = self._segment_number(offset)
-        segment = segments[number]
-        first = segment.index_of(offset)
-        while True:
-            count = len(segment.batches)
-            stop = count if segment.next_offset <= end_offset else bisect_left(segment.last_offsets, end_offset, first)
-            start = segment.start_of(first)
-            fit = bisect_right(segment.ends, start + max_bytes - size_bytes, first, stop)
-            if fit == first < stop and min_one and not parts:
-                fit += 1
-            if fit > first:
-                parts += segment.batches[first:fit]
-                size_bytes += segment.ends[fit - 1] - start
-                next_offset = segment.last_offsets[fit - 1] + 1
-            number += 1
-            if fit < count or number == len(segments):
-                return LogRead(parts, size_bytes, next_offset)
-            segment, first = segments[number], 0
+            return LogRead([], 0, offset)
+        return self._segments.read(offset, max_bytes, end_offset, min_one)
 
     def size_between(self, start_offset: int, end_offset: int) -> int:
         """Bytes of the batches from the one with `start_offset` in it to before the one with `end_offset` in it."""
-        return max(0, self._position_of(end_offset) - self._position_of(start_offset))
-
-    def _position_of(self, offset: int) -> int:
-        segment = self._segments[self._segment_number(offset)]
-        return segment.base_position + segment.start_of(segment.index_of(offset))
+        return max(0, self._segments.position_of(end_offset) - self._segments.position_of(start_offset))
 
     def is_on_older_segment(self, offset: int) -> bool:
         """Whether `offset` lies before the active segment."""
-        return offset < self._active.base_offset
+        return offset < self._segments.active.base_offset
 
     def offset_for_timestamp(self, timestamp_ms: int, end_offset: int) -> TimestampOffset | None:
         """The first record before `end_offset` whose timestamp is not before `timestamp_ms`: offset, timestamp, epoch.
@@ -401,15 +316,9 @@ class Log:
         if offset < self._segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        before_bytes = sum(segment.memory_bytes for segment in self._segments)
-        del self._segments[self._segment_number(offset) + 1 :]
-        self._active = segment = self._segments[-1]
-        index = segment.index_of(offset)
-        if index < len(segment.batches):
-            offset = min(offset, segment.base_offset_of(index))
-            segment.truncate(index)
-        self._memory.release(before_bytes - sum(segment.memory_bytes for segment in self._segments))
-        self._rewrites += 1
+        before_bytes = self._segments.memory_bytes
+        offset = self._segments.truncate(offset)
+        self._memory.release(before_bytes - self._segments.memory_bytes)
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.high_watermark = min(self.high_watermark, offset)
@@ -419,10 +328,8 @@ class Log:
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything, and start again at `offset`, with nothing known about epochs and producers."""
-        self._memory.release(sum(segment.memory_bytes for segment in self._segments))
-        self._rewrites += 1
-        self._active = self._new_segment(offset, 0, self._active.appended_ms)
-        self._segments = [self._active]
+        self._memory.release(self._segments.memory_bytes)
+        self._segments.restart(offset)
         self.log_start_offset = self.log_end_offset = self.high_watermark = offset
         self._compaction.truncated(offset)
         self.epochs.clear()
@@ -437,13 +344,31 @@ class Log:
             self.producers.restore(snapshot)
         else:
             self.producers.clear()
-        for segment in self._segments[first:]:
+        for number in range(first, len(self._segments)):
+            segment = self._segments[number]
             for batch in segment.batches:
                 header = read_header(batch)
                 if header.producer_id >= 0:
                     self._note_producer(header, batch, header.base_offset, segment.appended_ms)
 
     # --- delete and compact --------------------------------------------------------------------------------------
+
+    def _start_at(self, offset: int) -> None:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+
+    def _delete_oldest(self, count: int) -> int:
+        """Delete the oldest segments, and start the log after them; how many bytes went."""
+        if not count:
+            return 0
+        if count == len(self._segments):
+            active = self._segments.active
+            self._segments.roll(self.log_end_offset, active.appended_ms, self.producers.snapshot())
+        deleted = self._segments.delete_oldest(count)
+        self._memory.release(sum(segment.memory_bytes for segment in deleted))
+        self._start_at(self._segments[0].base_offset)
+        return sum(segment.size_bytes for segment in deleted)
 
     def advance_log_start(self, offset: int) -> bool:
         """Give up all records below `offset` (or below the log's end, if that is lower); whether the start moved.
@@ -455,7 +380,7 @@ class Log:
             return False
         self._start_at(offset)
         is_empty = offset == self.log_end_offset
-        self._delete_oldest(len(self._segments) if is_empty else self._segment_number(offset))
+        self._delete_oldest(len(self._segments) if is_empty else self._segments.number_of(offset))
         return True
 
     def apply_retention(self, wall_ms: int, high_watermark: int) -> int:
@@ -516,22 +441,16 @@ class Log:
         if not self._config.compact:
             return
         limit_offset = self.last_stable_offset(self.high_watermark)
-        job = self._compaction.plan(self._segments[:-1], self._config, limit_offset, wall_ms)
+        job = self._compaction.plan(self._segments.inactive, self._config, limit_offset, wall_ms)
         if job is None:
             return
-        rewrites = self._rewrites
+        cuts = self._segments.cuts
         yield from job.build(self.producers)
-        if rewrites != self._rewrites:
+        if cuts != self._segments.cuts:
             return
-        old = self._segments[: job.segment_count]
-        new = job.result(self._segment_bytes)
-        self._memory.release(sum(s.memory_bytes for s in old) - sum(s.memory_bytes for s in new))
-        self._segments[: job.segment_count] = new
-        position = self._segments[0].base_position
-        for segment in self._segments:
-            segment.base_position = position
-            position += segment.size_bytes
-        self._rewrites += 1
+        before_bytes = self._segments.memory_bytes
+        self._segments.replace_oldest(job.segment_count, job.result(self._segment_bytes))
+        self._memory.release(before_bytes - self._segments.memory_bytes)
         self._compaction.done(job)
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from broker.log.segment import Segment
@@ -20,7 +20,7 @@ class TimestampOffset(NamedTuple):
 
 
 def find_timestamp(
-    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, end_offset: int
+    segments: Iterable[Segment], timestamp_ms: int, start_offset: int, end_offset: int
 ) -> TimestampOffset | None:
     """The first record from `start_offset` to before `end_offset` whose timestamp is not before `timestamp_ms`."""
     for segment in segments:
@@ -39,7 +39,7 @@ def find_timestamp(
     return None
 
 
-def find_max_timestamp(segments: Sequence[Segment], start_offset: int, end_offset: int) -> TimestampOffset | None:
+def find_max_timestamp(segments: Iterable[Segment], start_offset: int, end_offset: int) -> TimestampOffset | None:
     """The first record of the batches from `start_offset` to before `end_offset` that has their highest timestamp."""
     best: TimestampOffset | None = None
     for segment in segments:

@@ -1,0 +1,156 @@
+"""The segments of one log, and how to find one's way in them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from broker.log.producer_state import ProducerSnapshot
+from broker.log.segment import Segment
+
+_SNAPSHOTS_KEPT: Final = 2
+_base_offset = attrgetter("base_offset")
+
+
+class LogRead(NamedTuple):
+    """Batches that were read: they are the log's own, not copies; `next_offset` is where to go on."""
+
+    parts: list[bytes]
+    size_bytes: int
+    next_offset: int
+
+
+class Segments:
+    """Segments in the order of their offsets; there is always one, the active one, at the end.
+
+    Args:
+        next_sequence: gives a new segment its age among those of all logs.
+
+    Attributes:
+        active: the one that is appended to.
+        cuts: how often segments were taken away or cut; who works on them over some time can tell from it.
+    """
+
+    __slots__ = ("_next_sequence", "_segments", "active", "cuts")
+
+    def __init__(self, next_sequence: Callable[[], int]) -> None:
+        self._next_sequence = next_sequence
+        self.cuts = 0
+        self.active = self._new(0, 0, 0)
+        self._segments = [self.active]
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __getitem__(self, number: int) -> Segment:
+        return self._segments[number]
+
+    @property
+    def inactive(self) -> list[Segment]:
+        """All but the active one."""
+        return self._segments[:-1]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+        return self._end_position - self._segments[0].base_position
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the segments cost in memory."""
+        return sum(segment.memory_bytes for segment in self._segments)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no batch."""
+        return not self.active.batches and len(self._segments) == 1
+
+    @property
+    def _end_position(self) -> int:
+        return self.active.base_position + self.active.size_bytes
+
+    def _new(self, base_offset: int, base_position: int, wall_ms: int) -> Segment:
+        return Segment(base_offset, base_position, created_ms=wall_ms, sequence=self._next_sequence())
+
+    def number_of(self, offset: int) -> int:
+        """The number of the last segment that starts at or before `offset`; of the first one if there is none."""
+        if offset >= self.active.base_offset:
+            return len(self._segments) - 1
+        return max(0, bisect_right(self._segments, offset, key=_base_offset) - 1)
+
+    def position_of(self, offset: int) -> int:
+        """Where the batch that contains `offset` begins, in bytes; only differences mean something."""
+        segment = self._segments[self.number_of(offset)]
+        return segment.base_position + segment.start_of(segment.index_of(offset))
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, min_one: bool) -> LogRead:
+        """Read whole batches from the one that contains `offset` on, as `Log.read` says."""
+        parts: list[bytes] = []
+        size_bytes, next_offset = 0, offset
+        segments = self._segments
+        number = self.number_of(offset)
+        segment = segments[number]
+        first = segment.index_of(offset)
+        while True:
+            count = len(segment.batches)
+            stop = count if segment.next_offset <= end_offset else bisect_left(segment.last_offsets, end_offset, first)
+            start = segment.start_of(first)
+            fit = bisect_right(segment.ends, start + max_bytes - size_bytes, first, stop)
+            if fit == first < stop and min_one and not parts:
+                fit += 1
+            if fit > first:
+                parts += segment.batches[first:fit]
+                size_bytes += segment.ends[fit - 1] - start
+                next_offset = segment.last_offsets[fit - 1] + 1
+            number += 1
+            if fit < count or number == len(segments):
+                return LogRead(parts, size_bytes, next_offset)
+            segment, first = segments[number], 0
+
+    def roll(self, base_offset: int, wall_ms: int, producers: ProducerSnapshot) -> Segment:
+        """Start a new active segment. The two newest segments keep what the producers were when they started."""
+        segment = self._new(base_offset, self._end_position, wall_ms)
+        segment.producers = producers
+        if len(self._segments) >= _SNAPSHOTS_KEPT:
+            self._segments[-_SNAPSHOTS_KEPT].producers = None
+        self._segments.append(segment)
+        self.active = segment
+        return segment
+
+    def delete_oldest(self, count: int) -> list[Segment]:
+        """Take away the oldest segments, of which the active one cannot be one."""
+        deleted = self._segments[:count]
+        del self._segments[:count]
+        self.cuts += 1
+        return deleted
+
+    def truncate(self, offset: int) -> int:
+        """Drop the batch that contains `offset` and all that follow; where the last segment then ends."""
+        del self._segments[self.number_of(offset) + 1 :]
+        self.active = segment = self._segments[-1]
+        index = segment.index_of(offset)
+        if index < len(segment.batches):
+            offset = min(offset, segment.base_offset_of(index))
+            segment.truncate(index)
+        self.cuts += 1
+        return offset
+
+    def restart(self, base_offset: int) -> None:
+        """Drop everything, and start again at `base_offset`."""
+        self.active = self._new(base_offset, 0, self.active.appended_ms)
+        self._segments = [self.active]
+        self.cuts += 1
+
+    def replace_oldest(self, count: int, replacement: list[Segment]) -> None:
+        """Put others, which are smaller, in the place of the oldest segments."""
+        position = self._segments[0].base_position
+        self._segments[:count] = replacement
+        for segment in self._segments:
+            segment.base_position = position
+            position += segment.size_bytes
+        self.cuts += 1

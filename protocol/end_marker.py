@@ -1,0 +1,63 @@
+"""The control batches that end transactions (KIP-98)."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from protocol.compression import Buffer
+from protocol.errors import InvalidRecordError
+from protocol.records import NO_LEADER_EPOCH, Record, build_batch, iter_records
+
+_KEY: Final = struct.Struct(">hh")  # version, type: 0 abort, 1 commit; others are no business of transactions
+_VALUE: Final = struct.Struct(">hi")  # version, coordinator epoch
+
+
+class EndMarker(NamedTuple):
+    """The record that ends a transaction on one partition."""
+
+    committed: bool
+    coordinator_epoch: int
+
+
+def build_end_marker(
+    marker: EndMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytes:
+    """Make the control batch that commits or aborts a producer's transaction on one partition (KIP-98)."""
+    key = _KEY.pack(0, 1 if marker.committed else 0)
+    record = Record(base_offset, timestamp_ms, key, _VALUE.pack(0, marker.coordinator_epoch))
+    return build_batch(
+        [record],
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        leader_epoch=leader_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def read_end_marker(batch: Buffer) -> EndMarker | None:
+    """What a control batch says about its producer's transaction; None if it is another kind of marker, or emptied.
+
+    Raises:
+        CorruptRecordError: it is no control batch that anyone writes.
+    """
+    record = next(iter_records(batch), None)
+    if record is None:
+        return None
+    if record.key is None or len(record.key) < _KEY.size:
+        raise InvalidRecordError("the key of a control record is shorter than its type")
+    _, kind = _KEY.unpack_from(record.key)
+    if kind not in (0, 1):
+        return None
+    if record.value is None or len(record.value) < _VALUE.size:
+        raise InvalidRecordError("the marker that ends a transaction is too short")
+    _, coordinator_epoch = _VALUE.unpack_from(record.value)
+    return EndMarker(kind == 1, coordinator_epoch)
