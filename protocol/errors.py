@@ -255,7 +255,13 @@ class UnsupportedVersion(DecodeError):
 
 
 class FrameError(DecodeError):
-    """The byte stream cannot be cut into frames; nothing more can be read from this connection."""
+    """The byte stream cannot be cut into frames; nothing more can be read from this connection.
+
+    Attributes:
+        frames: those that were complete before the error.
+    """
+
+    frames: tuple[memoryview | bytes, ...] = ()
 
 
 class FrameTooLarge(FrameError):

@@ -1,0 +1,107 @@
+"""From a stream of bytes to frames, without I/O: a frame is a 4-byte size and that many bytes."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from protocol.errors import FrameError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
+from protocol.primitives import Buffer
+
+SIZE_BYTES: Final = 4
+"""The size of the size in front of a frame."""
+
+COPY_UP_TO_BYTES: Final = 1024
+"""Frames up to this size are copied out of what was read: that is cheaper than a view, which would also keep all of a
+large read alive for as long as one small request is parked."""
+
+_SIZE: Final = Struct(">i")
+_TLS_HANDSHAKE: Final = b"\x16\x03"
+"""How a TLS record that carries a ClientHello begins: content type 22, protocol version 3.x."""
+
+
+class FrameDecoder:
+    """Cuts a byte stream into frames, however the stream was split on its way.
+
+    The size is checked before anything is kept, and what is kept of a partial frame is what arrived of it, so that
+    `pending_bytes` bounds the memory.
+
+    Args:
+        max_frame_bytes: the largest frame, without its size (Kafka's `socket.request.max.bytes`).
+    """
+
+    __slots__ = ("_at_start", "_max_frame_bytes", "_partial")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._partial = bytearray()
+        self._at_start = True
+
+    @property
+    def pending_bytes(self) -> int:
+        """How many bytes of a partial frame are held, those of its size included."""
+        return len(self._partial)
+
+    def feed(self, data: Buffer) -> list[memoryview | bytes]:
+        """Take what was read, and return the frames that are now complete, without their sizes.
+
+        A large frame that lies whole in `data` is a view of it; so `data` must not change afterwards.
+
+        Raises:
+            FrameTooLarge, NegativeFrameSize, TlsOnPlainListener: nothing more can be read from this stream. The
+                frames that were complete before the error are in its `frames`.
+        """
+        frames: list[memoryview | bytes] = []
+        try:
+            position = self._finish_partial(data, frames) if self._partial else 0
+            self._cut(data, position, frames)
+        except FrameError as error:
+            error.frames = tuple(frames)
+            raise
+        return frames
+
+    def _cut(self, data: Buffer, position: int, frames: list[memoryview | bytes]) -> None:
+        """Cut frames from `position` on, and keep what is left of `data`."""
+        view = memoryview(data)
+        end = len(view)
+        while end - position >= SIZE_BYTES:
+            start = position + SIZE_BYTES
+            stop = start + self._checked_size(view, position)
+            if stop > end:
+                break
+            frame = view[start:stop]
+            frames.append(frame if stop - start > COPY_UP_TO_BYTES else bytes(frame))
+            position = stop
+        if position < end:
+            self._partial = bytearray(view[position:])
+
+    def _finish_partial(self, data: Buffer, frames: list[memoryview | bytes]) -> int:
+        """Go on with the frame that is held in part, and return how much of `data` belonged to it."""
+        view = memoryview(data)
+        partial = self._partial
+        position = 0
+        if len(partial) < SIZE_BYTES:
+            position = min(SIZE_BYTES - len(partial), len(view))
+            partial += view[:position]
+            if len(partial) < SIZE_BYTES:
+                return position
+        missing = SIZE_BYTES + self._checked_size(partial, 0) - len(partial)
+        taken = min(missing, len(view) - position)
+        partial += view[position : position + taken]
+        if taken == missing:
+            frames.append(memoryview(partial)[SIZE_BYTES:])
+            self._partial = bytearray()
+        return position + taken
+
+    def _checked_size(self, data: Buffer, position: int) -> int:
+        """The size that stands at `position`."""
+        if self._at_start:
+            self._at_start = False
+            if bytes(data[position : position + len(_TLS_HANDSHAKE)]) == _TLS_HANDSHAKE:
+                raise TlsOnPlainListener
+        (size_bytes,) = _SIZE.unpack_from(data, position)
+        if size_bytes < 0:
+            raise NegativeFrameSize(size_bytes)
+        if size_bytes > self._max_frame_bytes:
+            raise FrameTooLarge(size_bytes, self._max_frame_bytes)
+        return int(size_bytes)

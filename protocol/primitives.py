@@ -1,0 +1,181 @@
+"""The pieces that all messages are made of: varints, lengths, tagged fields, UUIDs.
+
+The compiled codecs (see `message`) read fixed-size values and short lengths in line; what is here is what they
+call for the rare cases (a varint of more than one byte, an unknown tag, a length that is wrong), and what other
+modules need outside of a message.
+
+Readers take the data and a position and return the value and the position after it. Reading past the end raises
+IndexError from the buffer itself, which the compiled decoders turn into `BufferUnderflow`, as other callers have to.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from protocol.errors import (
+    BufferUnderflow,
+    DecodeError,
+    EncodeError,
+    InvalidLength,
+    MalformedVarint,
+    UnexpectedNull,
+)
+
+Buffer = bytes | bytearray | memoryview
+
+ZERO_UUID: Final = bytes(16)
+"""The UUID that stands for "none"."""
+
+MAX_STRING_BYTES: Final = 0x7FFF
+"""The longest string, in bytes of UTF-8; compact strings have the same limit as the old ones with an int16 length."""
+
+UINT32_MAX: Final = 0xFFFFFFFF
+UINT64_MAX: Final = 0xFFFFFFFFFFFFFFFF
+
+ONE_BYTE_UVARINTS: Final = tuple(bytes((value,)) for value in range(0x80))
+"""The unsigned varints of one byte, by value."""
+
+
+def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
+    """Read an unsigned varint of at most five bytes."""
+    byte = data[position]
+    if byte < 0x80:
+        return byte, position + 1
+    return read_uvarint_tail(data, position + 1, byte)
+
+
+def read_uvarint_tail(data: Buffer, position: int, first: int) -> tuple[int, int]:
+    """Read the rest of an unsigned varint whose first byte says that more follow.
+
+    Raises:
+        MalformedVarint: it does not end with its fifth byte, or does not fit into 32 bits.
+    """
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > UINT32_MAX:
+                raise MalformedVarint(f"the varint that ends at byte {position} does not fit into 32 bits")
+            return value, position
+    raise MalformedVarint(f"a varint is longer than five bytes, at byte {position}")
+
+
+def read_uvarlong(data: Buffer, position: int) -> tuple[int, int]:
+    """Read an unsigned varint of at most ten bytes.
+
+    Raises:
+        MalformedVarint: it does not end with its tenth byte, or does not fit into 64 bits.
+    """
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > UINT64_MAX:
+                raise MalformedVarint(f"the varlong that ends at byte {position} does not fit into 64 bits")
+            return value, position
+    raise MalformedVarint(f"a varlong is longer than ten bytes, at byte {position}")
+
+
+def read_varint(data: Buffer, position: int) -> tuple[int, int]:
+    """Read a signed (zigzag) varint of at most five bytes."""
+    value, position = read_uvarint(data, position)
+    return (value >> 1) ^ -(value & 1), position
+
+
+def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
+    """Read a signed (zigzag) varint of at most ten bytes."""
+    value, position = read_uvarlong(data, position)
+    return (value >> 1) ^ -(value & 1), position
+
+
+def encode_uvarint(value: int) -> bytes:
+    """Encode an unsigned varint.
+
+    Raises:
+        EncodeError: the value is negative or does not fit into 64 bits.
+    """
+    if not 0 <= value <= UINT64_MAX:
+        raise EncodeError(f"{value} is no unsigned varint")
+    if value < 0x80:
+        return ONE_BYTE_UVARINTS[value]
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def encode_varint(value: int) -> bytes:
+    """Encode a signed (zigzag) varint; a value within 32 bits takes at most five bytes.
+
+    Raises:
+        EncodeError: the value does not fit into 64 bits.
+    """
+    return encode_uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+def skip_tagged_fields(data: Buffer, position: int, size_bytes: int, first: int) -> int:
+    """Skip a section of tagged fields of which none is known, and return the position after it.
+
+    Args:
+        data: the buffer that the section lies in.
+        position: where the section goes on after the first byte of its count.
+        size_bytes: the size of `data`.
+        first: the first byte of the count of fields.
+
+    Raises:
+        InvalidLength: the section promises more than the data holds.
+    """
+    count = first
+    if count > 0x7F:
+        count, position = read_uvarint_tail(data, position, first)
+    check_count(count, 2, size_bytes - position, "tagged fields")
+    for _ in range(count):
+        _tag, position = read_uvarint(data, position)
+        length, position = read_uvarint(data, position)
+        position += length
+        if position > size_bytes:
+            raise BufferUnderflow("a tagged field is longer than the data")
+    return position
+
+
+def check_count(count: int, element_bytes: int, remaining_bytes: int, what: str) -> None:
+    """Refuse a count of elements that the remaining bytes cannot hold, before anything is allocated for them.
+
+    Args:
+        count: how many elements the data claims to have.
+        element_bytes: the size of the smallest such element.
+        remaining_bytes: how many bytes are left.
+        what: what is counted, for the message of the error.
+
+    Raises:
+        UnexpectedNull: the count is -1, which stands for null.
+        InvalidLength: the count is negative, or too large.
+    """
+    if 0 <= count * element_bytes <= remaining_bytes:
+        return
+    if count == -1:
+        raise UnexpectedNull(f"{what}: null where an array must be")
+    raise InvalidLength(f"{what}: a count of {count} in {remaining_bytes} bytes")
+
+
+def bad_length(length: int, remaining_bytes: int, what: str) -> DecodeError:
+    """Tell what is wrong with the length of a string or of bytes that cannot be read; the caller raises it."""
+    if length == -1:
+        return UnexpectedNull(f"{what}: null where a value must be")
+    if length < 0:
+        return InvalidLength(f"{what}: a length of {length} bytes")
+    if length > remaining_bytes:
+        return BufferUnderflow(f"{what}: a length of {length} bytes where {remaining_bytes} are left")
+    return InvalidLength(f"{what}: a length of {length} bytes, more than {MAX_STRING_BYTES}")
+
+
+def bad_tag_length(tag: int, excess_bytes: int, what: str) -> DecodeError:
+    """Tell that the announced length of a known tagged field is not what its value takes; the caller raises it."""
+    relation = "longer" if excess_bytes > 0 else "shorter"
+    return InvalidLength(f"{what}: tagged field {tag} is {abs(excess_bytes)} bytes {relation} than it says")
