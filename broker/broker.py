@@ -19,7 +19,7 @@ from broker.finished import FinishedOperations
 from broker.log.config import LogConfig
 from broker.log.memory import MemoryBudget
 from broker.metadata.controller import register_broker, unregister_broker
-from broker.metadata.image import ClusterImage
+from broker.metadata.image import BrokerRegistration, ClusterImage
 from broker.metadata.store import MetadataStore
 from broker.metrics import BrokerMetrics
 from broker.purgatory import ActionQueue, Purgatory, Reaper, Timer
@@ -32,9 +32,6 @@ from broker.server.listener import Listener
 from broker.server.peer import PeerConnection
 
 logger = structlog.get_logger(__name__)
-
-PEER_CONNECT_TIMEOUT_MS = 5_000
-
 
 class Broker:
     """A broker of the cluster that `store` describes.
@@ -79,7 +76,7 @@ class Broker:
     def _build_purgatories(self) -> None:
         config, now_ms = self.config, self.clock.now_ms
         self.actions = ActionQueue()
-        timers = [Timer(now_ms()), Timer(now_ms())]
+        timers = [Timer(now_ms), Timer(now_ms)]
         self.produce_purgatory: Purgatory[DelayedProduce] = Purgatory(
             "Produce",
             timers[0],
@@ -94,7 +91,7 @@ class Broker:
             purge_interval=config.fetch_purgatory_purge_interval_requests,
             on_finished=self.finished.add,
         )
-        self.reaper = Reaper(timers, now_ms=now_ms)
+        self.reaper = Reaper(now_ms, timers, actions=self.actions)
 
     @property
     def purgatories(self) -> tuple[Purgatory[DelayedProduce], Purgatory[DelayedFetch]]:
@@ -162,14 +159,14 @@ class Broker:
 
     async def _register(self) -> None:
         """Make this broker known, and wait until the metadata that it acts on says so."""
-        registered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        registered: asyncio.Future[BrokerRegistration] = asyncio.get_running_loop().create_future()
         host, port = self.address
         self.store.submit(
             lambda image: register_broker(image, self.broker_id, host, port, self.config.rack),
             registered.set_result,
             registered.set_exception,
         )
-        self._broker_epoch = await registered
+        self._broker_epoch = (await registered).broker_epoch
 
     def _unregister(self) -> None:
         """Say that this broker leaves; nobody waits for it, since a broker that dies says nothing either."""
@@ -218,9 +215,8 @@ class Broker:
         registration = self.store.image.brokers.get(broker_id)
         if registration is None:
             raise ConnectionError(f"broker {broker_id} is not registered")
-        peer = PeerConnection(client_id=f"broker-{self.broker_id}-fetcher")
-        async with asyncio.timeout(PEER_CONNECT_TIMEOUT_MS / 1000):
-            await peer.connect(registration.host, registration.port)
+        peer = PeerConnection(self.clock, client_id=f"broker-{self.broker_id}-fetcher")
+        await peer.connect(registration.host, registration.port)
         return peer
 
     # --- upkeep ---

@@ -8,24 +8,13 @@ from __future__ import annotations
 
 import re
 
-from broker.request import Reply, RequestContext, Routes
+from broker.request import Reply, RequestContext, Routes, api_versions_response
 from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 CLIENT_SOFTWARE_VERSION = 3
 # KIP-511: what a client may call itself and its version.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-
-
-def table(routes: Routes, error_code: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
-    """The response that lists what `routes` answer."""
-    return ApiVersionsResponse(
-        error_code=error_code,
-        api_keys=[
-            ApiVersion(api_key=api_key, min_version=route.min_version, max_version=route.max_version)
-            for api_key, route in sorted(routes.items())
-        ],
-    )
 
 
 def handle(routes: Routes, ctx: RequestContext, request: ApiVersionsRequest, reply: Reply) -> None:
@@ -33,7 +22,7 @@ def handle(routes: Routes, ctx: RequestContext, request: ApiVersionsRequest, rep
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION and not _is_valid(request):
         reply(error_response(request, ErrorCode.INVALID_REQUEST))
         return
-    reply(table(routes))
+    reply(api_versions_response(routes))
 
 
 def _is_valid(request: ApiVersionsRequest) -> bool:

@@ -12,7 +12,7 @@ from broker.log.topic_partition import TopicPartition
 from broker.replica.replica_manager import ReplicaManager
 from broker.request import Reply, RequestContext
 from protocol.errors import ErrorCode
-from protocol.message import Buffer
+from protocol.primitives import Buffer
 from protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,

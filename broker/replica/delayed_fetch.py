@@ -93,6 +93,6 @@ class DelayedFetch(DelayedOperation):
         """Count the expiry by who asked."""
         self._expired(self._params.is_follower)
 
-    def on_error(self, exc: BaseException) -> None:
+    def on_error(self, error: Exception) -> None:
         """Answer every partition with the broker's failure."""
         self._answer([self._reader.failed(fetch) for fetch in self._fetches])

@@ -91,7 +91,7 @@ class DelayedProduce(DelayedOperation):
         """Answer with an error after which a producer looks for the new leader and tries again."""
         self._fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def on_error(self, exc: BaseException) -> None:
+    def on_error(self, error: Exception) -> None:
         """Answer that the broker failed."""
         self._fail(ErrorCode.UNKNOWN_SERVER_ERROR)
 

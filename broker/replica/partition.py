@@ -18,7 +18,7 @@ from broker.log.log import AppendInfo, Log
 from broker.log.topic_partition import TopicPartition
 from broker.metadata.image import PartitionState
 from protocol.errors import ErrorCode
-from protocol.message import Buffer
+from protocol.primitives import Buffer
 
 UNKNOWN_OFFSET = -1
 

@@ -10,14 +10,13 @@ What happens on an event, and which purgatories hear of it:
 | role or in-sync replicas changed, partition lost | yes | yes |
 | the high watermark of a follower replica moved (KAFKA-14334) | | yes |
 
-Events are put in the action queue and drained when the outermost call is done, since completing one operation may
-raise the next event.
+Every entry point runs ``with self._actions``: what it raises is handled when it is done, since completing one operation
+may raise the next event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import structlog
@@ -34,7 +33,7 @@ from broker.replica.delayed_produce import DelayedProduce, PendingAck
 from broker.replica.partition import Partition, PartitionError
 from broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
 from protocol.errors import ErrorCode
-from protocol.message import Buffer
+from protocol.primitives import Buffer
 from protocol.messages.fetch import PartitionData
 from protocol.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse
 
@@ -118,19 +117,19 @@ class ReplicaManager:
         """Take on, keep or give up replicas as the metadata says, and wake what waits for a partition that changed."""
         before = self._image.topics if self._image is not None else {}
         self._image = image
-        changed: list[TopicPartition] = []
-        for name, old in before.items():
-            new = image.topics.get(name)
-            if new is None or new.topic_id != old.topic_id:
-                changed += self._remove_topic(old)
-        for name, topic in image.topics.items():
-            if before.get(name) is not topic:
-                changed += self._apply_topic(topic)
-        if changed:
-            self._wake_reassigned_followers()
-            for tp in changed:
-                self._actions.add(partial(self._wake, tp, True))
-        self._actions.drain()
+        with self._actions:
+            changed: list[TopicPartition] = []
+            for name, old in before.items():
+                new = image.topics.get(name)
+                if new is None or new.topic_id != old.topic_id:
+                    changed += self._remove_topic(old)
+            for name, topic in image.topics.items():
+                if before.get(name) is not topic:
+                    changed += self._apply_topic(topic)
+            if changed:
+                self._wake_reassigned_followers()
+                for tp in changed:
+                    self._wake(tp, high_watermark_moved=True, cause="partition state")
 
     def _remove_topic(self, topic: Topic) -> list[TopicPartition]:
         mine = [tp for i in range(len(topic.partitions)) if (tp := TopicPartition(topic.name, i)) in self.partitions]
@@ -174,8 +173,7 @@ class ReplicaManager:
             assigned = tuple(assignments.get(follower, ()))
             if self._follower_assignments.get(follower) != assigned:
                 self._follower_assignments[follower] = assigned
-                check = self.fetch_purgatory.check_and_complete
-                self._actions.add(partial(check, FollowerKey(follower), "assignment"))
+                self.fetch_purgatory.check_and_complete(FollowerKey(follower), "assignment")
 
     def followed_partitions(self) -> dict[int, list[Partition]]:
         """The partitions that this broker should fetch, by the broker that leads them."""
@@ -198,18 +196,18 @@ class ReplicaManager:
         """Append each partition's batch, fill in its response, and answer: at once, or with acks=-1 once the in-sync
         replicas have the records or `timeout_ms` is over.
         """
-        pending: list[PendingAck] = []
-        for tp, records, result in batches:
-            ack = self._append(tp, records, result, acks)
-            if ack is not None:
-                pending.append(ack)
-        if acks == -1 and pending:
-            operation = DelayedProduce(timeout_ms, pending, self.partitions, answer, self._observer.produce_expired)
-            keys = [ack.partition.tp for ack in pending]
-            self.produce_purgatory.try_complete_else_watch(operation, keys)
-        else:
-            answer()
-        self._actions.drain()
+        with self._actions:
+            pending: list[PendingAck] = []
+            for tp, records, result in batches:
+                ack = self._append(tp, records, result, acks)
+                if ack is not None:
+                    pending.append(ack)
+            if acks == -1 and pending:
+                operation = DelayedProduce(timeout_ms, pending, self.partitions, answer, self._observer.produce_expired)
+                keys = [ack.partition.tp for ack in pending]
+                self.produce_purgatory.try_complete_else_watch(operation, keys)
+            else:
+                answer()
 
     def _append(
         self, tp: TopicPartition, records: Buffer | None, result: PartitionProduceResponse, acks: int
@@ -235,7 +233,7 @@ class ReplicaManager:
         result.log_start_offset = info.log_start_offset
         if not info.duplicate:
             self._observer.appended(tp, info.record_count, info.size_bytes)
-            self._actions.add(partial(self._wake, tp, partition.advance_high_watermark(), "append"))
+            self._wake(tp, high_watermark_moved=partition.advance_high_watermark(), cause="append")
         return PendingAck(partition, info.last_offset + 1, result)
 
     # --- fetch ---
@@ -244,17 +242,17 @@ class ReplicaManager:
         self, params: FetchParams, fetches: list[PartitionFetch], answer: Callable[[list[PartitionData]], None]
     ) -> None:
         """Read, take note of a follower's progress, and answer: at once, or when there is enough or time is over."""
-        result = self.reader.read_all(params, fetches)
-        if params.is_follower:
-            self._note_progress(params.replica_id, fetches, result.partitions)
-        else:
-            answer = self._counting(fetches, answer)
-        if params.max_wait_ms <= 0 or not fetches or result.answer_now or result.size_bytes >= params.min_bytes:
-            answer(result.partitions)
-        else:
-            operation = DelayedFetch(params, fetches, self.reader, answer, self._observer.fetch_expired)
-            self.fetch_purgatory.try_complete_else_watch(operation, operation.watch_keys())
-        self._actions.drain()
+        with self._actions:
+            result = self.reader.read_all(params, fetches)
+            if params.is_follower:
+                self._note_progress(params.replica_id, fetches, result.partitions)
+            else:
+                answer = self._counting(fetches, answer)
+            if params.max_wait_ms <= 0 or not fetches or result.answer_now or result.size_bytes >= params.min_bytes:
+                answer(result.partitions)
+            else:
+                operation = DelayedFetch(params, fetches, self.reader, answer, self._observer.fetch_expired)
+                self.fetch_purgatory.try_complete_else_watch(operation, operation.watch_keys())
 
     def _note_progress(
         self, replica_id: int, fetches: Sequence[PartitionFetch], partitions: Sequence[PartitionData]
@@ -266,7 +264,7 @@ class ReplicaManager:
                 continue
             request, partition = fetch.request, self.partitions[fetch.tp]
             if partition.follower_fetched(replica_id, request.fetch_offset, request.log_start_offset, now_ms):
-                self._actions.add(partial(self._wake, fetch.tp, True, "high watermark"))
+                self._wake(fetch.tp, high_watermark_moved=True, cause="high watermark")
 
     def _counting(
         self, fetches: Sequence[PartitionFetch], answer: Callable[[list[PartitionData]], None]
@@ -283,7 +281,7 @@ class ReplicaManager:
 
     # --- events ---
 
-    def _wake(self, tp: TopicPartition, high_watermark_moved: bool, cause: str = "partition state") -> None:
+    def _wake(self, tp: TopicPartition, *, high_watermark_moved: bool, cause: str) -> None:
         if high_watermark_moved:
             self.produce_purgatory.check_and_complete(tp, cause)
         self.fetch_purgatory.check_and_complete(tp, cause)
@@ -291,7 +289,6 @@ class ReplicaManager:
     def replica_advanced(self, tp: TopicPartition) -> None:
         """A follower replica's high watermark moved: consumers that read from it have something to read."""
         self.fetch_purgatory.check_and_complete(tp, "high watermark")
-        self._actions.drain()
 
     # --- upkeep ---
 

@@ -107,7 +107,7 @@ class Harness:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.actions = ActionQueue()
-        self.timers = [Timer(self.clock.now_ms()), Timer(self.clock.now_ms())]
+        self.timers = [Timer(self.clock.now_ms), Timer(self.clock.now_ms)]
         self.produce_purgatory = Purgatory("Produce", self.timers[0], actions=self.actions)
         self.fetch_purgatory = Purgatory("Fetch", self.timers[1], actions=self.actions)
         self.observed = Observed()

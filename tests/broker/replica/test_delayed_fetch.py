@@ -187,4 +187,4 @@ def test_kafka_14334_a_follower_whose_high_watermark_moves_wakes_its_readers(bro
 def test_what_it_waits_for_can_be_read(broker: Harness) -> None:
     broker.fetch((ORDERS, 0), min_bytes=10)
     (operation,) = broker.fetch_purgatory.operations(10)
-    assert operation.missing() == "consumer has 0 of 10 bytes: orders-0 from 0"
+    assert operation.missing == "consumer has 0 of 10 bytes: orders-0 from 0"

@@ -36,7 +36,7 @@ def test_what_it_waits_for_can_be_read(broker: Harness) -> None:
     broker.produce(records=batch(b"a", b"b"))
     broker.follow((2, 2), (3, 1))
     (operation,) = broker.produce_purgatory.operations(10)
-    assert operation.missing() == "orders-0: broker 3 is at 1 of 2"
+    assert operation.missing == "orders-0: broker 3 is at 1 of 2"
 
 
 def test_the_deadline_answers_request_timed_out_and_counts_the_partition(broker: Harness) -> None:
