@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 
 @dataclass(slots=True)
@@ -70,3 +71,14 @@ class Route:
 
 
 Routes = Mapping[int, Route]
+
+
+def api_versions_response(routes: Routes, error_code: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
+    """The table of what is answered, derived from `routes`, so that it cannot drift from them."""
+    return ApiVersionsResponse(
+        error_code=error_code,
+        api_keys=[
+            ApiVersion(api_key=int(api_key), min_version=route.min_version, max_version=route.max_version)
+            for api_key, route in sorted(routes.items())
+        ],
+    )

@@ -1,0 +1,1 @@
+"""The TCP side: connections in (`listener`), connections out to other brokers (`peer`), and their limits (`limits`)."""

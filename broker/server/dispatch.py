@@ -1,0 +1,114 @@
+"""From a frame to the handler of its API: everything about a request that does not depend on the connection."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import structlog
+
+from broker.request import RequestContext, Route, Routes, api_versions_response
+from broker.server.exchange import Exchange
+from broker.server.limits import Refusal
+from protocol.api import ApiKey, RequestHeader, decode_request, decode_request_header
+from protocol.errors import DecodeError, ErrorCode
+from protocol.primitives import Buffer
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class Origin(Protocol):
+    """Where a request came from; its client id is what its last request said."""
+
+    connection_id: str
+    peer: str
+    client_id: str | None
+
+
+def api_name(api_key: int) -> str:
+    """The name of an API as people know it, or its number where it has none."""
+    try:
+        return ApiKey(api_key).name
+    except ValueError:
+        return str(api_key)
+
+
+class Dispatcher:
+    """Decodes requests and calls their handlers.
+
+    Args:
+        routes: the APIs that are answered.
+        listener: the name of the listener, passed on to the handlers.
+    """
+
+    def __init__(self, routes: Routes, listener: str) -> None:
+        self._routes = routes
+        self._listener = listener
+
+    def dispatch(self, frame: Buffer, exchange: Exchange, origin: Origin, received_ms: int) -> None:
+        """Start a request; its answer, or the refusal of it, goes to `exchange`, now or later. Never raises."""
+        try:
+            header, position = decode_request_header(frame)
+            exchange.api_key = header.api_key
+            exchange.api_version = header.api_version
+            exchange.correlation_id = header.correlation_id
+            origin.client_id = header.client_id
+            route = self._routes.get(header.api_key)
+            if route is None or not _is_answered(route, header.api_version):
+                self._unsupported(route, header, exchange)
+                return
+            request = decode_request(header, frame, position)
+        except DecodeError as error:
+            exchange.refuse(Refusal.UNDECODABLE_REQUEST, f"{type(error).__name__}: {error}")
+            return
+        except Exception:  # a bug in a codec must cost no more than the connection that met it
+            _log.exception("decoder failed", peer=origin.peer, api=api_name(exchange.api_key))
+            exchange.refuse(Refusal.INTERNAL_ERROR, "the decoder failed")
+            return
+        context = RequestContext(
+            origin.connection_id,
+            origin.peer,
+            header.client_id,
+            header.api_key,
+            header.api_version,
+            received_ms,
+            self._listener,
+        )
+        try:
+            route.handler(context, request, exchange)
+        except Exception:  # a bug in a handler must cost no more than the request that met it
+            _log.exception("handler failed", peer=origin.peer, api=api_name(header.api_key), version=header.api_version)
+            _answer_failed(route, request, exchange)
+
+    def _unsupported(self, route: Route | None, header: RequestHeader, exchange: Exchange) -> None:
+        """Refuse what is not answered: no response can be encoded in an unknown version, but that of ApiVersions.
+
+        Clients start with the newest ApiVersions that they know; the answer is always readable as version 0, and from
+        its table they learn what to send instead (KIP-511).
+        """
+        if route is None:
+            exchange.refuse(Refusal.UNSUPPORTED_API, f"API {api_name(header.api_key)} is not answered")
+        elif header.api_key == ApiKey.API_VERSIONS:
+            exchange.api_version = 0
+            exchange(api_versions_response(self._routes, ErrorCode.UNSUPPORTED_VERSION))
+        else:
+            answered = f"{max(route.min_version, route.min_answered_version)} to {route.max_version}"
+            asked = f"{api_name(header.api_key)} version {header.api_version}"
+            exchange.refuse(Refusal.UNSUPPORTED_VERSION, f"{asked} is not answered, only {answered}")
+
+
+def _is_answered(route: Route, api_version: int) -> bool:
+    return route.min_version <= api_version <= route.max_version and api_version >= route.min_answered_version
+
+
+def _answer_failed(route: Route, request: Any, exchange: Exchange) -> None:
+    if exchange.parts is not None:
+        return
+    try:
+        response = route.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    except Exception:  # the way out of a bug must not become a second one
+        _log.exception("error response failed", api=api_name(exchange.api_key))
+        response = None
+    if response is None:
+        exchange.refuse(Refusal.INTERNAL_ERROR, "the handler failed")
+    else:
+        exchange(response)

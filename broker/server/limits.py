@@ -1,0 +1,86 @@
+"""What one client, and all of them together, may use: every bound of `broker.server`, and why a client is refused."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, fields
+
+_KIB = 1024
+_MIB = 1024 * _KIB
+
+
+class Refusal(enum.StrEnum):
+    """Why a connection or a request was refused: the `reason` of the log line and the label of the metric."""
+
+    TOO_MANY_CONNECTIONS = "too_many_connections"
+    TOO_MANY_CONNECTIONS_OF_ADDRESS = "too_many_connections_of_address"
+    FRAME_TOO_LARGE = "frame_too_large"
+    NEGATIVE_FRAME_SIZE = "negative_frame_size"
+    TLS_ON_PLAIN_LISTENER = "tls_on_plain_listener"
+    BAD_FRAME = "bad_frame"
+    UNDECODABLE_REQUEST = "undecodable_request"
+    UNSUPPORTED_API = "unsupported_api"
+    UNSUPPORTED_VERSION = "unsupported_version"
+    HANDSHAKE_TIMEOUT = "handshake_timeout"
+    PARTIAL_FRAME_TIMEOUT = "partial_frame_timeout"
+    IDLE = "idle"
+    SLOW_READER = "slow_reader"
+    LINGERING_CLOSE = "lingering_close"
+    CLOSED_BY_HANDLER = "closed_by_handler"
+    STOPPING = "stopping"
+    INTERNAL_ERROR = "internal_error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """The bounds of a listener and of each of its connections.
+
+    What one connection holds at most: one partial frame (`max_request_bytes`), one chunk read from its socket
+    (256 KiB on asyncio and uvloop), `max_in_flight_requests` requests being worked on, `write_high_water_bytes` of
+    answers and the answers of those requests that were parked meanwhile.
+
+    Attributes:
+        max_request_bytes: largest request; one that announces more is refused before anything is allocated
+            (Kafka: socket.request.max.bytes).
+        max_in_flight_requests: requests of one connection that may be unanswered; past it no more are started or read.
+        max_requests_per_turn: requests of one connection that are started before the other connections get a turn.
+        max_connections: connections of a listener; further ones are closed at once (Kafka: max.connections).
+        max_connections_per_ip: connections from one address (Kafka: max.connections.per.ip).
+        request_memory_bytes: request bytes of all connections together, being received or worked on; past it
+            no more are read (Kafka: queued.max.request.bytes). Overshot by at most a chunk per connection.
+        write_high_water_bytes: unsent answers of one connection past which it is neither read nor worked for.
+        write_low_water_bytes: unsent answers of one connection at which it goes on.
+        accept_backlog: connections that the kernel may hold ready for us.
+        handshake_ms: time from connecting to the first complete request.
+        partial_frame_ms: time from the first byte of a request to its last; not counted while we do not read.
+        write_stall_ms: time in which a client with full answers must take at least one byte of them, and in which a
+            closing connection must have taken the rest.
+        idle_ms: time without a request, and without one being worked on (Kafka: connections.max.idle.ms).
+        sweep_interval_ms: how often these deadlines are checked; one is noticed that much late at most.
+    """
+
+    max_request_bytes: int = 100 * _MIB
+    max_in_flight_requests: int = 1_000
+    max_requests_per_turn: int = 128
+    max_connections: int = 10_000
+    max_connections_per_ip: int = 10_000
+    request_memory_bytes: int = 512 * _MIB
+    write_high_water_bytes: int = _MIB
+    write_low_water_bytes: int = 256 * _KIB
+    accept_backlog: int = 1_024
+    handshake_ms: int = 30_000
+    partial_frame_ms: int = 30_000
+    write_stall_ms: int = 30_000
+    idle_ms: int = 600_000
+    sweep_interval_ms: int = 1_000
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value < 1:
+                raise ValueError(f"{field.name} is {value}, but must be at least 1")
+        if self.write_low_water_bytes > self.write_high_water_bytes:
+            raise ValueError(
+                f"write_low_water_bytes ({self.write_low_water_bytes}) is above "
+                f"write_high_water_bytes ({self.write_high_water_bytes})"
+            )

@@ -1,0 +1,199 @@
+"""Listens on one address, keeps the list of the connections, sweeps their deadlines, and stops without leftovers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Callable
+
+import structlog
+
+from broker.clock import Clock
+from broker.request import Routes
+from broker.server.connection import Connection, ConnectionSnapshot, Surroundings
+from broker.server.dispatch import Dispatcher
+from broker.server.limits import ConnectionLimits, Refusal
+from broker.server.observer import NullObserver, ServerObserver
+from broker.server.request_memory import RequestMemory
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class Listener:
+    """Serves the routes on one address.
+
+    Args:
+        routes: the APIs that are answered, with their handlers.
+        limits: the bounds of connections and requests.
+        clock: tells deadlines and when requests were received.
+        name: told to handlers, in logs and in snapshots.
+        observer: told of connections, requests and bytes.
+        stopwatch: seconds from any origin, for the durations told to `observer`; by default `clock`, which is as
+            fine as a millisecond.
+        memory: the bound on request bytes, if it is to be shared by several listeners.
+    """
+
+    def __init__(
+        self,
+        routes: Routes,
+        limits: ConnectionLimits,
+        clock: Clock,
+        *,
+        name: str = "plaintext",
+        observer: ServerObserver | None = None,
+        stopwatch: Callable[[], float] | None = None,
+        memory: RequestMemory | None = None,
+    ) -> None:
+        self.name = name
+        self._routes = routes
+        self._limits = limits
+        self._clock = clock
+        self._observer = observer or NullObserver()
+        self._stopwatch = stopwatch or (lambda: clock.now_ms() / 1000)
+        self._memory = memory or RequestMemory(limits.request_memory_bytes)
+        self._connections: dict[Connection, None] = {}
+        self._of_address: Counter[str] = Counter()
+        self._numbers = itertools.count(1)
+        self._server: asyncio.Server | None = None
+        self._address: tuple[str, int] | None = None
+        self._accepting = False
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that are (or were) listened on.
+
+        Raises:
+            RuntimeError: before `start`.
+        """
+        if self._address is None:
+            raise RuntimeError(f"listener {self.name} was not started")
+        return self._address
+
+    @property
+    def memory(self) -> RequestMemory:
+        """The request bytes that are held."""
+        return self._memory
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen.
+
+        Args:
+            port: 0 takes any free one; `address` tells which.
+
+        Raises:
+            OSError: the address cannot be listened on.
+            RuntimeError: it was started before.
+        """
+        if self._server is not None:
+            raise RuntimeError(f"listener {self.name} was started before")
+        loop = asyncio.get_running_loop()
+        shared = Surroundings(
+            listener=self.name,
+            limits=self._limits,
+            clock=self._clock,
+            stopwatch=self._stopwatch,
+            call_soon=loop.call_soon,
+            dispatcher=Dispatcher(self._routes, self.name),
+            memory=self._memory,
+            observer=self._observer,
+        )
+        self._accepting = True
+        self._server = await loop.create_server(
+            lambda: Connection(shared, self, f"{self.name}-{next(self._numbers)}"),
+            host,
+            port,
+            backlog=self._limits.accept_backlog,
+        )
+        self._address = self._server.sockets[0].getsockname()[:2]
+        self._schedule_sweep()
+
+    def connections(self) -> list[ConnectionSnapshot]:
+        """What can be seen of the connections, oldest first."""
+        now_ms = self._clock.now_ms()
+        return [connection.snapshot(now_ms) for connection in self._connections]
+
+    # Deadlines.
+
+    def sweep(self) -> None:
+        """Close every connection that is past one of its deadlines; runs by itself every `sweep_interval_ms`."""
+        now_ms = self._clock.now_ms()
+        for connection in list(self._connections):
+            connection.enforce_deadlines(now_ms)
+
+    def _schedule_sweep(self) -> None:
+        delay_seconds = self._limits.sweep_interval_ms / 1000
+        self._sweep_timer = asyncio.get_running_loop().call_later(delay_seconds, self._sweep_and_repeat)
+
+    def _sweep_and_repeat(self) -> None:
+        self._schedule_sweep()
+        self.sweep()
+
+    # The list of connections.
+
+    def enter(self, connection: Connection) -> tuple[Refusal, str] | None:
+        """Take a new connection in, or say why not."""
+        limits = self._limits
+        if not self._accepting:
+            return Refusal.STOPPING, "the listener stops"
+        if len(self._connections) >= limits.max_connections:
+            return Refusal.TOO_MANY_CONNECTIONS, f"{limits.max_connections} connections are open"
+        if self._of_address[connection.address] >= limits.max_connections_per_ip:
+            detail = f"{limits.max_connections_per_ip} connections of {connection.address} are open"
+            return Refusal.TOO_MANY_CONNECTIONS_OF_ADDRESS, detail
+        self._connections[connection] = None
+        self._empty.clear()
+        self._of_address[connection.address] += 1
+        return None
+
+    def left(self, connection: Connection) -> None:
+        """Forget a connection that is gone."""
+        del self._connections[connection]
+        self._of_address[connection.address] -= 1
+        if not self._of_address[connection.address]:
+            del self._of_address[connection.address]
+        if not self._connections:
+            self._empty.set()
+
+    # Stopping.
+
+    def stop_accepting(self) -> None:
+        """Take no further connection and start no further request; what is being worked on goes on.
+
+        The port is free afterwards. Call it, answer what is parked, then `drain`.
+        """
+        self._accepting = False
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.accept_no_more()
+
+    async def drain(self, grace_ms: int) -> None:
+        """Close each connection when its last answer has left, and all that remain after `grace_ms`.
+
+        Nothing is left when it returns: no connection, no timer, no socket. Cancelling it aborts the connections.
+        """
+        self.stop_accepting()
+        for connection in list(self._connections):
+            connection.close_when_answered()
+        try:
+            async with asyncio.timeout(grace_ms / 1000):
+                await self._empty.wait()
+        except TimeoutError:
+            _log.warning("connections aborted", listener=self.name, count=len(self._connections), grace_ms=grace_ms)
+        finally:
+            if self._sweep_timer is not None:
+                self._sweep_timer.cancel()
+            for connection in list(self._connections):
+                connection.abort()
+        await self._empty.wait()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def stop(self, grace_ms: int = 2_000) -> None:
+        """`stop_accepting` and `drain`, for when nothing needs to be done between them."""
+        self.stop_accepting()
+        await self.drain(grace_ms)

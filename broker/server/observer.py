@@ -1,0 +1,60 @@
+"""What the TCP side tells about itself, for metrics."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from broker.server.limits import Refusal
+
+
+class ServerObserver(Protocol):
+    """Told of what happens at a listener; called on the hot path, so it must be cheap and must not raise."""
+
+    def connection_opened(self) -> None:
+        """A connection was accepted."""
+        ...
+
+    def connection_closed(self) -> None:
+        """An accepted connection is gone."""
+        ...
+
+    def refused(self, reason: Refusal) -> None:
+        """A connection or a request was refused; the connection closes."""
+        ...
+
+    def bytes_in(self, size_bytes: int) -> None:
+        """Bytes were received; called once per chunk."""
+        ...
+
+    def bytes_out(self, size_bytes: int) -> None:
+        """Bytes were handed to the transport; called once per batch of answers."""
+        ...
+
+    def request(self, api_key: int, api_version: int, seconds: float) -> None:
+        """A request was answered (or needed no answer), this long after its last byte had arrived.
+
+        The time includes parking and waiting for the answers of earlier requests of its connection.
+        """
+        ...
+
+
+class NullObserver:
+    """Counts nothing."""
+
+    def connection_opened(self) -> None:
+        """Ignored."""
+
+    def connection_closed(self) -> None:
+        """Ignored."""
+
+    def refused(self, reason: Refusal) -> None:
+        """Ignored."""
+
+    def bytes_in(self, size_bytes: int) -> None:
+        """Ignored."""
+
+    def bytes_out(self, size_bytes: int) -> None:
+        """Ignored."""
+
+    def request(self, api_key: int, api_version: int, seconds: float) -> None:
+        """Ignored."""

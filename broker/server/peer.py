@@ -1,0 +1,239 @@
+"""A connection to another broker: requests out, answers in, in the same order.
+
+Made for followers, whose fetches decide how long acks=-1 takes: a request costs one encoding and one write, an answer
+one decoding and one call, made from within `data_received`; no task, no timer and no lock for either.
+
+Answers come in the order of the requests, so one that does not come holds back all after it. A request that times
+out therefore ends the connection, as in Kafka's own clients; whoever needs it connects anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import structlog
+
+from broker.clock import Clock
+from protocol.api import decode_response, encode_request
+from protocol.errors import DecodeError
+from protocol.framing import FrameDecoder
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+MAX_RESPONSE_BYTES = 100 * 1024 * 1024
+MAX_OUTSTANDING_REQUESTS = 64
+CONNECT_TIMEOUT_MS = 10_000
+_CORRELATION_ID_MASK = 0x7FFF_FFFF
+
+Done = Callable[[Any, Exception | None], None]
+
+
+class PeerBusy(Exception):
+    """As many requests as are allowed wait for their answers; the connection is as good as before."""
+
+
+class _Outstanding(NamedTuple):
+    correlation_id: int
+    api_key: int
+    api_version: int
+    deadline_ms: int
+    done: Done
+
+
+class PeerConnection(asyncio.Protocol):
+    """This broker's end of a connection to another one. It is used once: connect, request, close.
+
+    Args:
+        clock: tells the deadlines of requests.
+        client_id: what this broker calls itself in its requests.
+        max_response_bytes: an answer that announces more ends the connection before anything is allocated.
+        max_outstanding_requests: requests that may wait for their answers; bounds what is held for a peer that
+            neither reads nor answers.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        client_id: str,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+        max_outstanding_requests: int = MAX_OUTSTANDING_REQUESTS,
+    ) -> None:
+        self._clock = clock
+        self._client_id = client_id
+        self._max_outstanding = max_outstanding_requests
+        self._decoder = FrameDecoder(max_response_bytes)
+        self._outstanding: deque[_Outstanding] = deque()
+        self._correlation_id = 0
+        self._name = "a peer"
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._transport: asyncio.Transport | None = None
+        self._ended: Exception | None = None
+        self._lost = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether no request can be sent any more."""
+        return self._ended is not None
+
+    @property
+    def outstanding(self) -> int:
+        """How many requests wait for their answers."""
+        return len(self._outstanding)
+
+    async def connect(self, host: str, port: int, *, timeout_ms: int = CONNECT_TIMEOUT_MS) -> None:
+        """Connect.
+
+        Raises:
+            OSError: the peer cannot be reached; TimeoutError: not within `timeout_ms`.
+            RuntimeError: it was connected or closed before.
+        """
+        if self._loop is not None or self._ended is not None:
+            raise RuntimeError("a peer connection is used once")
+        self._loop = asyncio.get_running_loop()
+        self._name = f"{host}:{port}"
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._loop.create_connection(lambda: self, host, port)
+        except TimeoutError:
+            raise TimeoutError(f"{self._name} did not accept a connection within {timeout_ms} ms") from None
+        if self._ended is not None:
+            raise self._ended
+
+    async def request(self, api_key: int, api_version: int, message: Any, *, timeout_ms: int) -> Any:
+        """Send a request and wait for its response; cancelling forgets the response, the connection stays.
+
+        Raises:
+            ConnectionError: the connection is gone, or the peer sent what is no answer.
+            TimeoutError: no answer within `timeout_ms`; the connection is gone as well.
+            EncodeError: `message` cannot be written in that version.
+            PeerBusy: too many requests are outstanding.
+        """
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def done(response: Any, error: Exception | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(response)
+            else:
+                future.set_exception(error)
+
+        self.send(api_key, api_version, message, timeout_ms=timeout_ms, done=done)
+        return await future
+
+    def send(self, api_key: int, api_version: int, message: Any, *, timeout_ms: int, done: Done) -> None:
+        """Send a request and have `done` called with its response, or with None and what `request` would raise.
+
+        `done` is called once, never before this returns. For requests that have an answer (so not acks=0).
+
+        Raises:
+            ConnectionError, EncodeError, PeerBusy: as `request`; `done` is not called then.
+        """
+        if self._ended is not None or self._transport is None or self._loop is None:
+            raise ConnectionError(f"not connected to {self._name}") from self._ended
+        if len(self._outstanding) >= self._max_outstanding:
+            raise PeerBusy(f"{self._max_outstanding} requests to {self._name} are outstanding")
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MASK
+        parts = encode_request(api_key, api_version, correlation_id, self._client_id, message)
+        deadline_ms = self._clock.now_ms() + timeout_ms
+        self._outstanding.append(_Outstanding(correlation_id, api_key, api_version, deadline_ms, done))
+        if self._timer is None or deadline_ms < self._timer_due_ms:
+            self._set_timer(self._loop, timeout_ms, deadline_ms)
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        else:
+            self._transport.writelines(parts)
+
+    def close(self) -> None:
+        """Close now; all outstanding requests fail with ConnectionError. May be called again."""
+        self._end(ConnectionAbortedError(f"the connection to {self._name} was closed"))
+
+    async def wait_closed(self) -> None:
+        """Wait until the socket is gone as well, after `close` or by the peer's doing."""
+        if self._transport is not None:
+            await self._lost.wait()
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport; if `close` was faster, end it."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._ended is not None:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Hand each complete answer to whoever asked."""
+        try:
+            for frame in self._decoder.feed(data):
+                if not self._outstanding:
+                    raise DecodeError("an answer that no request asked for")
+                asked = self._outstanding[0]
+                correlation_id, response = decode_response(asked.api_key, asked.api_version, frame)
+                if correlation_id != asked.correlation_id:
+                    raise DecodeError(f"an answer to request {correlation_id} instead of {asked.correlation_id}")
+                self._outstanding.popleft()
+                self._tell(asked, response, None)
+        except DecodeError as error:
+            if self._ended is None:
+                self._end(ConnectionError(f"{self._name} sent what is no answer: {error}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """All outstanding requests fail."""
+        self._end(ConnectionResetError(f"the connection to {self._name} was lost{f': {exc}' if exc else ''}"))
+        self._lost.set()
+
+    # Deadlines.
+
+    def expire(self) -> None:
+        """End the connection if a request is past its deadline; runs by itself at the earliest deadline."""
+        now_ms = self._clock.now_ms()
+        if not any(asked.deadline_ms <= now_ms for asked in self._outstanding):
+            return
+        outstanding, self._outstanding = self._outstanding, deque()
+        self.close()
+        for asked in outstanding:
+            late = asked.deadline_ms <= now_ms
+            error = TimeoutError(f"no answer of {self._name} in time") if late else self._ended
+            self._tell(asked, None, error)
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop, delay_ms: int, due_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due_ms = due_ms
+        self._timer = loop.call_later(max(delay_ms, 0) / 1000, self._timer_fired, loop)
+
+    def _timer_fired(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Expire, and look again at the next deadline: most requests were answered since the timer was set."""
+        self._timer = None
+        self.expire()
+        if self._outstanding:
+            due_ms = min(asked.deadline_ms for asked in self._outstanding)
+            self._set_timer(loop, max(due_ms - self._clock.now_ms(), 1), due_ms)
+
+    # The end.
+
+    def _end(self, error: Exception) -> None:
+        if self._ended is not None:
+            return
+        self._ended = error
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            self._transport.abort()
+        outstanding, self._outstanding = self._outstanding, deque()
+        for asked in outstanding:
+            self._tell(asked, None, error)
+
+    def _tell(self, asked: _Outstanding, response: Any, error: Exception | None) -> None:
+        try:
+            asked.done(response, error)
+        except Exception:  # one caller's bug must not cost the others their answers
+            _log.exception("handling an answer failed", peer=self._name, api_key=asked.api_key)

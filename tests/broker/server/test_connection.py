@@ -1,0 +1,516 @@
+"""One connection over a fake transport: order, pipelining, back-pressure, deadlines."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.server.limits import Refusal
+from protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from broker.server.connection import Connection
+
+    from .conftest import Bench, FakeTransport
+
+MakeBench = Callable[..., "Bench"]
+RequestOf = Callable[..., bytes]
+
+
+def _requests(request_of: RequestOf, count: int, first: int = 1) -> bytes:
+    return b"".join(request_of(number) for number in range(first, first + count))
+
+
+def _answer(bench: Bench, index: int = 0) -> None:
+    bench.handler.answer(bench.handler.parked.pop(index))
+
+
+# Order.
+
+
+def test_answers_made_while_a_chunk_is_processed_leave_in_one_write(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """One system call for sixteen pipelined requests."""
+    bench = make_bench()
+    bench.handler.decide = bench.handler.answer
+    connection, transport = bench.connect()
+    connection.data_received(_requests(request_of, 16))
+    assert transport.correlation_ids() == list(range(1, 17))
+    assert transport.writes == 1
+
+
+def test_an_answer_waits_for_those_of_earlier_requests(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """Clients match answers to requests by their order."""
+    bench = make_bench()
+    connection, transport = bench.connect()
+    connection.data_received(_requests(request_of, 3))
+    _answer(bench, 2)
+    _answer(bench, 1)
+    assert transport.correlation_ids() == []
+    _answer(bench)
+    assert transport.correlation_ids() == [1, 2, 3]
+    assert transport.writes == 1
+
+
+def test_requests_are_worked_on_while_an_earlier_one_is_parked(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """Kafka mutes the connection instead."""
+    bench = make_bench()
+    connection, _ = bench.connect()
+    for number in range(5):
+        connection.data_received(request_of(number))
+    assert len(bench.handler.parked) == 5
+
+
+def test_no_answer_is_sent_where_none_is_wanted(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """acks=0: nothing leaves, and later answers are not held up."""
+    bench = make_bench()
+    connection, transport = bench.connect()
+    connection.data_received(_requests(request_of, 2))
+    _answer(bench, 1)
+    bench.handler.parked.pop().nothing()
+    assert transport.correlation_ids() == [2]
+
+
+def test_requests_cut_anywhere_are_put_together(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """TCP keeps no boundaries."""
+    bench = make_bench()
+    bench.handler.decide = bench.handler.answer
+    connection, transport = bench.connect()
+    for byte in _requests(request_of, 3):
+        connection.data_received(bytes([byte]))
+    assert transport.correlation_ids() == [1, 2, 3]
+    assert bench.memory.used_bytes == 0
+
+
+def test_a_handler_closes_after_the_answers_of_earlier_requests(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """A produce with acks=0 that failed closes the connection, but what was asked before it is answered."""
+    bench = make_bench()
+    connection, transport = bench.connect()
+    connection.data_received(_requests(request_of, 4))
+    with capture_logs() as logs:
+        bench.handler.parked[1].close("acks=0 and an error")
+    assert [(entry["reason"], entry["detail"], entry["peer"]) for entry in logs] == [
+        ("closed_by_handler", "acks=0 and an error", "192.0.2.7:5000")
+    ]
+    assert not transport.closing
+    bench.handler.answer(bench.handler.parked[2])
+    bench.handler.answer(bench.handler.parked[0])
+    assert transport.correlation_ids() == [1]
+    assert transport.closing
+
+
+def test_nothing_is_started_after_a_refused_request(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """The connection is as good as closed."""
+    bench = make_bench()
+    bench.handler.decide = lambda reply: reply.close("no more")
+    connection, transport = bench.connect()
+    connection.data_received(_requests(request_of, 3))
+    assert len(bench.handler.contexts) == 1
+    assert transport.closing
+    assert bench.memory.used_bytes == 0
+
+
+def test_a_second_answer_is_logged_and_ignored(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """It is the handler's bug, which the client must not feel."""
+    bench = make_bench()
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1))
+    reply = bench.handler.parked[0]
+    bench.handler.answer(reply)
+    with capture_logs() as logs:
+        bench.handler.answer(reply)
+        reply.nothing()
+        reply.close("again")
+    assert [entry["event"] for entry in logs] == ["request answered twice"] * 3
+    assert transport.correlation_ids() == [1]
+    assert not transport.closing
+
+
+def test_answers_after_the_connection_is_gone_are_dropped(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """What was parked is answered some time, to nobody."""
+    bench = make_bench()
+    connection, transport = bench.connect()
+    connection.data_received(_requests(request_of, 3))
+    connection.connection_lost(None)
+    with capture_logs() as logs:
+        for answer in (bench.handler.answer, lambda reply: reply.nothing(), lambda reply: reply.close("late")):
+            answer(bench.handler.parked.pop())
+    assert logs == []
+    assert transport.correlation_ids() == []
+    assert bench.memory.used_bytes == 0
+    assert bench.entered == []
+
+
+def test_an_answer_that_cannot_be_encoded_closes_the_connection(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """The traceback goes to the log; whoever completed the operation is not told."""
+    bench = make_bench()
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1))
+    with capture_logs() as logs:
+        bench.handler.parked[0](ApiVersionsResponse(error_code=1 << 40))
+    assert [entry["log_level"] for entry in logs] == ["error", "warning"]
+    assert bench.probe.refusals == [Refusal.INTERNAL_ERROR]
+    assert transport.closing
+
+
+def test_durations_run_from_the_last_byte_to_the_answer(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """Parking included."""
+    bench = make_bench()
+    connection, _ = bench.connect()
+    data = request_of(1)
+    connection.data_received(data[:5])
+    bench.clock.advance_ms(100)
+    connection.data_received(data[5:])
+    assert bench.handler.contexts[0].received_ms == 1_100
+    bench.clock.advance_ms(250)
+    _answer(bench)
+    assert bench.probe.requests == [(18, 0, pytest.approx(0.25))]
+
+
+# Back-pressure.
+
+
+def test_reading_pauses_at_the_bound_of_requests_in_flight_and_goes_on_below_it(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """Requests that were read already wait in their order."""
+    bench = make_bench(max_in_flight_requests=3)
+    connection, transport = bench.connect()
+    connection.data_received(_requests(request_of, 5))
+    assert len(bench.handler.parked) == 3
+    assert not transport.reading
+    snapshot = connection.snapshot(bench.clock.now_ms())
+    assert (snapshot.in_flight, snapshot.waiting, snapshot.reading_paused) == (3, 2, True)
+    _answer(bench)
+    bench.run()
+    assert len(bench.handler.contexts) == 4
+    assert not transport.reading, "one still waits"
+    _answer(bench)
+    _answer(bench)
+    bench.run()
+    assert len(bench.handler.contexts) == 5
+    assert transport.reading
+
+
+def test_nothing_is_started_from_within_an_answer(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """It runs inside whatever completed the operation, in the middle of a change of state."""
+    bench = make_bench(max_in_flight_requests=1)
+    connection, _ = bench.connect()
+    connection.data_received(_requests(request_of, 2))
+    _answer(bench)
+    assert len(bench.handler.contexts) == 1
+    bench.run()
+    assert len(bench.handler.contexts) == 2
+
+
+def test_the_bound_counts_only_what_is_unanswered(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """Requests that are answered at once never fill it."""
+    bench = make_bench(max_in_flight_requests=2)
+    bench.handler.decide = bench.handler.answer
+    connection, transport = bench.connect()
+    connection.data_received(_requests(request_of, 9))
+    assert transport.correlation_ids() == list(range(1, 10))
+    assert transport.reading
+
+
+def test_a_flood_of_requests_is_worked_on_in_turns(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """Other connections get theirs, and nothing more is read meanwhile."""
+    bench = make_bench(max_requests_per_turn=10)
+    bench.handler.decide = bench.handler.answer
+    connection, transport = bench.connect()
+    connection.data_received(_requests(request_of, 25))
+    started = [len(bench.handler.contexts)]
+    for _ in range(2):
+        assert not transport.reading
+        bench.run_once()
+        started.append(len(bench.handler.contexts))
+    assert started == [10, 20, 25]
+    assert transport.reading
+    assert transport.correlation_ids() == list(range(1, 26))
+
+
+def test_a_client_that_does_not_take_its_answers_is_not_worked_for(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """The answers held for it stay near the high water mark; when it reads again, it goes on."""
+    bench = make_bench(write_high_water_bytes=10_000, write_low_water_bytes=1_000)
+    bench.handler.decide = bench.handler.answer_large
+    connection, transport = bench.connect()
+    transport.takes_all = False
+    connection.data_received(_requests(request_of, 50))
+    bench.run()
+    assert len(transport.buffered) < 10_000 + 2 * 6_100
+    assert not transport.reading
+    for _ in range(60):
+        transport.take(6_100)
+        bench.run()
+    assert transport.correlation_ids() == list(range(1, 51))
+    assert transport.reading
+
+
+def test_answers_held_back_by_a_parked_request_are_bounded(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """A client cannot make the broker keep large answers by parking one request in front of them."""
+    bench = make_bench(write_high_water_bytes=10_000, write_low_water_bytes=1_000)
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1))
+    bench.handler.decide = bench.handler.answer_large
+    connection.data_received(_requests(request_of, 50, first=2))
+    bench.run()
+    assert connection.snapshot(0).unsent_bytes < 10_000 + 6_100
+    assert not transport.reading
+    _answer(bench)
+    bench.run()
+    assert transport.correlation_ids() == list(range(1, 52))
+    assert transport.reading
+
+
+def test_reading_pauses_while_the_memory_for_requests_is_spent(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """Whoever holds it: the connection that notices stops, and goes on when a request of another is answered."""
+    size = len(request_of(1))
+    bench = make_bench(request_memory_bytes=3 * size)
+    (first, first_transport), (second, second_transport) = bench.connect(), bench.connect()
+    first.data_received(_requests(request_of, 2))
+    assert first_transport.reading
+    second.data_received(request_of(1))
+    assert not second_transport.reading
+    assert bench.memory.used_bytes == 3 * size
+    _answer(bench)
+    bench.run()
+    assert second_transport.reading
+
+
+def test_the_memory_of_a_lost_connection_is_free(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """Its parked, waiting and incomplete requests alike."""
+    bench = make_bench(max_in_flight_requests=2, request_memory_bytes=100)
+    (first, _), (second, second_transport) = bench.connect(), bench.connect()
+    first.data_received(_requests(request_of, 4) + request_of(9)[:-1])
+    second.data_received(request_of(1))
+    assert not second_transport.reading
+    first.connection_lost(None)
+    bench.run()
+    assert second_transport.reading
+    assert bench.memory.used_bytes == len(request_of(1))
+
+
+# Deadlines.
+
+
+def test_a_silent_connection_is_closed(make_bench: MakeBench) -> None:
+    """It never says what it wants."""
+    bench = make_bench(handshake_ms=1_000)
+    connection, transport = bench.connect()
+    bench.clock.advance_ms(1_000)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    assert not transport.aborted
+    bench.clock.advance_ms(1)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    assert transport.aborted
+    assert bench.probe.refusals == [Refusal.HANDSHAKE_TIMEOUT]
+
+
+def test_a_trickled_request_is_closed_beyond_its_deadline(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """Each byte comes in time, but not the whole."""
+    bench = make_bench(partial_frame_ms=1_000)
+    connection, transport = bench.connect()
+    bench.handler.decide = bench.handler.answer
+    connection.data_received(request_of(1))
+    for byte in request_of(2)[:11]:
+        connection.enforce_deadlines(bench.clock.now_ms())
+        assert not transport.aborted
+        connection.data_received(bytes([byte]))
+        bench.clock.advance_ms(100)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    assert transport.aborted
+    assert bench.probe.refusals == [Refusal.PARTIAL_FRAME_TIMEOUT]
+
+
+def test_the_deadline_of_a_request_does_not_run_while_we_do_not_read(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """The client cannot help it."""
+    bench = make_bench(partial_frame_ms=1_000, max_in_flight_requests=1)
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1) + request_of(2)[:5])
+    bench.clock.advance_ms(5_000)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    _answer(bench)
+    bench.run()
+    connection.enforce_deadlines(bench.clock.now_ms())
+    assert not transport.aborted
+    bench.clock.advance_ms(1_001)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    assert transport.aborted
+
+
+def test_an_idle_connection_is_closed_but_not_one_that_waits_for_an_answer(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """A long poll is no idleness."""
+    bench = make_bench(idle_ms=600_000)
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1))
+    bench.clock.advance_ms(700_000)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    _answer(bench)
+    bench.clock.advance_ms(600_000)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    assert not transport.aborted
+    bench.clock.advance_ms(1)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    assert transport.aborted
+    assert bench.probe.refusals == [Refusal.IDLE]
+
+
+def test_a_client_that_takes_nothing_is_closed_but_not_one_that_is_slow(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """One byte in time is enough."""
+    bench = make_bench(write_high_water_bytes=5_000, write_low_water_bytes=100, write_stall_ms=1_000)
+    bench.handler.decide = bench.handler.answer_large
+    connection, transport = bench.connect()
+    transport.takes_all = False
+    connection.data_received(request_of(1))
+    for _ in range(5):
+        bench.clock.advance_ms(900)
+        transport.take(1)
+        connection.enforce_deadlines(bench.clock.now_ms())
+    assert not transport.aborted
+    bench.clock.advance_ms(1_001)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    assert transport.aborted
+    assert bench.probe.refusals == [Refusal.SLOW_READER]
+
+
+def test_a_closing_connection_does_not_linger(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """A client that is to be closed, but does not take its last answers, is aborted."""
+    bench = make_bench(write_stall_ms=1_000)
+    connection, transport = bench.connect()
+    transport.takes_all = False
+    bench.handler.decide = bench.handler.answer
+    connection.data_received(request_of(1))
+    connection.eof_received()
+    assert transport.closing
+    bench.clock.advance_ms(1_001)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    assert transport.aborted
+    assert bench.probe.refusals == [Refusal.LINGERING_CLOSE]
+
+
+# Everything at once.
+
+
+@dataclass
+class _End:
+    """One connection of a random run, and what is still to be sent on it."""
+
+    connection: Connection
+    transport: FakeTransport
+    chunks: deque[bytes]
+    silent: set[int] = field(default_factory=set)
+
+
+class _RandomRun:
+    """Three connections that share too little memory, and everything that can happen to them, in any order."""
+
+    requests_each = 60
+
+    def __init__(self, make_bench: MakeBench, request_of: RequestOf, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.max_in_flight = self.random.randint(1, 12)
+        self.bench = make_bench(
+            max_in_flight_requests=self.max_in_flight,
+            max_requests_per_turn=self.random.randint(1, 9),
+            request_memory_bytes=self.random.randint(30, 600),
+            write_low_water_bytes=50,
+            write_high_water_bytes=self.random.randint(50, 3_000),
+        )
+        self.bench.handler.decide = self.decide
+        self.parked: list[tuple[str, Any]] = []
+        self.ends: dict[str, _End] = {}
+        for _ in range(3):
+            connection, transport = self.bench.connect()
+            transport.takes_all = self.random.random() < 0.5
+            stream = _requests(request_of, self.requests_each)
+            self.ends[connection.connection_id] = _End(connection, transport, deque(self.chunks(stream)))
+
+    def chunks(self, stream: bytes) -> list[bytes]:
+        largest = self.random.choice([3, 40, 700])
+        cut = []
+        while stream:
+            size = self.random.randint(1, largest)
+            cut.append(stream[:size])
+            stream = stream[size:]
+        return cut
+
+    def decide(self, reply: Any) -> None:
+        asked = (self.bench.handler.contexts[-1].connection_id, reply)
+        if self.random.random() < 0.5:
+            self.parked.append(asked)
+        else:
+            self.answer(*asked)
+
+    def answer(self, connection_id: str, reply: Any) -> None:
+        if self.random.random() < 0.15:
+            self.ends[connection_id].silent.add(reply.correlation_id)
+            reply.nothing()
+        else:
+            reply(ApiVersionsResponse(api_keys=[ApiVersion()] * self.random.choice([0, 5, 200])))
+
+    def answer_any(self) -> None:
+        self.answer(*self.parked.pop(self.random.randrange(len(self.parked))))
+
+    def step(self) -> None:
+        end = self.random.choice(list(self.ends.values()))
+        match self.random.randrange(4):
+            case 0 if end.chunks and end.transport.reading:
+                end.connection.data_received(end.chunks.popleft())
+            case 1 if self.parked:
+                self.answer_any()
+            case 2:
+                end.transport.take(self.random.randint(1, 2_000))
+            case _:
+                self.bench.run_once()
+        for other in self.ends.values():
+            assert other.connection.snapshot(0).in_flight <= self.max_in_flight
+
+    def finish(self) -> None:
+        """Answer, take and send everything; who does not read although nothing is left to do has missed its wake-up."""
+        while True:
+            while self.parked:
+                self.answer_any()
+            for end in self.ends.values():
+                end.transport.take(len(end.transport.buffered))
+            self.bench.run()
+            if self.parked or any(end.transport.buffered for end in self.ends.values()):
+                continue
+            ready = [end for end in self.ends.values() if end.chunks and end.transport.reading]
+            if not ready:
+                return
+            end = self.random.choice(ready)
+            end.connection.data_received(end.chunks.popleft())
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_the_order_of_events_answers_keep_theirs_and_none_is_lost(
+    make_bench: MakeBench, request_of: RequestOf, seed: int
+) -> None:
+    """Random chunks, completions, reading and turns: each request is answered once, in order; all memory is free."""
+    run = _RandomRun(make_bench, request_of, seed)
+    for _ in range(400):
+        run.step()
+    run.finish()
+    assert run.bench.memory.used_bytes == 0
+    assert run.bench.memory.waiting == 0
+    for end in run.ends.values():
+        assert not end.chunks, "a wake-up was lost"
+        assert end.transport.reading
+        wanted = [number for number in range(1, run.requests_each + 1) if number not in end.silent]
+        assert end.transport.correlation_ids() == wanted
+        assert end.connection.snapshot(0).unsent_bytes == 0
