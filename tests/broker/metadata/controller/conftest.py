@@ -1,0 +1,38 @@
+"""Fixtures shared by the tests of the controller's decisions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from broker.metadata.controller import register_broker
+from broker.metadata.image import ClusterImage
+
+MakeImage = Callable[..., ClusterImage]
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    return random.Random(7)
+
+
+@pytest.fixture
+def make_image() -> MakeImage:
+    """Makes an image with these brokers registered, in racks if they are given."""
+
+    def make(*broker_ids: int, racks: tuple[str, ...] = ()) -> ClusterImage:
+        image = ClusterImage(version=0, cluster_id="c")
+        for place, broker_id in enumerate(broker_ids):
+            rack = racks[place] if racks else None
+            image, _ = register_broker(image, broker_id, "localhost", 9000 + broker_id, rack)
+        return image
+
+    return make
+
+
+@pytest.fixture
+def three(make_image: MakeImage) -> ClusterImage:
+    """A cluster of brokers 1, 2 and 3."""
+    return make_image(1, 2, 3)

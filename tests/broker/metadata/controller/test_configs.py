@@ -1,0 +1,149 @@
+"""Tests of the decisions about topic configs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from broker.log.config import LogConfig
+from broker.metadata.controller import (
+    ConfigChange,
+    ConfigOperation,
+    NewTopic,
+    TopicResult,
+    TopicSettings,
+    alter_topic_configs,
+    create_topics,
+    incremental_alter_topic_configs,
+    topic_log_config,
+)
+from broker.metadata.image import ClusterImage
+from protocol.errors import ErrorCode
+
+SETTINGS = TopicSettings()
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
+
+
+@pytest.fixture
+def image(three: ClusterImage) -> ClusterImage:
+    topic = NewTopic("orders", configs={"retention.ms": "1000", "segment.bytes": "2000"})
+    return create_topics(three, [topic], settings=SETTINGS, rng=random.Random(7))[0]
+
+
+def configs(image: ClusterImage) -> Mapping[str, str]:
+    return image.topics["orders"].configs
+
+
+def change(
+    image: ClusterImage, *changes: tuple[str, int, str | None], **options: Any
+) -> tuple[ClusterImage, TopicResult]:
+    return incremental_alter_topic_configs(
+        image, "orders", [ConfigChange(*each) for each in changes], **{"settings": SETTINGS, **options}
+    )
+
+
+def test_altering_replaces_all_configs(image: ClusterImage) -> None:
+    after, result = alter_topic_configs(image, "orders", {"retention.bytes": "5"}, settings=SETTINGS)
+    assert result.error == ErrorCode.NONE
+    assert configs(after) == {"retention.bytes": "5"}
+    assert configs(image) == {"retention.ms": "1000", "segment.bytes": "2000"}
+
+
+def test_altering_to_nothing_goes_back_to_the_defaults(image: ClusterImage) -> None:
+    after, _ = alter_topic_configs(image, "orders", {}, settings=SETTINGS)
+    assert configs(after) == {}
+    assert topic_log_config(after.topics["orders"], SETTINGS) == LogConfig()
+
+
+@pytest.mark.parametrize("wrong", [{"retention.mss": "1"}, {"retention.ms": "x"}, {"retention.ms": None}])
+def test_altering_to_something_invalid_changes_nothing(image: ClusterImage, wrong: dict[str, str | None]) -> None:
+    after, result = alter_topic_configs(image, "orders", wrong, settings=SETTINGS)
+    assert after is image
+    assert result.error == ErrorCode.INVALID_CONFIG
+
+
+def test_a_topic_that_is_not_there_cannot_be_altered(image: ClusterImage) -> None:
+    for after, result in (
+        alter_topic_configs(image, "other", {}, settings=SETTINGS),
+        incremental_alter_topic_configs(image, "other", [], settings=SETTINGS),
+    ):
+        assert after is image
+        assert result.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_incremental_changes_leave_the_other_configs_alone(image: ClusterImage) -> None:
+    after, result = change(image, ("retention.ms", DELETE, None), ("retention.bytes", SET, "5"))
+    assert result.error == ErrorCode.NONE
+    assert configs(after) == {"segment.bytes": "2000", "retention.bytes": "5"}
+
+
+def test_deleting_what_is_not_set_is_no_error_and_no_change(image: ClusterImage) -> None:
+    after, result = change(image, ("retention.bytes", DELETE, None))
+    assert after is image
+    assert result.error == ErrorCode.NONE
+
+
+def test_appending_starts_from_the_default_where_nothing_is_set(image: ClusterImage) -> None:
+    after, _ = change(image, ("cleanup.policy", APPEND, "compact"))
+    assert configs(after)["cleanup.policy"] == "delete,compact"
+
+
+def test_appending_what_is_there_already_adds_it_no_second_time(image: ClusterImage) -> None:
+    after, _ = change(image, ("cleanup.policy", SET, "compact"))
+    after, _ = change(after, ("cleanup.policy", APPEND, " delete, compact ,delete"))
+    assert configs(after)["cleanup.policy"] == "compact,delete"
+
+
+def test_subtracting_takes_items_away_and_ignores_those_that_are_not_there(image: ClusterImage) -> None:
+    after, _ = change(image, ("cleanup.policy", SET, "compact,delete"))
+    after, result = change(after, ("cleanup.policy", SUBTRACT, "delete,other"))
+    assert result.error == ErrorCode.NONE
+    assert configs(after)["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", SUBTRACT, "1"), ErrorCode.INVALID_CONFIG),
+        (("retention.mss", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (("retention.mss", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+        (("cleanup.policy", APPEND, "shred"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
+        (("cleanup.policy", APPEND, None), ErrorCode.INVALID_REQUEST),
+        (("retention.ms", 9, "1"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_one_wrong_change_undoes_them_all(
+    image: ClusterImage, wrong: tuple[str, int, str | None], error: ErrorCode
+) -> None:
+    after, result = change(image, ("retention.bytes", SET, "5"), wrong)
+    assert after is image
+    assert result.error == error
+    assert result.message
+
+
+def test_changing_a_config_twice_in_one_request_is_refused(image: ClusterImage) -> None:
+    after, result = change(image, ("retention.ms", SET, "1"), ("retention.ms", DELETE, None))
+    assert after is image
+    assert result.error == ErrorCode.INVALID_REQUEST
+
+
+def test_validating_only_answers_as_if_and_changes_nothing(image: ClusterImage) -> None:
+    after, result = change(image, ("retention.ms", SET, "1"), validate_only=True)
+    assert after is image
+    assert result.error == ErrorCode.NONE
+    assert alter_topic_configs(image, "orders", {}, settings=SETTINGS, validate_only=True)[0] is image
+
+
+def test_setting_what_is_set_already_changes_nothing(image: ClusterImage) -> None:
+    assert change(image, ("retention.ms", SET, "1000"))[0] is image
+
+
+def test_a_topics_logs_are_configured_by_its_own_configs_over_the_brokers_defaults(image: ClusterImage) -> None:
+    settings = TopicSettings(log=LogConfig(retention_ms=5, retention_bytes=6))
+    config = topic_log_config(image.topics["orders"], settings)
+    assert (config.retention_ms, config.retention_bytes) == (1000, 6)
