@@ -1,0 +1,43 @@
+"""The markers that end transactions."""
+
+from __future__ import annotations
+
+import pytest
+from kafka.record import MemoryRecords
+
+from protocol.end_marker import EndMarker, build_end_marker, read_end_marker
+from protocol.errors import InvalidRecordError
+from protocol.records import Record, build_batch, check_crc, read_header
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_marker_is_read_as_it_was_built(committed: bool) -> None:
+    marker = EndMarker(committed, 7)
+    batch = build_end_marker(marker, producer_id=5, producer_epoch=2, timestamp_ms=1000, base_offset=9)
+    header = read_header(batch)
+    check_crc(header, batch)
+    assert read_end_marker(batch) == marker
+    assert header.is_control
+    assert header.is_transactional
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (5, 2, -1)
+
+
+def test_another_client_sees_a_control_record() -> None:
+    batch = build_end_marker(EndMarker(False, 0), producer_id=5, producer_epoch=2, timestamp_ms=1000)
+    parsed = MemoryRecords(batch).next_batch()
+    assert parsed.is_control_batch
+    assert next(iter(parsed)).abort
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(None, b"123456"), (b"\x00", b"123456"), (b"\x00\x00\x00\x01", None), (b"\x00\x00\x00\x01", b"\x00\x00\x00")],
+)
+def test_a_marker_that_is_too_short_is_refused(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(InvalidRecordError):
+        read_end_marker(build_batch([Record(0, 0, key, value)], control=True))
+
+
+def test_other_control_records_and_emptied_batches_end_no_transaction() -> None:
+    assert read_end_marker(build_batch([Record(0, 0, b"\x00\x00\x00\x02", b"")], control=True)) is None
+    assert read_end_marker(build_batch([], control=True, last_offset_delta=0)) is None
