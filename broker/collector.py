@@ -170,6 +170,21 @@ def build_registry(brokers: Callable[[], Iterable[BrokerView]]) -> CollectorRegi
     return registry
 
 
+class Snapshot(Collector):
+    """What a registry holds at this moment.
+
+    Reading must happen on the event loop, whose state it reads; making text of it takes three times as long and may
+    happen in another thread: ``await asyncio.to_thread(generate_latest, Snapshot(registry))``.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._metrics = list(registry.collect())
+
+    def collect(self) -> Iterable[Metric]:
+        """The metric families as they were."""
+        return self._metrics
+
+
 class _Family:
     """A family that is filled in sample by sample: the name of the broker comes first."""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,79 +106,48 @@ def test_every_setting_is_printed_with_its_documentation(capsys: pytest.CaptureF
         assert re.search(rf"^# .+\n# {name} =", out, re.MULTILINE), name
 
 
-@contextmanager
-def running(*argv: str) -> Iterator[subprocess.Popen[str]]:
-    """A `purgatorio` process; killed at the end if it still runs."""
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("PURGATORIO_")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "broker.cli", *argv],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environ,
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-
-def greeting_of(process: subprocess.Popen[str]) -> str:
-    """What the process prints until it says that it runs."""
-    assert process.stdout is not None
-    lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if line.startswith("Ctrl-C"):
-            return "".join(lines)
-    assert process.stderr is not None
-    raise AssertionError(f"it ended with {process.wait()}: {process.stderr.read()}")
-
-
 ANY_PORTS = ("--port", "0", "--admin-port", "0")
 
 
 @pytest.mark.timeout(STARTS_WITHIN_S)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_cluster_prints_where_it_is_and_stops_on_a_signal(number: signal.Signals) -> None:
+def test_a_cluster_prints_where_it_is_and_stops_on_a_signal(
+    start_purgatorio: Callable[..., Any], number: signal.Signals
+) -> None:
     """Addresses, page, metrics and the next commands on the standard output; exit code 0 and no leftovers."""
-    with running("cluster", *ANY_PORTS) as process:
-        said = greeting_of(process)
-        ports = re.findall(r"broker \d +127\.0\.0\.1:(\d+)", said)
-        assert len(ports) == 3
-        assert re.search(r"page +http://\S+/\n", said)
-        assert re.search(r"metrics +http://\S+/metrics\n", said)
-        assert f"toy_producer.py --acks all --records 10 --bootstrap 127.0.0.1:{ports[0]}\n" in said
-        for port in ports:
-            socket.create_connection(("127.0.0.1", int(port))).close()
-        process.send_signal(number)
-        _, errors = process.communicate()
-        assert process.returncode == 0, errors
-        assert "Traceback" not in errors
+    purgatorio = start_purgatorio("cluster", *ANY_PORTS)
+    said = purgatorio.greeting()
+    ports = re.findall(r"broker \d +127\.0\.0\.1:(\d+)", said)
+    assert len(ports) == 3
+    assert re.search(r"page +http://\S+/\n", said)
+    assert re.search(r"metrics +http://\S+/metrics\n", said)
+    assert f"toy_producer.py --acks all --records 10 --bootstrap 127.0.0.1:{ports[0]}\n" in said
+    for port in ports:
+        socket.create_connection(("127.0.0.1", int(port))).close()
+    purgatorio.process.send_signal(number)
+    code, errors = purgatorio.end()
+    assert code == 0, errors
+    assert "Traceback" not in errors
 
 
 @pytest.mark.timeout(STARTS_WITHIN_S)
-def test_one_broker_can_be_served_alone() -> None:
-    with running("serve", "--broker-id", "7", *ANY_PORTS) as process:
-        assert re.search(r"1 broker:\n  broker 7 ", greeting_of(process))
+def test_one_broker_can_be_served_alone(start_purgatorio: Callable[..., Any]) -> None:
+    said = start_purgatorio("serve", "--broker-id", "7", *ANY_PORTS).greeting()
+    assert re.search(r"1 broker:\n  broker 7 ", said)
 
 
 @pytest.mark.timeout(STARTS_WITHIN_S)
-@pytest.mark.parametrize("flag", ["--port", "--admin-port"])
-def test_a_port_in_use_is_one_line_and_exit_1(flag: str) -> None:
-    other = {"--port": "--admin-port", "--admin-port": "--port"}[flag]
+@pytest.mark.parametrize(("flag", "other"), [("--port", "--admin-port"), ("--admin-port", "--port")])
+def test_a_port_in_use_is_one_line_and_exit_1(start_purgatorio: Callable[..., Any], flag: str, other: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with running("serve", flag, str(port), other, "0", "--log-level", "error") as process:
-            _, errors = process.communicate()
-    assert process.returncode == 1
+        code, errors = start_purgatorio("serve", flag, str(port), other, "0", "--log-level", "error").end()
+    assert code == 1
     assert errors == f"purgatorio: port {port} on 127.0.0.1 is in use; take others with {flag} (0: any free one)\n"
 
 
-def test_an_address_of_another_machine_is_one_line_and_exit_1() -> None:
-    with running("serve", "--host", "192.0.2.1", *ANY_PORTS, "--log-level", "error") as process:
-        _, errors = process.communicate()
-    assert process.returncode == 1
+@pytest.mark.timeout(STARTS_WITHIN_S)
+def test_an_address_of_another_machine_is_one_line_and_exit_1(start_purgatorio: Callable[..., Any]) -> None:
+    code, errors = start_purgatorio("serve", "--host", "192.0.2.1", *ANY_PORTS, "--log-level", "error").end()
+    assert code == 1
     assert re.fullmatch(r"purgatorio: cannot listen on 192\.0\.2\.1:0: .+\n", errors)

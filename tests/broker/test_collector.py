@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.collector import BrokerCollector, build_registry
+from broker.collector import BrokerCollector, Snapshot, build_registry
 from broker.log.topic_partition import TopicPartition
 from broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
 from broker.metrics import BrokerMetrics
@@ -227,3 +227,11 @@ def test_brokers_that_come_and_go_need_no_registration(brokers: list[FakeBroker]
     names = {labels for labels in series(registry, "kafka_server_replicamanager_partitioncount")}
     assert names == {("1",)}
     assert series(registry, "process_resident_memory_bytes")
+
+
+def test_a_snapshot_stays_as_it_was(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
+    """So its text can be made in another thread while the brokers go on."""
+    before = generate_latest(registry)
+    snapshot = Snapshot(registry)
+    brokers[0].metrics.bytes_in(5)
+    assert generate_latest(snapshot) == before != generate_latest(registry)

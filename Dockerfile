@@ -1,0 +1,16 @@
+# The image of docker-compose.yml: the wheel of this repository and what it needs, nothing else.
+FROM python:3.13-slim AS build
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE ./
+COPY protocol ./protocol
+COPY broker ./broker
+RUN pip wheel --no-cache-dir --wheel-dir /wheels .
+
+FROM python:3.13-slim
+RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
+    pip install --no-cache-dir --no-index --find-links /wheels purgatorio \
+    && useradd --system --no-create-home purgatorio
+USER purgatorio
+ENV PYTHONUNBUFFERED=1
+EXPOSE 9092-9094 9644
+CMD ["purgatorio", "cluster", "--host", "0.0.0.0"]
