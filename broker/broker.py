@@ -12,14 +12,15 @@ from typing import Any
 
 import structlog
 
+from broker.api.context import AdminContext
 from broker.api.routes import build_routes
 from broker.clock import Clock
-from broker.config import BrokerConfig, topic_defaults
+from broker.config import BrokerConfig, describe, topic_defaults, topic_synonyms
 from broker.finished import FinishedOperations
 from broker.log.config import LogConfig
 from broker.log.memory import MemoryBudget
-from broker.metadata.controller import register_broker, unregister_broker
-from broker.metadata.image import BrokerRegistration, ClusterImage
+from broker.metadata.controller import TopicSettings, register_broker, unregister_broker
+from broker.metadata.image import ClusterImage
 from broker.metadata.store import MetadataStore
 from broker.metrics import BrokerMetrics
 from broker.purgatory import ActionQueue, Purgatory, Reaper, Timer
@@ -32,6 +33,7 @@ from broker.server.listener import Listener
 from broker.server.peer import PeerConnection
 
 logger = structlog.get_logger(__name__)
+
 
 class Broker:
     """A broker of the cluster that `store` describes.
@@ -54,17 +56,27 @@ class Broker:
         self.address: tuple[str, int] = config.advertised
         self._rng = rng
         self._build_purgatories()
+        log_defaults = LogConfig.from_strings(topic_defaults(config))
         self.replicas = ReplicaManager(
             config.broker_id,
             clock=clock,
-            log_defaults=LogConfig.from_strings(topic_defaults(config)),
+            log_defaults=log_defaults,
             memory=MemoryBudget(config.log_memory_bytes),
             actions=self.actions,
             produce_purgatory=self.produce_purgatory,
             fetch_purgatory=self.fetch_purgatory,
             observer=self.metrics,
         )
-        routes = build_routes(config, store=store, replicas=self.replicas, clock=clock, rng=rng)
+        admin = AdminContext(
+            broker_id=config.broker_id,
+            store=store,
+            rng=rng,
+            topics=TopicSettings(config.num_partitions, config.default_replication_factor, log_defaults),
+            auto_create_topics_enable=config.auto_create_topics_enable,
+            broker_configs=describe(config),
+            topic_synonyms=topic_synonyms(),
+        )
+        routes = build_routes(admin, self.replicas, fetch_max_bytes=config.fetch_max_bytes)
         self.listener = Listener(routes, connection_limits(config), clock, name="PLAINTEXT", observer=self.metrics)
         self._fetchers: dict[int, FollowerFetcher] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -159,14 +171,14 @@ class Broker:
 
     async def _register(self) -> None:
         """Make this broker known, and wait until the metadata that it acts on says so."""
-        registered: asyncio.Future[BrokerRegistration] = asyncio.get_running_loop().create_future()
+        registered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         host, port = self.address
         self.store.submit(
             lambda image: register_broker(image, self.broker_id, host, port, self.config.rack),
             registered.set_result,
             registered.set_exception,
         )
-        self._broker_epoch = (await registered).broker_epoch
+        self._broker_epoch = await registered
 
     def _unregister(self) -> None:
         """Say that this broker leaves; nobody waits for it, since a broker that dies says nothing either."""

@@ -442,3 +442,12 @@ def _toml_value(value: object) -> str:
     if value is None:
         return ""
     return f" {json.dumps(value, ensure_ascii=False)}"
+
+
+def topic_synonyms() -> dict[str, str]:
+    """For each topic setting the broker's setting that is its default, both by Kafka's dotted names."""
+    return {
+        topic: name.replace("_", ".")
+        for name, field in BrokerConfig.model_fields.items()
+        if (topic := str(_extra(field)["topic"]))
+    }

@@ -93,22 +93,31 @@ class _DecoderWriter(SourceWriter):
         """Read a struct and return the name of the local that holds it."""
         local = self.fresh("m")
         fields = fields_of(cls)
-        self.line(f"{local} = new({self.name(cls, cls.__name__)})")
+        name = self.name(cls, cls.__name__)
+        # A frozen struct is made when all its fields are known, which are plain locals until then.
+        frozen = cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+        targets = f"{local}_" if frozen else f"{local}."
+        if not frozen:
+            self.line(f"{local} = new({name})")
         self._defaults(
-            local, [field for field in fields if field.wire.tag is not None or not field.is_in(self.version)]
+            targets, [field for field in fields if field.wire.tag is not None or not field.is_in(self.version)]
         )
         for field in fields:
             if field.is_in(self.version) and field.wire.tag is None:
                 what = f"{cls.__name__}.{field.name}"
-                self._value(field.wire.type, f"{local}.{field.name}", what, field.is_nullable(self.version))
+                self._value(field.wire.type, f"{targets}{field.name}", what, field.is_nullable(self.version))
         if self.flexible:
-            self._tagged_fields(cls, local)
+            self._tagged_fields(cls, targets)
+        if frozen:
+            self._end_run()
+            arguments = ", ".join(f"{field.name}={targets}{field.name}" for field in fields)
+            self.line(f"{local} = {name}({arguments})")
         return local
 
-    def _defaults(self, local: str, fields: list[WireField]) -> None:
+    def _defaults(self, targets: str, fields: list[WireField]) -> None:
         for field in fields:
             default = f"{field.fresh.__name__}()" if field.fresh else self.literal(field.default)
-            self.line(f"{local}.{field.name} = {default}")
+            self.line(f"{targets}{field.name} = {default}")
 
     def _value(self, wire_type: WireType[Any], target: str, what: str, nullable: bool) -> None:
         """Read one value into a target, which is an attribute or a local."""
@@ -202,7 +211,7 @@ class _DecoderWriter(SourceWriter):
             self._end_run()
             self.line(f"{elements}.append({item})")
 
-    def _tagged_fields(self, cls: type, local: str) -> None:
+    def _tagged_fields(self, cls: type, targets: str) -> None:
         """Read the section of tagged fields that ends every struct of a flexible version."""
         known = [field for field in fields_of(cls) if field.wire.tag is not None and field.is_in(self.version)]
         self._fixed("B", "n")
@@ -215,9 +224,9 @@ class _DecoderWriter(SourceWriter):
                 self.line("n, pos = read_uvarint_tail(data, pos, n)")
             self.line(f'check_count(n, 2, size - pos, "tagged fields of {cls.__name__}")')
             with self.block("for _ in range(n)"):
-                self._tagged_field(cls, local, known)
+                self._tagged_field(cls, targets, known)
 
-    def _tagged_field(self, cls: type, local: str, known: list[WireField]) -> None:
+    def _tagged_field(self, cls: type, targets: str, known: list[WireField]) -> None:
         end = self.fresh("end_")
         self.line("tag, pos = read_uvarint(data, pos)")
         self.line("n, pos = read_uvarint(data, pos)")
@@ -228,7 +237,7 @@ class _DecoderWriter(SourceWriter):
         for field in known:
             with self.block(f"{keyword} tag == {field.wire.tag}"):
                 what = f"{cls.__name__}.{field.name}"
-                self._value(field.wire.type, f"{local}.{field.name}", what, field.is_nullable(self.version))
+                self._value(field.wire.type, f"{targets}{field.name}", what, field.is_nullable(self.version))
                 self._end_run()
             keyword = "elif"
         with self.block("else"):

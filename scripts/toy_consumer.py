@@ -1,6 +1,6 @@
 """Reads a topic from its beginning, waits for more by long polls, and says how long each record took to get here.
 
-    .venv/bin/python scripts/toy_consumer.py
+.venv/bin/python scripts/toy_consumer.py
 """
 
 from __future__ import annotations

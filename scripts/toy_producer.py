@@ -1,6 +1,6 @@
 """Sends records one at a time and says how long each acknowledgement took.
 
-    .venv/bin/python scripts/toy_producer.py --acks all --records 10
+.venv/bin/python scripts/toy_producer.py --acks all --records 10
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ async def produce(options: argparse.Namespace) -> int:
         error = ErrorCode(answer.error_code)
         failures += error != ErrorCode.NONE
         outcome = "acknowledged" if error == ErrorCode.NONE else error.name
-        print(f"{options.topic}-{partition} offset {answer.base_offset}: {outcome} after {waited_ms:.1f} ms", flush=True)
+        print(
+            f"{options.topic}-{partition} offset {answer.base_offset}: {outcome} after {waited_ms:.1f} ms", flush=True
+        )
     for connection in connections.values():
         await connection.close()
     return 1 if failures else 0
@@ -54,7 +56,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Send records one at a time and time their acknowledgements.")
     parser.add_argument("--bootstrap", default="localhost:9092", help="host:port of brokers, comma-separated")
     parser.add_argument("--topic", default="orders")
-    parser.add_argument("--acks", choices=["all", "-1", "1"], default="all", help="who must have a record (default: all)")
+    parser.add_argument(
+        "--acks", choices=["all", "-1", "1"], default="all", help="who must have a record (default: all)"
+    )
     parser.add_argument("--records", type=int, default=10, help="how many records to send")
     parser.add_argument("--timeout-ms", type=int, default=30_000, help="how long the broker may wait for its followers")
     return asyncio.run(produce(parser.parse_args()))

@@ -26,9 +26,7 @@ def handle(routes: Routes, ctx: RequestContext, request: ApiVersionsRequest, rep
 
 
 def _is_valid(request: ApiVersionsRequest) -> bool:
-    return all(
-        _SOFTWARE.fullmatch(said) for said in (request.client_software_name, request.client_software_version)
-    )
+    return all(_SOFTWARE.fullmatch(said) for said in (request.client_software_name, request.client_software_version))
 
 
 def error_response(request: ApiVersionsRequest, error_code: ErrorCode) -> ApiVersionsResponse:

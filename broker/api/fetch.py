@@ -90,9 +90,7 @@ class FetchHandler:
         for topic in request.topics:
             end = position + len(topic.partitions)
             response.responses.append(
-                FetchableTopicResponse(
-                    topic=topic.topic, topic_id=topic.topic_id, partitions=partitions[position:end]
-                )
+                FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions[position:end])
             )
             position = end
         if version >= NODE_ENDPOINTS_VERSION:

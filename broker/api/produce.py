@@ -12,13 +12,13 @@ from broker.log.topic_partition import TopicPartition
 from broker.replica.replica_manager import ReplicaManager
 from broker.request import Reply, RequestContext
 from protocol.errors import ErrorCode
-from protocol.primitives import Buffer
 from protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
+from protocol.primitives import Buffer
 
 ACKS = (-1, 0, 1)
 

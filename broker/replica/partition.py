@@ -115,7 +115,9 @@ class Partition:
         """Take the role that the metadata gives this replica. A state that is older than the known one is ignored."""
         if state.partition_epoch < self.partition_epoch:
             return
-        becomes_leader = state.leader == self.broker_id and (not self.is_leader or state.leader_epoch > self.leader_epoch)
+        becomes_leader = state.leader == self.broker_id and (
+            not self.is_leader or state.leader_epoch > self.leader_epoch
+        )
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
@@ -202,7 +204,9 @@ class Partition:
     def laggards(self, required_offset: int) -> str:
         """Which in-sync replicas do not have everything before `required_offset`, as a sentence."""
         behind = [
-            f"broker {b} has not fetched yet" if f.log_end_offset < 0 else f"broker {b} is at {f.log_end_offset} of {required_offset}"
+            f"broker {b} has not fetched yet"
+            if f.log_end_offset < 0
+            else f"broker {b} is at {f.log_end_offset} of {required_offset}"
             for b, f in self.followers.items()
             if b in self.isr and f.log_end_offset < required_offset
         ]

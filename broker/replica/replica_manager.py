@@ -33,9 +33,9 @@ from broker.replica.delayed_produce import DelayedProduce, PendingAck
 from broker.replica.partition import Partition, PartitionError
 from broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
 from protocol.errors import ErrorCode
-from protocol.primitives import Buffer
 from protocol.messages.fetch import PartitionData
 from protocol.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse
+from protocol.primitives import Buffer
 
 logger = structlog.get_logger(__name__)
 
@@ -302,4 +302,3 @@ class ReplicaManager:
                 if deleted_bytes:
                     logger.info("log retention", partition=str(tp), deleted_bytes=deleted_bytes)
             yield
-

@@ -18,7 +18,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import structlog
 
@@ -188,8 +188,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection in, or refuse it if there are too many."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no subclasses of asyncio's, but are what the protocol is promised.
+        transport = self._transport = cast("asyncio.Transport", transport)
         self.address, self.peer = _address_and_peer(transport.get_extra_info("peername"))
         refusal = self._door.enter(self)
         if refusal is not None:
