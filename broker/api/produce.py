@@ -7,6 +7,7 @@ Versions 3–11 are answered; older ones carry message formats that this broker 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from broker.log.topic_partition import TopicPartition
 from broker.replica.replica_manager import ReplicaManager
@@ -66,7 +67,8 @@ def _batches(
 ) -> Iterator[tuple[TopicPartition, Buffer | None, PartitionProduceResponse]]:
     for topic, answers in zip(request.topic_data, response.responses, strict=True):
         for data, result in zip(topic.partition_data, answers.partition_responses, strict=True):
-            yield TopicPartition(topic.name, data.index), data.records, result
+            # Decoded records are one view into the request.
+            yield TopicPartition(topic.name, data.index), cast("Buffer | None", data.records), result
 
 
 def first_error(response: ProduceResponse) -> str | None:

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import structlog
 
@@ -31,6 +31,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from protocol.primitives import Buffer
 
 logger = structlog.get_logger(__name__)
 
@@ -255,7 +256,7 @@ class FollowerFetcher:
 
     def _append(self, partition: Partition, data: PartitionData) -> bool:
         """Append one partition's records; whether there were any."""
-        records = data.records if data.records is not None else b""
+        records = cast("Buffer | None", data.records) or b""  # decoded records are one view into the response
         try:
             advanced = partition.append_as_follower(records, data.high_watermark, data.log_start_offset)
         except LogError as error:

@@ -17,7 +17,7 @@ may raise the next event.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import structlog
 
@@ -274,7 +274,8 @@ class ReplicaManager:
                 if data.error_code:
                     self._observer.fetch_failed(fetch.tp)
                 elif data.records:
-                    self._observer.fetched(fetch.tp, sum(map(len, data.records)))
+                    parts = cast("list[bytes]", data.records)
+                    self._observer.fetched(fetch.tp, sum(map(len, parts)))
             answer(partitions)
 
         return count_and_answer
