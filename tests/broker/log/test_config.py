@@ -1,0 +1,122 @@
+"""Topic configs: parsing, defaults, descriptions."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from broker.log.config import MAX_LONG, TOPIC_CONFIGS, ConfigType, InvalidConfig, LogConfig
+from protocol.compression import Compression
+from protocol.records import TimestampType
+
+KAFKAS_DEFAULTS = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "delete.retention.ms": "86400000",
+    "max.compaction.lag.ms": "9223372036854775807",
+    "max.message.bytes": "1048588",
+    "message.timestamp.after.max.ms": "3600000",
+    "message.timestamp.before.max.ms": "9223372036854775807",
+    "message.timestamp.type": "CreateTime",
+    "min.cleanable.dirty.ratio": "0.5",
+    "min.compaction.lag.ms": "0",
+    "min.insync.replicas": "1",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+    "segment.ms": "604800000",
+    "unclean.leader.election.enable": "false",
+}
+
+
+def test_defaults_are_kafkas() -> None:
+    assert LogConfig().to_strings().items() >= KAFKAS_DEFAULTS.items()
+    assert {name: key.default for name, key in TOPIC_CONFIGS.items()} == LogConfig().to_strings()
+
+
+def test_every_config_is_a_field_and_is_described() -> None:
+    assert [name.replace(".", "_") for name in TOPIC_CONFIGS] == [field.name for field in dataclasses.fields(LogConfig)]
+    assert list(TOPIC_CONFIGS) == sorted(TOPIC_CONFIGS)
+    assert all(key.doc for key in TOPIC_CONFIGS.values())
+
+
+def test_text_comes_back_as_it_was_given() -> None:
+    given = {
+        "cleanup.policy": "compact,delete",
+        "compression.type": "zstd",
+        "message.timestamp.type": "LogAppendTime",
+        "min.cleanable.dirty.ratio": "0.01",
+        "preallocate": "true",
+        "retention.ms": "-1",
+    }
+    config = LogConfig.from_strings(given)
+    assert config.to_strings().items() >= given.items()
+    assert config.compact
+    assert config.delete
+    assert config.compression is Compression.ZSTD
+    assert config.timestamp_type is TimestampType.LOG_APPEND_TIME
+
+
+def test_what_a_topic_does_not_set_comes_from_the_brokers_defaults() -> None:
+    defaults = LogConfig(retention_ms=5, segment_bytes=100)
+    config = LogConfig.from_strings({"retention.ms": "7"}, defaults)
+    assert (config.retention_ms, config.segment_bytes) == (7, 100)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("retention.ms", "soon"),
+        ("retention.ms", "-2"),
+        ("retention.ms", str(MAX_LONG + 1)),
+        ("segment.bytes", "13"),
+        ("segment.bytes", str(2**31)),
+        ("max.message.bytes", "-1"),
+        ("min.insync.replicas", "0"),
+        ("cleanup.policy", "shrink"),
+        ("cleanup.policy", "delete,shrink"),
+        ("compression.type", "ZIP"),
+        ("message.timestamp.type", "createtime"),
+        ("min.cleanable.dirty.ratio", "1.5"),
+        ("min.cleanable.dirty.ratio", "nan"),
+        ("min.cleanable.dirty.ratio", "half"),
+        ("preallocate", "yes"),
+        ("segment.ms", ""),
+    ],
+)
+def test_values_that_are_not_valid_are_refused_by_name(name: str, text: str) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        LogConfig.from_strings({name: text})
+    assert caught.value.name == name
+    assert str(caught.value).startswith(name)
+    assert caught.value.why
+
+
+def test_an_unknown_config_suggests_the_near_one() -> None:
+    with pytest.raises(InvalidConfig, match=r"retention\.ms"):
+        LogConfig.from_strings({"retentoin.ms": "1"})
+    with pytest.raises(InvalidConfig) as caught:
+        LogConfig.from_strings({"zzz": "1"})
+    assert "meant" not in caught.value.why
+
+
+def test_compaction_lags_may_not_contradict_each_other() -> None:
+    with pytest.raises(InvalidConfig, match="more than"):
+        LogConfig.from_strings({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
+
+
+def test_lists_are_trimmed_and_may_be_empty() -> None:
+    assert LogConfig.from_strings({"cleanup.policy": " delete , compact,delete"}).cleanup_policy == (
+        "delete",
+        "compact",
+    )
+    neither = LogConfig.from_strings({"cleanup.policy": ""})
+    assert not neither.delete
+    assert not neither.compact
+    assert TOPIC_CONFIGS["cleanup.policy"].type is ConfigType.LIST
+
+
+def test_compression_of_the_producer_and_none_at_all_are_two_things() -> None:
+    assert LogConfig(compression_type="producer").compression is None
+    assert LogConfig(compression_type="uncompressed").compression is Compression.NONE
