@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import random
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from structlog.testing import capture_logs
 
 from broker.server.limits import Refusal
-from protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from protocol.messages.api_versions import ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from broker.server.connection import Connection
-
-    from .conftest import Bench, FakeTransport
+    from .conftest import Bench
 
 MakeBench = Callable[..., "Bench"]
 RequestOf = Callable[..., bytes]
@@ -401,116 +396,3 @@ def test_a_closing_connection_does_not_linger(make_bench: MakeBench, request_of:
     connection.enforce_deadlines(bench.clock.now_ms())
     assert transport.aborted
     assert bench.probe.refusals == [Refusal.LINGERING_CLOSE]
-
-
-# Everything at once.
-
-
-@dataclass
-class _End:
-    """One connection of a random run, and what is still to be sent on it."""
-
-    connection: Connection
-    transport: FakeTransport
-    chunks: deque[bytes]
-    silent: set[int] = field(default_factory=set)
-
-
-class _RandomRun:
-    """Three connections that share too little memory, and everything that can happen to them, in any order."""
-
-    requests_each = 60
-
-    def __init__(self, make_bench: MakeBench, request_of: RequestOf, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.max_in_flight = self.random.randint(1, 12)
-        self.bench = make_bench(
-            max_in_flight_requests=self.max_in_flight,
-            max_requests_per_turn=self.random.randint(1, 9),
-            request_memory_bytes=self.random.randint(30, 600),
-            write_low_water_bytes=50,
-            write_high_water_bytes=self.random.randint(50, 3_000),
-        )
-        self.bench.handler.decide = self.decide
-        self.parked: list[tuple[str, Any]] = []
-        self.ends: dict[str, _End] = {}
-        for _ in range(3):
-            connection, transport = self.bench.connect()
-            transport.takes_all = self.random.random() < 0.5
-            stream = _requests(request_of, self.requests_each)
-            self.ends[connection.connection_id] = _End(connection, transport, deque(self.chunks(stream)))
-
-    def chunks(self, stream: bytes) -> list[bytes]:
-        largest = self.random.choice([3, 40, 700])
-        cut = []
-        while stream:
-            size = self.random.randint(1, largest)
-            cut.append(stream[:size])
-            stream = stream[size:]
-        return cut
-
-    def decide(self, reply: Any) -> None:
-        asked = (self.bench.handler.contexts[-1].connection_id, reply)
-        if self.random.random() < 0.5:
-            self.parked.append(asked)
-        else:
-            self.answer(*asked)
-
-    def answer(self, connection_id: str, reply: Any) -> None:
-        if self.random.random() < 0.15:
-            self.ends[connection_id].silent.add(reply.correlation_id)
-            reply.nothing()
-        else:
-            reply(ApiVersionsResponse(api_keys=[ApiVersion()] * self.random.choice([0, 5, 200])))
-
-    def answer_any(self) -> None:
-        self.answer(*self.parked.pop(self.random.randrange(len(self.parked))))
-
-    def step(self) -> None:
-        end = self.random.choice(list(self.ends.values()))
-        match self.random.randrange(4):
-            case 0 if end.chunks and end.transport.reading:
-                end.connection.data_received(end.chunks.popleft())
-            case 1 if self.parked:
-                self.answer_any()
-            case 2:
-                end.transport.take(self.random.randint(1, 2_000))
-            case _:
-                self.bench.run_once()
-        for other in self.ends.values():
-            assert other.connection.snapshot(0).in_flight <= self.max_in_flight
-
-    def finish(self) -> None:
-        """Answer, take and send everything; who does not read although nothing is left to do has missed its wake-up."""
-        while True:
-            while self.parked:
-                self.answer_any()
-            for end in self.ends.values():
-                end.transport.take(len(end.transport.buffered))
-            self.bench.run()
-            if self.parked or any(end.transport.buffered for end in self.ends.values()):
-                continue
-            ready = [end for end in self.ends.values() if end.chunks and end.transport.reading]
-            if not ready:
-                return
-            end = self.random.choice(ready)
-            end.connection.data_received(end.chunks.popleft())
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_whatever_the_order_of_events_answers_keep_theirs_and_none_is_lost(
-    make_bench: MakeBench, request_of: RequestOf, seed: int
-) -> None:
-    """Random chunks, completions, reading and turns: each request is answered once, in order; all memory is free."""
-    run = _RandomRun(make_bench, request_of, seed)
-    for _ in range(400):
-        run.step()
-    run.finish()
-    assert run.bench.memory.used_bytes == 0
-    assert run.bench.memory.waiting == 0
-    for end in run.ends.values():
-        assert not end.chunks, "a wake-up was lost"
-        assert end.transport.reading
-        wanted = [number for number in range(1, run.requests_each + 1) if number not in end.silent]
-        assert end.transport.correlation_ids() == wanted
-        assert end.connection.snapshot(0).unsent_bytes == 0
