@@ -52,5 +52,5 @@ def error_response(request: CreatePartitionsRequest, error_code: ErrorCode) -> C
     """Every topic answered with `error_code`."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return CreatePartitionsResponse(
-        results=[CreatePartitionsTopicResult(name=name, error_code=error_code) for name in names]
+        results=[CreatePartitionsTopicResult(name=name, error_code=error_code, error_message=None) for name in names]
     )

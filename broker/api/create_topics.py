@@ -60,6 +60,7 @@ def _result(admin: AdminContext, result: TopicResult, validate_only: bool) -> Cr
         )
     return CreatableTopicResult(
         name=topic.name,
+        error_message=None,
         # A topic that was only thought of has no id.
         topic_id=ZERO_UUID if validate_only else topic.topic_id,
         num_partitions=len(topic.partitions),
@@ -77,5 +78,7 @@ def error_response(request: CreateTopicsRequest, error_code: ErrorCode) -> Creat
     """Every topic answered with `error_code`."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return CreateTopicsResponse(
-        topics=[CreatableTopicResult(name=name, error_code=error_code, configs=None) for name in names]
+        topics=[
+            CreatableTopicResult(name=name, error_code=error_code, error_message=None, configs=None) for name in names
+        ]
     )

@@ -29,7 +29,9 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeConfigsReq
     resources = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     response = DescribeConfigsResponse()
     for resource in resources.values():
-        result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        result = DescribeConfigsResult(
+            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
         try:
             entries = _entries(admin, resource)
         except Refused as refusal:
@@ -91,7 +93,10 @@ def error_response(request: DescribeConfigsRequest, error_code: ErrorCode) -> De
     return DescribeConfigsResponse(
         results=[
             DescribeConfigsResult(
-                error_code=error_code, resource_type=resource.resource_type, resource_name=resource.resource_name
+                error_code=error_code,
+                error_message=None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
             )
             for resource in request.resources
         ]

@@ -1,7 +1,7 @@
 """InitProducerId (key 22): a new identity for an idempotent producer (KIP-98, KIP-360).
 
-Versions 0–5. Transactional producers are refused: this broker has no transaction coordinator, and advertises none of the
-APIs that such a producer needs after this one.
+Versions 0–5. Transactional producers are refused: this broker has no transaction coordinator, and advertises none of
+the APIs that such a producer needs after this one.
 """
 
 from __future__ import annotations

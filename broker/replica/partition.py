@@ -115,9 +115,8 @@ class Partition:
         """Take the role that the metadata gives this replica. A state that is older than the known one is ignored."""
         if state.partition_epoch < self.partition_epoch:
             return
-        becomes_leader = state.leader == self.broker_id and (
-            not self.is_leader or state.leader_epoch > self.leader_epoch
-        )
+        new_epoch = not self.is_leader or state.leader_epoch > self.leader_epoch
+        becomes_leader = state.leader == self.broker_id and new_epoch
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
@@ -203,13 +202,14 @@ class Partition:
 
     def laggards(self, required_offset: int) -> str:
         """Which in-sync replicas do not have everything before `required_offset`, as a sentence."""
-        behind = [
-            f"broker {b} has not fetched yet"
-            if f.log_end_offset < 0
-            else f"broker {b} is at {f.log_end_offset} of {required_offset}"
-            for b, f in self.followers.items()
-            if b in self.isr and f.log_end_offset < required_offset
-        ]
+        behind = []
+        for broker_id, follower in self.followers.items():
+            if broker_id not in self.isr or follower.log_end_offset >= required_offset:
+                continue
+            at = follower.log_end_offset
+            behind.append(
+                f"broker {broker_id} " + (f"is at {at} of {required_offset}" if at >= 0 else "has not fetched yet")
+            )
         if not self.has_enough_in_sync_replicas:
             behind.append(f"{len(self.isr)} in-sync replicas, {self.min_in_sync_replicas} needed")
         return f"{self.tp}: {', '.join(behind)}"

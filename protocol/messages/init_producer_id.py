@@ -1,7 +1,8 @@
 """InitProducerId, key 22, versions 0 to 6 (KIP-98): an identity for an idempotent or transactional producer.
 
 * 2 is the first flexible version; 3 lets a producer bump its own epoch (KIP-360).
-* 4 may answer PRODUCER_FENCED (KIP-588); 5 may answer TRANSACTION_ABORTABLE (KIP-890); 6 adds two-phase commit (KIP-939).
+* 4 may answer PRODUCER_FENCED (KIP-588); 5 may answer TRANSACTION_ABORTABLE (KIP-890).
+* 6 adds two-phase commit (KIP-939).
 """
 
 from __future__ import annotations

@@ -1,0 +1,67 @@
+"""A cluster of three brokers in a process of its own, as a user runs it, for real clients."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+START_TIMEOUT_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class RunningCluster:
+    """Where a cluster is reached."""
+
+    bootstrap: str
+    admin_url: str
+    pid: int
+
+
+def _addresses(process: subprocess.Popen[str]) -> RunningCluster:
+    """Read what the command prints, up to the line that says how to stop it."""
+    assert process.stdout is not None
+    printed = []
+    for line in process.stdout:
+        printed.append(line)
+        if "Ctrl-C" in line:
+            break
+    text = "".join(printed)
+    brokers = re.findall(r"broker \d+ +(\S+:\d+)", text)
+    page = re.search(r"page +(\S+)", text)
+    assert brokers, f"the cluster did not start: {text}"
+    assert page, text
+    return RunningCluster(",".join(brokers), page.group(1).rstrip("/"), process.pid)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[RunningCluster]:
+    """`purgatorio cluster` on free ports."""
+    command = [sys.executable, "-m", "broker.cli", "cluster", "--port", "0", "--admin-port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        yield _addresses(process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 0, "the cluster stops cleanly"
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.fixture
+def topic() -> str:
+    """A topic name that no other test uses."""
+    return f"t-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def values() -> Callable[[int], list[bytes]]:
+    """Makes this many different values."""
+    return lambda count: [f"value {number}".encode() for number in range(count)]
