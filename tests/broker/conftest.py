@@ -1,4 +1,4 @@
-"""Fixtures shared by the tests of the metadata layer."""
+"""Fixtures shared by the tests of several parts of the broker."""
 
 from __future__ import annotations
 

@@ -1,0 +1,135 @@
+"""Fixtures shared by the tests of the administrative APIs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from broker.api.context import AdminContext
+from broker.log.config import LogConfig
+from broker.metadata.controller import NewTopic, TopicSettings, create_topics, register_broker, unregister_broker
+from broker.metadata.embedded import EmbeddedStore
+from broker.request import RequestContext
+from protocol.api import (
+    APIS,
+    Message,
+    decode_request,
+    decode_request_header,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of the broker, as `broker.config` lists them."""
+
+    value: str | None
+    is_default: bool
+    type: int
+    doc: str
+
+
+BROKER_CONFIGS = {
+    "broker.id": Setting("1", False, 3, "The broker's id."),
+    "log.retention.ms": Setting("5000", False, 5, "Age at which a segment may be deleted."),
+    "log.segment.bytes": Setting("16384", True, 3, "Size of a segment."),
+}
+
+
+class RecordingReply:
+    """Keeps the one answer that a handler gives."""
+
+    def __init__(self) -> None:
+        self.responses: list[Any] = []
+
+    def __call__(self, response: Any) -> None:
+        assert not self.responses, "answered twice"
+        self.responses.append(response)
+
+    def nothing(self) -> None:
+        raise AssertionError("an administrative request is always answered")
+
+    def close(self, reason: str) -> None:
+        raise AssertionError(f"the connection was closed: {reason}")
+
+
+class Cluster:
+    """Three brokers that share metadata; requests go to broker 1, through the codec both ways."""
+
+    def __init__(self, turns: Any) -> None:
+        self.turns = turns
+        self.store = EmbeddedStore("test-cluster", turns.call_soon)
+        self.view = self.store.open()
+        self.other_view = self.store.open()
+        for broker_id in (1, 2, 3):
+            self.change(lambda image, id=broker_id: register_broker(image, id, f"host-{id}", 9000 + id, f"rack-{id}"))
+        self.admin = AdminContext(
+            broker_id=1,
+            store=self.view,
+            rng=random.Random(7),
+            topics=TopicSettings(
+                num_partitions=2, replication_factor=3, log=LogConfig(retention_ms=5000, segment_bytes=16384)
+            ),
+            broker_configs=BROKER_CONFIGS,
+            topic_synonyms={"retention.ms": "log.retention.ms", "segment.bytes": "log.segment.bytes"},
+        )
+
+    @property
+    def image(self) -> Any:
+        return self.view.image
+
+    def change(self, decide: Any) -> Any:
+        """Change the metadata, and let every broker see it."""
+        results: list[Any] = []
+        self.other_view.submit(decide, results.append)
+        self.turns.run()
+        return results[0]
+
+    def create(self, name: str, partitions: int = 1, factor: int = 3, **configs: str) -> Any:
+        """Create a topic; configs are named with underscores."""
+        new = NewTopic(
+            name, partitions, factor, configs={key.replace("_", "."): value for key, value in configs.items()}
+        )
+        settings, rng = self.admin.topics, self.admin.rng
+        (result,) = self.change(lambda image: create_topics(image, [new], settings=settings, rng=rng))
+        assert result.topic is not None, result.message
+        return result.topic
+
+    def stop(self, broker_id: int) -> None:
+        """Take a broker out of the cluster."""
+        epoch = self.image.brokers[broker_id].broker_epoch
+        self.change(lambda image: unregister_broker(image, broker_id, epoch))
+
+    def send(self, api: ModuleType, version: int, request: Message) -> RecordingReply:
+        """Give a request to its handler, as its bytes say it in this version."""
+        api_key = next(key for key, known in APIS.items() if known.request is type(request))
+        frame = b"".join(encode_request(api_key, version, 7, "test", request))[4:]
+        header, position = decode_request_header(frame)
+        context = RequestContext("1", "127.0.0.1:5", "test", api_key, version, 0, "PLAINTEXT")
+        reply = RecordingReply()
+        api.handle(self.admin, context, decode_request(header, frame, position), reply)
+        return reply
+
+    def ask(self, api: ModuleType, version: int, request: Message) -> Any:
+        """Send a request and return its answer, as the client reads it."""
+        reply = self.send(api, version, request)
+        self.turns.run()
+        (response,) = reply.responses
+        return self.travel(version, response)
+
+    def travel(self, version: int, response: Message) -> Any:
+        """Encode and decode a response."""
+        api_key = next(key for key, known in APIS.items() if known.response is type(response))
+        _, seen = decode_response(api_key, version, b"".join(encode_response(api_key, version, 7, response))[4:])
+        return seen
+
+
+@pytest.fixture
+def cluster(turns: Any) -> Cluster:
+    return Cluster(turns)

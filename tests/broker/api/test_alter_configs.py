@@ -1,0 +1,89 @@
+"""Tests of the AlterConfigs handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.api import alter_configs
+from protocol.errors import ErrorCode
+from protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+
+TOPIC, BROKER = 2, 4
+
+
+def alter(kind: int, name: str, **configs: str) -> AlterConfigsResource:
+    return AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[AlterableConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+    )
+
+
+def ask(cluster: Any, *resources: AlterConfigsResource, version: int = 2, validate_only: bool = False) -> Any:
+    request = AlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+    return cluster.ask(alter_configs, version, request).responses
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_every_version_replaces_the_configs_of_each_topic(cluster: Any, version: int) -> None:
+    cluster.create("a", segment_bytes="2000")
+    cluster.create("b", segment_bytes="2000")
+    results = ask(cluster, alter(TOPIC, "a", retention_ms="7"), alter(TOPIC, "b", retention_mss="7"), version=version)
+    assert [(result.resource_type, result.resource_name, result.error_code) for result in results] == [
+        (TOPIC, "a", ErrorCode.NONE),
+        (TOPIC, "b", ErrorCode.INVALID_CONFIG),
+    ]
+    assert results[0].error_message is None
+    assert "retention.ms" in results[1].error_message
+    assert cluster.image.topics["a"].configs == {"retention.ms": "7"}
+    assert cluster.image.topics["b"].configs == {"segment.bytes": "2000"}
+
+
+def test_validating_only_changes_nothing(cluster: Any) -> None:
+    cluster.create("a")
+    (result,) = ask(cluster, alter(TOPIC, "a", retention_ms="7"), validate_only=True)
+    assert result.error_code == 0
+    assert cluster.image.topics["a"].configs == {}
+
+
+@pytest.mark.parametrize(
+    ("resource", "error"),
+    [
+        (alter(BROKER, "1", log_retention_ms="7"), ErrorCode.INVALID_REQUEST),
+        (alter(BROKER, ""), ErrorCode.INVALID_REQUEST),
+        (alter(8, "1"), ErrorCode.INVALID_REQUEST),
+        (alter(TOPIC, "unknown"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (alter(TOPIC, "a b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+def test_what_cannot_be_altered_is_refused_with_a_reason(
+    cluster: Any, resource: AlterConfigsResource, error: ErrorCode
+) -> None:
+    (result,) = ask(cluster, resource)
+    assert result.error_code == error
+    assert result.error_message
+
+
+def test_a_resource_named_twice_is_refused_once_and_not_changed(cluster: Any) -> None:
+    cluster.create("a")
+    (result,) = ask(cluster, alter(TOPIC, "a", retention_ms="7"), alter(TOPIC, "a", retention_ms="8"))
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert cluster.image.topics["a"].configs == {}
+
+
+def test_the_answer_comes_later_when_this_broker_sees_the_change(cluster: Any) -> None:
+    cluster.create("a")
+    request = AlterConfigsRequest(resources=[alter(TOPIC, "a", retention_ms="7")])
+    reply = cluster.send(alter_configs, 2, request)
+    assert reply.responses == []
+    while not reply.responses:
+        cluster.turns.turn()
+    assert cluster.image.topics["a"].configs == {"retention.ms": "7"}
+
+
+def test_a_whole_request_can_be_answered_with_an_error(cluster: Any) -> None:
+    request = AlterConfigsRequest(resources=[alter(TOPIC, "a")])
+    seen = cluster.travel(2, alter_configs.error_response(request, ErrorCode.NOT_CONTROLLER))
+    assert [result.error_code for result in seen.responses] == [ErrorCode.NOT_CONTROLLER]

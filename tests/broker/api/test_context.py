@@ -1,0 +1,74 @@
+"""Tests of how handlers change the cluster."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from broker.api.context import submit
+from broker.metadata import embedded
+from broker.metadata.controller import allocate_producer_ids
+from protocol.errors import ErrorCode
+
+
+@pytest.fixture
+def answers() -> list[Any]:
+    return []
+
+
+def ask(cluster: Any, answers: list[Any], decide: Any = allocate_producer_ids, answer: Any = str) -> None:
+    say: Any = answers.append
+    refuse: Any = ErrorCode
+    submit(cluster.admin, decide, answer, refuse, say)
+
+
+def test_the_answer_comes_when_the_change_is_seen_and_not_before(cluster: Any, answers: list[Any]) -> None:
+    ask(cluster, answers, answer=lambda ids: (ids, cluster.image.next_producer_id))
+    assert answers == []
+    cluster.turns.run()
+    assert answers == [(range(1000), 1000)]
+
+
+def test_a_broker_that_stops_sends_clients_to_another(cluster: Any, answers: list[Any]) -> None:
+    ask(cluster, answers)
+    cluster.view.close()
+    cluster.turns.run()
+    assert answers == [ErrorCode.NOT_CONTROLLER]
+    assert ErrorCode.NOT_CONTROLLER.retriable
+
+
+def test_too_many_changes_at_once_are_to_be_tried_again(
+    cluster: Any, answers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "MAX_PENDING_DECISIONS", 0)
+    ask(cluster, answers)
+    cluster.turns.run()
+    assert answers == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_a_decision_that_breaks_is_logged_and_answered(
+    cluster: Any, answers: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks(image: Any) -> Any:
+        raise ValueError("broken decision")
+
+    with caplog.at_level(logging.ERROR):
+        ask(cluster, answers, breaks)
+        cluster.turns.run()
+    assert answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert "broken decision" in caplog.text
+
+
+def test_a_response_that_cannot_be_made_is_logged_and_answered(
+    cluster: Any, answers: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks(result: Any) -> Any:
+        raise ValueError("broken response")
+
+    with caplog.at_level(logging.ERROR):
+        ask(cluster, answers, answer=breaks)
+        cluster.turns.run()
+    assert answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert "broken response" in caplog.text

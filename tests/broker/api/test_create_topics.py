@@ -1,0 +1,114 @@
+"""Tests of the CreateTopics handler; what can be created is tested with the controller's decisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.api import create_topics
+from broker.log.config import TOPIC_CONFIGS
+from protocol.errors import ErrorCode
+from protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from protocol.primitives import ZERO_UUID
+
+
+def topic(name: str, partitions: int = -1, factor: int = -1, **configs: str) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=factor,
+        configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+    )
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_every_version_creates_topics_and_answers_each(cluster: Any, version: int) -> None:
+    request = CreateTopicsRequest(topics=[topic("orders", 4, 2, retention_ms="9"), topic("a b")], timeout_ms=1000)
+    response = cluster.ask(create_topics, version, request)
+    good, bad = response.topics
+    assert (good.name, good.error_code, good.error_message) == ("orders", 0, None)
+    assert (bad.name, bad.error_code) == ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION)
+    assert bad.error_message
+    created = cluster.image.topics["orders"]
+    assert len(created.partitions) == 4
+    assert created.configs == {"retention.ms": "9"}
+    if version >= 5:
+        assert (good.num_partitions, good.replication_factor) == (4, 2)
+        assert (bad.num_partitions, bad.replication_factor, bad.configs) == (-1, -1, None)
+    if version >= 7:
+        assert good.topic_id == created.topic_id
+        assert bad.topic_id == ZERO_UUID
+
+
+def test_the_answer_comes_later_when_this_broker_sees_the_topic(cluster: Any) -> None:
+    reply = cluster.send(create_topics, 7, CreateTopicsRequest(topics=[topic("orders")]))
+    assert reply.responses == []
+    assert cluster.image.topics == {}
+    while not reply.responses:
+        cluster.turns.turn()
+    assert "orders" in cluster.image.topics
+
+
+def test_minus_one_means_the_brokers_defaults(cluster: Any) -> None:
+    (answer,) = cluster.ask(create_topics, 5, CreateTopicsRequest(topics=[topic("orders")])).topics
+    assert (answer.num_partitions, answer.replication_factor) == (2, 3)
+
+
+def test_the_answer_tells_every_config_with_its_value_and_source(cluster: Any) -> None:
+    request = CreateTopicsRequest(topics=[topic("orders", segment_bytes="2000")])
+    (answer,) = cluster.ask(create_topics, 5, request).topics
+    configs = {config.name: (config.value, config.config_source) for config in answer.configs}
+    assert set(configs) == set(TOPIC_CONFIGS)
+    assert configs["segment.bytes"] == ("2000", 1)
+    assert configs["retention.ms"] == ("5000", 4)
+    assert configs["cleanup.policy"] == ("delete", 5)
+    assert not any(config.read_only or config.is_sensitive for config in answer.configs)
+
+
+def test_assignments_are_honoured(cluster: Any) -> None:
+    assigned = topic("orders")
+    assigned.assignments = [
+        CreatableReplicaAssignment(partition_index=1, broker_ids=[2, 3]),
+        CreatableReplicaAssignment(partition_index=0, broker_ids=[3, 1]),
+    ]
+    (answer,) = cluster.ask(create_topics, 7, CreateTopicsRequest(topics=[assigned])).topics
+    assert answer.error_code == 0
+    assert [state.replicas for state in cluster.image.topics["orders"].partitions] == [(3, 1), (2, 3)]
+
+
+def test_validating_only_answers_as_if_without_an_id_and_creates_nothing(cluster: Any) -> None:
+    request = CreateTopicsRequest(topics=[topic("orders", 4, 2), topic("wrong", 1, 9)], validate_only=True)
+    good, bad = cluster.ask(create_topics, 7, request).topics
+    assert (good.error_code, good.num_partitions, good.topic_id) == (0, 4, ZERO_UUID)
+    assert bad.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert cluster.image.topics == {}
+
+
+def test_a_topic_named_twice_is_answered_once(cluster: Any) -> None:
+    request = CreateTopicsRequest(topics=[topic("orders"), topic("orders")])
+    (answer,) = cluster.ask(create_topics, 7, request).topics
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_of_two_requests_for_one_topic_one_finds_it_there(cluster: Any) -> None:
+    request = CreateTopicsRequest(topics=[topic("orders")])
+    replies = [cluster.send(create_topics, 7, request) for _ in range(2)]
+    cluster.turns.run()
+    codes = [reply.responses[0].topics[0].error_code for reply in replies]
+    assert codes == [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS]
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_a_whole_request_can_be_answered_with_an_error(cluster: Any, version: int) -> None:
+    request = CreateTopicsRequest(topics=[topic("a"), topic("a"), topic("b")])
+    seen = cluster.travel(version, create_topics.error_response(request, ErrorCode.NOT_CONTROLLER))
+    assert [(answer.name, answer.error_code) for answer in seen.topics] == [
+        ("a", ErrorCode.NOT_CONTROLLER),
+        ("b", ErrorCode.NOT_CONTROLLER),
+    ]

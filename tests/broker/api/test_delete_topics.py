@@ -1,0 +1,63 @@
+"""Tests of the DeleteTopics handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.api import delete_topics
+from protocol.errors import ErrorCode
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+def test_topics_are_deleted_by_name(cluster: Any, version: int) -> None:
+    cluster.create("a")
+    cluster.create("b")
+    request = DeleteTopicsRequest(topic_names=["a", "x"], timeout_ms=1000)
+    response = cluster.ask(delete_topics, version, request)
+    assert [(answer.name, answer.error_code) for answer in response.responses] == [
+        ("a", ErrorCode.NONE),
+        ("x", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert list(cluster.image.topics) == ["b"]
+    if version >= 5:
+        assert response.responses[0].error_message is None
+        assert response.responses[1].error_message
+
+
+def test_version_6_deletes_by_name_and_by_id_and_answers_with_both(cluster: Any) -> None:
+    a, b = cluster.create("a"), cluster.create("b")
+    request = DeleteTopicsRequest(
+        topics=[
+            DeleteTopicState(name="a"),
+            DeleteTopicState(topic_id=b.topic_id),
+            DeleteTopicState(topic_id=b"?" * 16),
+            DeleteTopicState(name="c", topic_id=b"?" * 16),
+        ]
+    )
+    response = cluster.ask(delete_topics, 6, request)
+    assert [(answer.name, answer.topic_id, answer.error_code) for answer in response.responses] == [
+        ("a", a.topic_id, ErrorCode.NONE),
+        ("b", b.topic_id, ErrorCode.NONE),
+        (None, b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID),
+        ("c", b"?" * 16, ErrorCode.INVALID_REQUEST),
+    ]
+    assert cluster.image.topics == {}
+
+
+def test_the_answer_comes_later_when_this_broker_no_longer_sees_the_topic(cluster: Any) -> None:
+    cluster.create("a")
+    reply = cluster.send(delete_topics, 5, DeleteTopicsRequest(topic_names=["a"]))
+    assert reply.responses == []
+    while not reply.responses:
+        cluster.turns.turn()
+    assert cluster.image.topics == {}
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_a_whole_request_can_be_answered_with_an_error(cluster: Any, version: int) -> None:
+    request = DeleteTopicsRequest(topic_names=["a", "a"])
+    seen = cluster.travel(version, delete_topics.error_response(request, ErrorCode.NOT_CONTROLLER))
+    assert [(answer.name, answer.error_code) for answer in seen.responses] == [("a", ErrorCode.NOT_CONTROLLER)]

@@ -1,0 +1,139 @@
+"""Tests of the DescribeConfigs handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.api import describe_configs
+from broker.log.config import TOPIC_CONFIGS, ConfigType
+from protocol.errors import ErrorCode
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+TOPIC, BROKER = 2, 4
+TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
+
+
+def about(kind: int, name: str, *keys: str) -> DescribeConfigsResource:
+    return DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(keys) or None)
+
+
+def ask(cluster: Any, *resources: DescribeConfigsResource, version: int = 4, **options: bool) -> Any:
+    return cluster.ask(describe_configs, version, DescribeConfigsRequest(resources=list(resources), **options)).results
+
+
+def by_name(result: Any) -> dict[str, Any]:
+    return {config.name: config for config in result.configs}
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_every_version_tells_a_topics_configs_and_where_they_come_from(cluster: Any, version: int) -> None:
+    cluster.create("orders", segment_bytes="2000")
+    (result,) = ask(cluster, about(TOPIC, "orders"), version=version)
+    assert (result.error_code, result.error_message) == (0, None)
+    assert (result.resource_type, result.resource_name) == (TOPIC, "orders")
+    configs = by_name(result)
+    assert set(configs) == set(TOPIC_CONFIGS)
+    for name, value, source in (
+        ("segment.bytes", "2000", TOPIC_CONFIG),
+        ("retention.ms", "5000", STATIC_BROKER_CONFIG),
+        ("cleanup.policy", "delete", DEFAULT_CONFIG),
+    ):
+        assert (configs[name].value, configs[name].config_source) == (value, source)
+        assert not configs[name].read_only
+        assert configs[name].synonyms == []
+    if version >= 3:
+        assert configs["retention.ms"].config_type == ConfigType.LONG
+        assert configs["cleanup.policy"].config_type == ConfigType.LIST
+        assert configs["retention.ms"].documentation is None
+
+
+def test_synonyms_tell_the_other_places_that_a_value_can_come_from(cluster: Any) -> None:
+    cluster.create("orders", segment_bytes="2000", cleanup_policy="compact")
+    (result,) = ask(cluster, about(TOPIC, "orders"), include_synonyms=True)
+    synonyms = {
+        name: [(each.name, each.value, each.source) for each in config.synonyms]
+        for name, config in by_name(result).items()
+    }
+    assert synonyms["segment.bytes"] == [
+        ("segment.bytes", "2000", TOPIC_CONFIG),
+        ("log.segment.bytes", "16384", DEFAULT_CONFIG),
+    ]
+    assert synonyms["retention.ms"] == [("log.retention.ms", "5000", STATIC_BROKER_CONFIG)]
+    assert synonyms["cleanup.policy"] == [
+        ("cleanup.policy", "compact", TOPIC_CONFIG),
+        ("cleanup.policy", "delete", DEFAULT_CONFIG),
+    ]
+
+
+def test_documentation_comes_when_asked_for(cluster: Any) -> None:
+    cluster.create("orders")
+    topic, broker = ask(cluster, about(TOPIC, "orders"), about(BROKER, "1"), version=3, include_documentation=True)
+    assert all(config.documentation for config in topic.configs)
+    assert by_name(broker)["broker.id"].documentation == "The broker's id."
+
+
+def test_only_the_named_configs_are_told_and_unknown_names_are_passed_over(cluster: Any) -> None:
+    cluster.create("orders")
+    (result,) = ask(cluster, about(TOPIC, "orders", "retention.ms", "no.such"))
+    assert list(by_name(result)) == ["retention.ms"]
+
+
+def test_an_empty_list_of_names_means_all_as_in_kafka(cluster: Any) -> None:
+    cluster.create("orders")
+    resource = about(TOPIC, "orders")
+    resource.configuration_keys = []
+    (result,) = ask(cluster, resource)
+    assert set(by_name(result)) == set(TOPIC_CONFIGS)
+
+
+def test_a_broker_tells_its_own_settings_which_cannot_be_changed(cluster: Any) -> None:
+    (result,) = ask(cluster, about(BROKER, "1"), include_synonyms=True)
+    configs = by_name(result)
+    assert {name: (config.value, config.config_source) for name, config in configs.items()} == {
+        "broker.id": ("1", STATIC_BROKER_CONFIG),
+        "log.retention.ms": ("5000", STATIC_BROKER_CONFIG),
+        "log.segment.bytes": ("16384", DEFAULT_CONFIG),
+    }
+    assert all(config.read_only for config in result.configs)
+    synonym = configs["broker.id"].synonyms[0]
+    assert (synonym.name, synonym.value, synonym.source) == ("broker.id", "1", STATIC_BROKER_CONFIG)
+
+
+def test_nothing_is_set_for_all_brokers_at_once(cluster: Any) -> None:
+    (result,) = ask(cluster, about(BROKER, ""))
+    assert (result.error_code, result.configs) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error"),
+    [
+        (TOPIC, "unknown", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST),
+        (BROKER, "one", ErrorCode.INVALID_REQUEST),
+        (8, "1", ErrorCode.INVALID_REQUEST),
+        (0, "", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_has_no_configs_is_answered_with_an_error_and_the_rest_is_told(
+    cluster: Any, kind: int, name: str, error: ErrorCode
+) -> None:
+    cluster.create("orders")
+    bad, good = ask(cluster, about(kind, name), about(TOPIC, "orders"))
+    assert (bad.error_code, bad.resource_type, bad.resource_name) == (error, kind, name)
+    assert bad.error_message
+    assert bad.configs == []
+    assert good.error_code == 0
+
+
+def test_a_resource_named_many_times_is_described_once(cluster: Any) -> None:
+    cluster.create("orders")
+    assert len(ask(cluster, *[about(TOPIC, "orders")] * 50)) == 1
+
+
+def test_a_whole_request_can_be_answered_with_an_error(cluster: Any) -> None:
+    request = DescribeConfigsRequest(resources=[about(TOPIC, "orders")])
+    seen = cluster.travel(4, describe_configs.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+    assert [result.error_code for result in seen.results] == [ErrorCode.UNKNOWN_SERVER_ERROR]
