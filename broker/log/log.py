@@ -310,8 +310,12 @@ class Log:
         began, below `offset`. (Leaders' epochs end where batches end, so replication never asks for that.) Producers
         and epochs are then what they were when the log ended there. If the log starts after `offset`, it is empty
         afterwards and starts at `offset`.
+
+        Even if the log ends before `offset`, an epoch that was begun at its end, but has no records, is forgotten: a
+        leader that never appended would else diverge from its successor for ever.
         """
         if offset >= self.log_end_offset:
+            self.epochs.truncate_from_end(self.log_end_offset)
             return
         if offset < self._segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
