@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 import structlog
@@ -27,6 +27,7 @@ from broker.purgatory import ActionQueue, Purgatory, Reaper, Timer
 from broker.replica.delayed_fetch import DelayedFetch
 from broker.replica.delayed_produce import DelayedProduce
 from broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
+from broker.replica.partition import Partition
 from broker.replica.replica_manager import ReplicaManager
 from broker.server.limits import ConnectionLimits
 from broker.server.listener import Listener
@@ -66,6 +67,7 @@ class Broker:
             produce_purgatory=self.produce_purgatory,
             fetch_purgatory=self.fetch_purgatory,
             observer=self.metrics,
+            producer_id_expiration_ms=config.producer_id_expiration_ms,
         )
         admin = AdminContext(
             broker_id=config.broker_id,
@@ -110,7 +112,27 @@ class Broker:
         """All purgatories of this broker."""
         return self.produce_purgatory, self.fetch_purgatory
 
+    @property
+    def partitions(self) -> Iterable[Partition]:
+        """All replicas of this broker."""
+        return self.replicas.partitions.values()
+
+    @property
+    def image(self) -> ClusterImage:
+        """The metadata that this broker acts on."""
+        return self.store.image
+
+    @property
+    def request_memory_used_bytes(self) -> int:
+        """Request bytes that its connections hold."""
+        return self.listener.memory.used_bytes
+
     # --- life ---
+
+    async def failed(self) -> None:
+        """Wait until this broker dies of a broken invariant while it runs, and raise what it died of."""
+        assert self._main is not None, "the broker was not started"
+        await asyncio.shield(self._main)
 
     async def start(self) -> None:
         """Listen, register, and follow; returns when clients are answered.
@@ -141,7 +163,12 @@ class Broker:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 self._spawn(self.reaper.run(), "reaper")
-                self._spawn(self._maintain(), "maintenance")
+                config = self.config
+                self._spawn(
+                    self._repeat(self.replicas.retention_steps, config.log_retention_check_interval_ms), "retention"
+                )
+                if config.log_cleaner_enable:
+                    self._spawn(self._repeat(self.replicas.compaction_steps, config.log_cleaner_backoff_ms), "cleaner")
                 await self._register()
                 logger.info("broker started", broker=self.broker_id, host=self.address[0], port=self.address[1])
                 started.set_result(None)
@@ -233,11 +260,12 @@ class Broker:
 
     # --- upkeep ---
 
-    async def _maintain(self) -> None:
-        """Retention and compaction, one replica at a time, for as long as the broker lives."""
+    @staticmethod
+    async def _repeat(steps: Callable[[], Iterator[None]], interval_ms: int) -> None:
+        """Do something long in steps, again and again, for as long as the broker lives."""
         while True:
-            await asyncio.sleep(self.config.log_retention_check_interval_ms / 1000)
-            for _ in self.replicas.maintain():
+            await asyncio.sleep(interval_ms / 1000)
+            for _ in steps():
                 await asyncio.sleep(0)
 
 

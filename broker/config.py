@@ -227,12 +227,6 @@ class BrokerConfig(BaseModel):
     )
     replica_fetch_response_max_bytes: int = _number(10 * _MIB, "Bytes in a whole answer to a follower's fetch.")
     replica_fetch_backoff_ms: int = _number(1_000, "Wait of a follower after a failed fetch.")
-    replica_lag_time_max_ms: int = _number(
-        30_000,
-        "Time after which a follower that has not caught up leaves the in-sync replicas.",
-        ge=1,
-        long=True,
-    )
     replica_socket_timeout_ms: int = _number(30_000, "Longest wait of a follower for an answer of its leader.", ge=1)
     follower_delay_ms: int = _number(
         0,

@@ -258,12 +258,10 @@ class FollowerFetcher:
         """Append one partition's records; whether there were any."""
         records = cast("Buffer | None", data.records) or b""  # decoded records are one view into the response
         try:
-            advanced = partition.append_as_follower(records, data.high_watermark, data.log_start_offset)
+            self._replicas.append_as_follower(partition, records, data.high_watermark, data.log_start_offset)
         except LogError as error:
             self._pause(partition, error)
             return False
-        if advanced:
-            self._replicas.replica_advanced(partition.tp)
         return len(records) > 0
 
     @staticmethod

@@ -78,7 +78,6 @@ class Partition:
     __slots__ = (
         "broker_id",
         "followers",
-        "high_watermark",
         "isr",
         "leader",
         "leader_epoch",
@@ -101,10 +100,14 @@ class Partition:
         self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
-        self.high_watermark = log.log_start_offset
         self.followers: dict[int, FollowerState] = {}
 
     # --- role ---
+
+    @property
+    def high_watermark(self) -> int:
+        """One past the last committed record; the log keeps it, since it may delete only what is committed."""
+        return self.log.high_watermark
 
     @property
     def is_leader(self) -> bool:
@@ -192,7 +195,7 @@ class Partition:
                 reached = min(reached, follower.log_end_offset if follower is not None else UNKNOWN_OFFSET)
         if reached <= self.high_watermark:
             return False
-        self.high_watermark = reached
+        self.log.high_watermark = reached
         return True
 
     @property
@@ -229,15 +232,13 @@ class Partition:
         reached = min(leader_high_watermark, self.log.log_end_offset)
         if reached <= self.high_watermark:
             return False
-        self.high_watermark = reached
+        self.log.high_watermark = reached
         return True
 
     def truncate_to(self, offset: int) -> None:
         """Drop everything from `offset` on: the leader's log went another way there (KIP-101)."""
         self.log.truncate_to(offset)
-        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
 
     def restart_at(self, offset: int) -> None:
         """Drop everything and start anew at `offset`: the leader no longer has what comes after this log's end."""
         self.log.truncate_fully_and_start_at(offset)
-        self.high_watermark = offset

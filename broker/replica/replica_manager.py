@@ -16,7 +16,7 @@ may raise the next event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, cast
 
 import structlog
@@ -25,6 +25,7 @@ from broker.clock import Clock
 from broker.log.config import LogConfig
 from broker.log.log import Log, LogError
 from broker.log.memory import MemoryBudget
+from broker.log.producer_state import PRODUCER_EXPIRATION_MS
 from broker.log.topic_partition import TopicPartition
 from broker.metadata.image import ClusterImage, Topic
 from broker.purgatory import ActionQueue, Purgatory
@@ -52,11 +53,19 @@ class ReplicaObserver(Protocol):
         ...
 
     def fetched(self, tp: TopicPartition, size_bytes: int) -> None:
-        """A consumer was given records."""
+        """A consumer was answered, perhaps with no records."""
         ...
 
     def fetch_failed(self, tp: TopicPartition) -> None:
         """A consumer was answered with an error."""
+        ...
+
+    def replicated_in(self, size_bytes: int) -> None:
+        """Records were fetched from a leader."""
+        ...
+
+    def replicated_out(self, size_bytes: int) -> None:
+        """A follower was answered, perhaps with no records."""
         ...
 
     def produce_expired(self, tp: TopicPartition) -> None:
@@ -84,6 +93,7 @@ class ReplicaManager:
         produce_purgatory: where produce requests wait.
         fetch_purgatory: where fetch requests wait.
         observer: told what happens.
+        producer_id_expiration_ms: after how long the sequence numbers of an idle producer are forgotten.
     """
 
     def __init__(
@@ -97,6 +107,7 @@ class ReplicaManager:
         produce_purgatory: Purgatory[DelayedProduce],
         fetch_purgatory: Purgatory[DelayedFetch],
         observer: ReplicaObserver,
+        producer_id_expiration_ms: int = PRODUCER_EXPIRATION_MS,
     ) -> None:
         self.broker_id = broker_id
         self.partitions: dict[TopicPartition, Partition] = {}
@@ -107,6 +118,7 @@ class ReplicaManager:
         self._memory = memory
         self._actions = actions
         self._observer = observer
+        self._producer_id_expiration_ms = producer_id_expiration_ms
         self._image: ClusterImage | None = None
         self._follower_assignments: dict[int, tuple[TopicPartition, ...]] = {}
         self.reader = ReplicaReader(self.partitions, self._follower_assignments)
@@ -153,8 +165,9 @@ class ReplicaManager:
                     changed.append(tp)
                 continue
             if partition is None:
-                partition = Partition(tp, topic.topic_id, self.broker_id, Log(config, memory=self._memory))
-                self.partitions[tp] = partition
+                log = Log(config, memory=self._memory)
+                log.producers.expiration_ms = self._producer_id_expiration_ms
+                partition = self.partitions[tp] = Partition(tp, topic.topic_id, self.broker_id, log)
             partition.log.config = config
             was_leader = partition.is_leader
             partition.apply_state(state)
@@ -246,8 +259,7 @@ class ReplicaManager:
             result = self.reader.read_all(params, fetches)
             if params.is_follower:
                 self._note_progress(params.replica_id, fetches, result.partitions)
-            else:
-                answer = self._counting(fetches, answer)
+            answer = self._counting(params, fetches, answer)
             if params.max_wait_ms <= 0 or not fetches or result.answer_now or result.size_bytes >= params.min_bytes:
                 answer(result.partitions)
             else:
@@ -267,15 +279,22 @@ class ReplicaManager:
                 self._wake(fetch.tp, high_watermark_moved=True, cause="high watermark")
 
     def _counting(
-        self, fetches: Sequence[PartitionFetch], answer: Callable[[list[PartitionData]], None]
+        self,
+        params: FetchParams,
+        fetches: Sequence[PartitionFetch],
+        answer: Callable[[list[PartitionData]], None],
     ) -> Callable[[list[PartitionData]], None]:
+        observer = self._observer
+
         def count_and_answer(partitions: list[PartitionData]) -> None:
             for fetch, data in zip(fetches, partitions, strict=True):
-                if data.error_code:
-                    self._observer.fetch_failed(fetch.tp)
-                elif data.records:
-                    parts = cast("list[bytes]", data.records)
-                    self._observer.fetched(fetch.tp, sum(map(len, parts)))
+                size_bytes = sum(map(len, cast("list[bytes]", data.records))) if data.records else 0
+                if params.is_follower:
+                    observer.replicated_out(size_bytes)
+                elif data.error_code:
+                    observer.fetch_failed(fetch.tp)
+                else:
+                    observer.fetched(fetch.tp, size_bytes)
             answer(partitions)
 
         return count_and_answer
@@ -287,19 +306,34 @@ class ReplicaManager:
             self.produce_purgatory.check_and_complete(tp, cause)
         self.fetch_purgatory.check_and_complete(tp, cause)
 
-    def replica_advanced(self, tp: TopicPartition) -> None:
-        """A follower replica's high watermark moved: consumers that read from it have something to read."""
-        self.fetch_purgatory.check_and_complete(tp, "high watermark")
+    def append_as_follower(
+        self, partition: Partition, records: Buffer, leader_high_watermark: int, leader_log_start_offset: int
+    ) -> None:
+        """Append what the leader sent; if the high watermark moves, whoever reads from this replica is woken.
+
+        Raises:
+            LogError: the batches do not continue this log.
+        """
+        advanced = partition.append_as_follower(records, leader_high_watermark, leader_log_start_offset)
+        if len(records):
+            self._observer.replicated_in(len(records))
+        if advanced:
+            self.fetch_purgatory.check_and_complete(partition.tp, "high watermark")
 
     # --- upkeep ---
 
-    def maintain(self) -> Iterable[None]:
-        """Apply retention and compaction, one replica per step, so that the caller can do other things in between."""
+    def retention_steps(self) -> Iterator[None]:
+        """Delete what retention does not keep, one replica per step, so that the loop can go round in between."""
         for tp, partition in list(self.partitions.items()):
             if self.partitions.get(tp) is partition:
-                log, wall_ms = partition.log, self._clock.wall_ms()
-                deleted_bytes = log.apply_retention(wall_ms, partition.high_watermark)
-                log.compact(partition.high_watermark, wall_ms)
+                deleted_bytes = partition.log.apply_retention(self._clock.wall_ms(), partition.high_watermark)
                 if deleted_bytes:
                     logger.info("log retention", partition=str(tp), deleted_bytes=deleted_bytes)
+            yield
+
+    def compaction_steps(self) -> Iterator[None]:
+        """Compact the logs that ask for it, one batch per step."""
+        for tp, partition in list(self.partitions.items()):
+            if self.partitions.get(tp) is partition:
+                yield from partition.log.compaction_steps(partition.high_watermark, self._clock.wall_ms())
             yield

@@ -51,11 +51,11 @@ def test_other_variables_of_the_environment_are_ignored() -> None:
 
 def test_unknown_settings_name_the_near_one_in_their_own_spelling(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
-    file.write_text("replica_lag_time_max = 1")
+    file.write_text("replica_fetch_wait_max = 1")
     assert problems(
         file=file, environ={"PURGATORIO_BROKRES": "1"}, assignments=["log.retention.mss=1", "zzz=1", "retention"]
     ) == (
-        f"config file {file}: replica_lag_time_max is not a setting; did you mean replica_lag_time_max_ms?",
+        f"config file {file}: replica_fetch_wait_max is not a setting; did you mean replica_fetch_wait_max_ms?",
         "environment: PURGATORIO_BROKRES is not a setting; did you mean PURGATORIO_BROKERS?",
         "--set log.retention.mss is not a setting; did you mean log.retention.ms?",
         "--set zzz is not a setting",

@@ -178,9 +178,7 @@ def test_shutdown_answers_parked_fetches(broker: Harness) -> None:
 def test_kafka_14334_a_follower_whose_high_watermark_moves_wakes_its_readers(broker: Harness) -> None:
     fetched = broker.fetch((ORDERS, 0))
     broker.produce(acks=1)
-    partition = broker.partition()
-    partition.high_watermark = 1
-    broker.replicas.replica_advanced(ORDERS)
+    broker.replicas.append_as_follower(broker.partition(), b"", 1, 0)
     assert fetched.size_bytes > 0
 
 

@@ -1,0 +1,137 @@
+"""The cap over all logs of a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.log.config import LogConfig
+from broker.log.errors import MemoryExhausted
+from broker.log.log import Log
+from broker.log.memory import MIN_SEGMENT_BYTES, MemoryBudget
+from broker.log.segment import BATCH_OVERHEAD_BYTES
+from protocol.errors import ErrorCode
+
+BATCH_BYTES = 1000
+
+
+@pytest.fixture
+def append(batch_of):
+    """A function that appends batches of 1000 bytes, with their overhead, and commits them."""
+
+    def append_to(log: Log, count: int = 1, *, commit: bool = True) -> None:
+        value = bytes(BATCH_BYTES - BATCH_OVERHEAD_BYTES - len(batch_of(b"")) - 2)
+        for _ in range(count):
+            log.append_as_leader(batch_of(value), leader_epoch=0, wall_ms=0)
+            if commit:
+                log.high_watermark = log.log_end_offset
+
+    return append_to
+
+
+def small_logs(budget: MemoryBudget, count: int) -> list[Log]:
+    """Logs with segments of three batches."""
+    return [
+        Log(LogConfig(segment_bytes=3 * (BATCH_BYTES - BATCH_OVERHEAD_BYTES) + 10), memory=budget) for _ in range(count)
+    ]
+
+
+def test_bytes_and_overhead_are_counted_and_given_back(append) -> None:
+    budget = MemoryBudget(100_000)
+    log = small_logs(budget, 1)[0]
+    append(log, 10)
+    assert budget.used_bytes == 10 * BATCH_BYTES
+    log.truncate_to(4)
+    assert budget.used_bytes == 4 * BATCH_BYTES
+    log.advance_log_start(3)
+    assert budget.used_bytes == BATCH_BYTES
+    log.close()
+    assert budget.used_bytes == 0
+
+
+def test_the_oldest_segments_over_all_logs_go_first(append) -> None:
+    budget = MemoryBudget(32 * BATCH_BYTES)
+    first, second = small_logs(budget, 2)
+    append(first, 12)
+    append(second, 12)
+    append(first, 9)  # past the cap: segments of the first log, as they are the oldest
+    assert (first.log_start_offset, second.log_start_offset) == (3, 0)
+    append(second, 12)
+    assert (first.log_start_offset, second.log_start_offset) == (12, 3)
+    assert budget.used_bytes <= budget.limit_bytes
+    assert budget.evicted_bytes == 15 * BATCH_BYTES
+
+
+def test_what_is_not_committed_is_never_deleted(append) -> None:
+    budget = MemoryBudget(12 * BATCH_BYTES)
+    log = small_logs(budget, 1)[0]
+    append(log, 12, commit=False)
+    log.high_watermark = 5
+    append(log, 1, commit=False)
+    assert log.log_start_offset == 3
+    append(log, 2, commit=False)
+    with pytest.raises(MemoryExhausted) as caught:
+        append(log, 1, commit=False)
+    assert caught.value.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert caught.value.error_code.retriable
+    assert (log.log_start_offset, log.log_end_offset) == (3, 15)
+    log.high_watermark = 15
+    append(log)
+    assert log.log_end_offset == 16
+
+
+def test_a_refused_append_leaves_no_trace(append, batch_of) -> None:
+    budget = MemoryBudget(2 * BATCH_BYTES)
+    log = small_logs(budget, 1)[0]
+    append(log, 2, commit=False)
+    with pytest.raises(MemoryExhausted):
+        log.append_as_leader(batch_of(bytes(100), producer=(1, 0, 0)), leader_epoch=5, wall_ms=0)
+    with pytest.raises(MemoryExhausted):
+        log.append_as_follower(batch_of(bytes(100), base_offset=2, leader_epoch=5))
+    assert log.log_end_offset == 2
+    assert log.epochs.latest_epoch == 0
+    assert len(log.producers) == 0
+    assert budget.used_bytes == 2 * BATCH_BYTES
+
+
+def test_even_the_active_segment_goes_if_that_is_all_there_is(append) -> None:
+    """A thousand logs with one small segment each must not fill the memory for good."""
+    budget = MemoryBudget(100 * BATCH_BYTES)
+    logs = [Log(LogConfig(), memory=budget) for _ in range(100)]
+    for log in logs:
+        append(log)
+    append(logs[0])
+    assert budget.used_bytes <= budget.limit_bytes
+    assert [log.log_start_offset for log in logs[:6]] == [1, 1, 1, 1, 1, 0]  # one for the batch, four to have some room
+    assert logs[0].log_end_offset == 2
+    assert logs[1].read(1, max_bytes=1, end_offset=1).parts == []
+
+
+def test_eviction_makes_a_little_more_room_than_it_must(append) -> None:
+    """So that a full broker does not look for the oldest segment at each append."""
+    budget = MemoryBudget(320 * BATCH_BYTES)
+    log = small_logs(budget, 1)[0]
+    append(log, 321)
+    assert budget.used_bytes <= budget.limit_bytes - budget.limit_bytes // 32
+
+
+def test_segments_are_small_against_the_cap_whatever_the_topic_says(append) -> None:
+    assert MemoryBudget(640 << 20).max_segment_bytes == 10 << 20
+    assert MemoryBudget(1000).max_segment_bytes == MIN_SEGMENT_BYTES
+    log = Log(LogConfig(segment_bytes=1 << 30), memory=MemoryBudget(8 << 20))
+    append(log, 3000)
+    assert log.segment_count == 3
+
+
+def test_one_batch_larger_than_the_cap_is_refused(batch_of) -> None:
+    log = Log(LogConfig(), memory=MemoryBudget(1000))
+    with pytest.raises(MemoryExhausted):
+        log.append_as_leader(batch_of(bytes(1000)), leader_epoch=0, wall_ms=0)
+
+
+def test_a_closed_log_is_not_asked_any_more(append) -> None:
+    budget = MemoryBudget(6 * BATCH_BYTES)
+    closed, log = small_logs(budget, 2)
+    append(closed, 3)
+    closed.close()
+    append(log, 7)
+    assert log.log_start_offset == 3

@@ -1,0 +1,116 @@
+"""Offsets by timestamp, against a look at every record."""
+
+from __future__ import annotations
+
+import random
+
+import google_crc32c
+import pytest
+
+from broker.log.config import LogConfig
+from broker.log.log import Log
+from broker.log.time_index import TimestampOffset
+from protocol.compression import Compression
+from protocol.records import iter_records, read_header
+
+
+def append(log: Log, batch: bytes, epoch: int = 0) -> None:
+    log.append_as_leader(batch, leader_epoch=epoch, wall_ms=10_000)
+
+
+def test_the_first_record_that_is_not_older_is_found_inside_its_batch(batch_of) -> None:
+    log = Log(LogConfig())
+    append(log, batch_of(b"a", b"b", at_ms=(100, 200)), 3)
+    append(log, batch_of(b"c", b"d", b"e", at_ms=(300, 250, 400), compression=Compression.GZIP), 4)
+    answers = {ms: log.offset_for_timestamp(ms, 5) for ms in (0, 100, 101, 201, 251, 301, 400, 401)}
+    assert answers == {
+        0: (0, 100, 3),
+        100: (0, 100, 3),
+        101: (1, 200, 3),
+        201: (2, 300, 4),
+        251: (2, 300, 4),
+        301: (4, 400, 4),
+        400: (4, 400, 4),
+        401: None,
+    }
+
+
+def test_records_at_or_after_the_end_are_not_seen(batch_of) -> None:
+    log = Log(LogConfig())
+    append(log, batch_of(b"a", at_ms=100))
+    append(log, batch_of(b"b", b"c", at_ms=(200, 300)))
+    assert log.offset_for_timestamp(150, 1) is None
+    assert log.offset_for_timestamp(250, 2) is None
+    assert log.max_timestamp(1) == (0, 100, 0)
+    assert log.max_timestamp(0) is None
+
+
+def test_records_before_the_start_are_not_seen(batch_of) -> None:
+    log = Log(LogConfig())
+    append(log, batch_of(b"a", b"b", b"c", at_ms=(500, 100, 400)))
+    append(log, batch_of(b"d", at_ms=300))
+    log.advance_log_start(1)
+    assert log.offset_for_timestamp(0, 4) == (1, 100, 0)
+    assert log.offset_for_timestamp(450, 4) is None
+    assert log.max_timestamp(4) == (2, 400, 0)
+    log.advance_log_start(3)
+    assert log.max_timestamp(4) == (3, 300, 0)
+
+
+def test_an_empty_log_has_no_timestamps() -> None:
+    log = Log(LogConfig())
+    assert log.offset_for_timestamp(0, 0) is None
+    assert log.max_timestamp(0) is None
+
+
+def test_the_highest_timestamp_is_that_of_the_first_record_that_has_it(batch_of) -> None:
+    log = Log(LogConfig(segment_bytes=120))
+    for times in ((100,), (300, 200), (300,), (250,)):
+        append(log, batch_of(*[b"v" * 20] * len(times), at_ms=times))
+    assert log.segment_count > 1
+    assert log.max_timestamp(5) == (1, 300, 0)
+
+
+def test_with_append_times_a_batch_need_not_be_read(batch_of) -> None:
+    log = Log(LogConfig(message_timestamp_type="LogAppendTime"))
+    for wall_ms in (100, 200):
+        log.append_as_leader(batch_of(b"a", b"b", b"c"), leader_epoch=0, wall_ms=wall_ms)
+    assert log.offset_for_timestamp(101, 6) == (3, 200, 0)
+    assert log.max_timestamp(6) == (3, 200, 0)
+    log.advance_log_start(4)
+    assert log.offset_for_timestamp(0, 6) == (4, 200, 0)
+
+
+def test_of_a_batch_that_cannot_be_read_the_header_counts(batch_of) -> None:
+    log = Log(LogConfig())
+    good = batch_of(b"a", b"b", at_ms=(100, 200))
+    raw = bytearray(good[:61] + b"\xff" * (len(good) - 61))
+    raw[17:21] = google_crc32c.value(bytes(raw[21:])).to_bytes(4, "big")
+    append(log, bytes(raw))
+    assert log.offset_for_timestamp(150, 2) == (0, 200, 0)
+    assert log.max_timestamp(2) == (0, 200, 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_look_up_agrees_with_a_look_at_every_record(seed: int, batch_of) -> None:
+    rng = random.Random(seed)
+    log = Log(LogConfig(segment_bytes=600))
+    for _ in range(30):
+        times = tuple(rng.choice([-1, *range(0, 2000, 50)]) for _ in range(rng.randrange(1, 5)))
+        append(log, batch_of(*[b"v"] * len(times), at_ms=times), rng.randrange(3))
+    log.advance_log_start(rng.randrange(log.log_end_offset))
+    start = log.log_start_offset
+    everything = [
+        TimestampOffset(record.offset, record.timestamp_ms, read_header(batch).partition_leader_epoch)
+        for batch in log.read(start, max_bytes=10**9, end_offset=log.log_end_offset).parts
+        for record in iter_records(batch)
+        if record.offset >= start
+    ]
+    ends = [read_header(batch).last_offset + 1 for batch in log.read(start, max_bytes=10**9, end_offset=10**9).parts]
+    for end in [start, *ends]:
+        visible = [record for record in everything if record.offset < end]
+        for timestamp_ms in range(-1, 2100, 25):
+            expected = next((record for record in visible if record.timestamp_ms >= timestamp_ms), None)
+            assert log.offset_for_timestamp(timestamp_ms, end) == expected
+        newest = max(visible, key=lambda record: (record.timestamp_ms, -record.offset), default=None)
+        assert log.max_timestamp(end) == newest
