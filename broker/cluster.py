@@ -67,6 +67,12 @@ class Cluster:
             await self.stop()
             raise
 
+    async def failed(self) -> None:
+        """Wait until a broker dies of a broken invariant while it runs, and raise what it died of."""
+        async with asyncio.TaskGroup() as watched:
+            for broker in self.brokers:
+                watched.create_task(broker.failed())
+
     async def stop(self) -> None:
         """Stop everything; nothing is left running, open or parked."""
         await self.admin.stop()

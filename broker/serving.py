@@ -8,9 +8,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from broker.cluster import Cluster
 from broker.config import ClusterConfig
@@ -54,10 +54,23 @@ async def serve(config: ClusterConfig) -> int:
         return 1
     try:
         print(greeting(cluster), flush=True)
-        await stop.wait()
+        await _first(stop.wait(), cluster.failed())
     finally:
         await cluster.stop()
     return 0
+
+
+async def _first(*waits: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of these ends, and raise what it raised; the others are cancelled."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:

@@ -9,7 +9,7 @@ import linecache
 import struct
 from collections.abc import Callable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from protocol.message import Fixed, StringType, StructType, Wire, WireType, fields_of
 
@@ -26,12 +26,9 @@ def smallest_bytes(wire_type: WireType[Any], version: int, flexible: bool) -> in
         case Fixed():
             return wire_type.size_bytes
         case StructType():
-            inner = sum(
-                _smallest_field_bytes(field.wire, version, flexible)
-                for field in fields_of(wire_type.cls)
-                if field.is_in(version) and (field.wire.tag is None)
-            )
-            return max(1, inner + flexible)
+            fields = [f.wire for f in fields_of(cast(type, wire_type.cls)) if f.is_in(version) and f.wire.tag is None]
+            inner = sum(_smallest_field_bytes(wire, version, flexible) for wire in fields)
+            return max(1, inner + int(flexible))
         case _:
             return _prefix_bytes(wire_type, flexible)
 

@@ -7,6 +7,7 @@ the APIs that such a producer needs after this one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from broker.metadata.controller import allocate_producer_ids
 from broker.metadata.store import MetadataStore
@@ -29,17 +30,18 @@ class ProducerIds:
         self._store = store
         self._block_size = block_size
         self._block = iter(range(0))
-        self._waiting: list[Callable[[int], None]] = []
+        self._waiting: list[Callable[[int | None], None]] = []
 
-    def next(self, done: Callable[[int], None]) -> None:
-        """Call `done` with an id that no producer was ever given: now, or when a new block has come."""
+    def next(self, done: Callable[[int | None], None]) -> None:
+        """Call `done` with an id that no producer was ever given, now or when a new block has come; None: none came."""
         producer_id = next(self._block, None)
         if producer_id is not None:
             done(producer_id)
             return
         self._waiting.append(done)
         if len(self._waiting) == 1:
-            self._store.submit(lambda image: allocate_producer_ids(image, self._block_size), self._granted)
+            decide = partial(allocate_producer_ids, count=self._block_size)
+            self._store.submit(decide, self._granted, self._refused)
 
     def _granted(self, block: range) -> None:
         self._block = iter(block)
@@ -47,13 +49,26 @@ class ProducerIds:
         for done in waiting:
             self.next(done)
 
+    def _refused(self, error: Exception) -> None:
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done(None)
+
 
 def handle(producer_ids: ProducerIds, ctx: RequestContext, request: InitProducerIdRequest, reply: Reply) -> None:
     """Answer with a new producer id, epoch 0, whatever id the producer had before."""
     if request.transactional_id is not None:
         reply(error_response(request, ErrorCode.INVALID_REQUEST))
         return
-    producer_ids.next(lambda producer_id: reply(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)))
+
+    def answer(producer_id: int | None) -> None:
+        if producer_id is None:
+            # Retriable: the store was busy or this broker stops, and another one will do.
+            reply(error_response(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        else:
+            reply(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
+
+    producer_ids.next(answer)
 
 
 def error_response(request: InitProducerIdRequest, error_code: ErrorCode) -> InitProducerIdResponse:

@@ -1,7 +1,8 @@
 """ApiVersions, key 18, versions 0 to 4: which APIs and versions the broker answers, and its features.
 
 Versions 0 to 2 have an empty request. Version 1 adds throttle_time_ms, after the keys. Version 3 is the first flexible
-one, and adds the client's name and version and the broker's features. Version 4 lets a feature's minimum be 0 (KIP-1022).
+one, and adds the client's name and version and the broker's features. Version 4 lets a feature's minimum be 0
+(KIP-1022).
 
 A broker that does not know the version answers UNSUPPORTED_VERSION in version 0, with the keys, so that the client can
 choose another (KIP-511). For the same reason the response header is version 0 always.

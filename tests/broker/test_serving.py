@@ -63,6 +63,8 @@ class Hanging:
     admin_url = "http://127.0.0.1:9644/"
     def __init__(self, config): pass
     async def start(self): pass
+    async def failed(self):
+        await asyncio.Event().wait()
     async def stop(self):
         print("stopping", flush=True)
         await asyncio.Event().wait()

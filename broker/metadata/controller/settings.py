@@ -41,6 +41,11 @@ class PartitionBudget:
         self._existing = existing
         self._created = 0
 
+    @property
+    def total(self) -> int:
+        """Partitions of the cluster, those that the request has created so far included."""
+        return self._existing + self._created
+
     def check(self, count: int) -> None:
         """Refuse `count` further partitions if they are too many; call before making any."""
         per_request, total = self._settings.max_partitions_per_request, self._settings.max_partitions

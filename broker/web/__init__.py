@@ -1,0 +1,1 @@
+"""The admin HTTP: metrics, health, the JSON API and the live page."""
