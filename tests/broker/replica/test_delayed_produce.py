@@ -6,7 +6,6 @@ import pytest
 
 from broker.log.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
-
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
 
 OTHER = TopicPartition("other", 0)
