@@ -130,13 +130,19 @@ class Segments:
         return deleted
 
     def truncate(self, offset: int) -> int:
-        """Drop the batch that contains `offset` and all that follow; where the last segment then ends."""
-        del self._segments[self.number_of(offset) + 1 :]
-        self.active = segment = self._segments[-1]
-        index = segment.index_of(offset)
-        if index < len(segment.batches):
-            offset = min(offset, segment.base_offset_of(index))
-            segment.truncate(index)
+        """Drop the batch that contains `offset` and all that follow; where the log then ends.
+
+        A segment that loses all its batches goes too, unless it is the only one.
+        """
+        segments = self._segments
+        del segments[self.number_of(offset) + 1 :]
+        index = segments[-1].index_of(offset)
+        if index < len(segments[-1].batches):
+            offset = min(offset, segments[-1].base_offset_of(index))
+            segments[-1].truncate(index)
+        if len(segments) > 1 and not segments[-1].batches:
+            segments.pop()
+        self.active = segments[-1]
         self.cuts += 1
         return offset
 
