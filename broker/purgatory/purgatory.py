@@ -18,6 +18,7 @@ from typing import Generic, NamedTuple, TypeVar, cast
 from broker.purgatory.actions import ActionQueue
 from broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome, Ticket
 from broker.purgatory.timer import Timer
+from broker.purgatory.timing_wheel import LevelSnapshot
 from broker.purgatory.watchers import Watchers
 
 _log = logging.getLogger(__name__)
@@ -210,6 +211,10 @@ class Purgatory(Generic[Op]):
     def watch_lists(self, limit: int = 100) -> list[WatchListSnapshot]:
         """Up to `limit` watch lists with their lengths, in the order in which they came to be."""
         return [WatchListSnapshot(key, len(tickets)) for key, tickets in islice(self._watchers.lists.items(), limit)]
+
+    def wheel(self) -> list[LevelSnapshot]:
+        """The timing wheel in which the deadlines wait: every level, finest first, with the buckets that hold some."""
+        return self._timer.snapshot()
 
     def purge(self) -> int:
         """Drop what completed operations left in watch lists, and return how many entries that was.

@@ -183,6 +183,15 @@ def test_snapshots_are_bounded_oldest_first_and_say_what_is_missing(house: Any) 
     assert house.purgatory.watch_lists(limit=2) == [("a", 3), ("1", 1)]
 
 
+def test_the_wheel_shows_in_which_buckets_the_deadlines_wait(house: Any) -> None:
+    house.park("a", delay_ms=5)
+    house.park("b", delay_ms=5)
+    house.park("a", delay_ms=300)
+    fine, coarse = house.purgatory.wheel()
+    assert (fine.tick_ms, [tuple(bucket) for bucket in fine.buckets]) == (1, [(1_005, 2)])
+    assert (coarse.tick_ms, [tuple(bucket) for bucket in coarse.buckets]) == (20, [(1_300, 1)])
+
+
 def test_a_page_survives_an_operation_that_cannot_describe_itself(house: Any) -> None:
     house.park("a").missing = lambda: 1 / 0
     assert house.purgatory.operations()[0].missing.startswith("unknown: ZeroDivisionError")
