@@ -399,6 +399,7 @@ class Log:
         """
         self.high_watermark = min(high_watermark, self.log_end_offset)
         self.producers.expire(wall_ms)
+        self.producers.committed(self.high_watermark)
         if not self._config.delete:
             return 0
         return self._delete_oldest(self._count_outdated(wall_ms))

@@ -216,9 +216,13 @@ class ProducerStates:
         if self._open:
             stable_offset = min(stable_offset, next(iter(self._open.values())))
         if self._ended:
-            self._ended = [ended for ended in self._ended if ended.marker_offset >= high_watermark]
+            self.committed(high_watermark)
             stable_offset = min([stable_offset, *(ended.first_offset for ended in self._ended)])
         return stable_offset
+
+    def committed(self, high_watermark: int) -> None:
+        """Forget ended transactions whose markers are committed."""
+        self._ended = [ended for ended in self._ended if ended.marker_offset >= high_watermark]
 
     def snapshot(self) -> ProducerSnapshot:
         """A copy of everything."""
