@@ -74,9 +74,16 @@ class Cluster:
                 watched.create_task(broker.failed())
 
     async def stop(self) -> None:
-        """Stop everything; nothing is left running, open or parked."""
+        """Stop everything; nothing is left running, open or parked.
+
+        Raises:
+            BaseExceptionGroup: what brokers died of while they ran; all others are stopped first.
+        """
         await self.admin.stop()
-        await asyncio.gather(*(broker.stop() for broker in self.brokers))
+        outcomes = await asyncio.gather(*(broker.stop() for broker in self.brokers), return_exceptions=True)
+        died = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        if died:
+            raise BaseExceptionGroup("brokers died while they ran", died)
 
     async def __aenter__(self) -> Cluster:
         await self.start()

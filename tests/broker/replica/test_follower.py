@@ -1,0 +1,178 @@
+"""The fetch loop of a follower, with a leader that is played by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
+from broker.replica.partition import Partition
+from protocol.api_key import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from protocol.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
+from protocol.records import Record, build_batch
+from tests.broker.replica.harness import Harness, topic
+
+PATIENCE_SECONDS = 10
+LEADER_ID = 2
+BROKER_EPOCH = 77
+
+
+def batch(offset: int, leader_epoch: int = 0) -> bytes:
+    record = Record(offset, 1_700_000_000_000, None, b"value", ())
+    return build_batch([record], base_offset=offset, leader_epoch=leader_epoch)
+
+
+class Leader:
+    """Gives the answers that a test has prepared, and then none; keeps what it was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[FetchRequest] = []
+        self.connections = 0
+        self.silent = asyncio.Event()
+
+    async def connect(self, broker_id: int) -> Leader:
+        assert broker_id == LEADER_ID
+        self.connections += 1
+        return self
+
+    async def request(self, api_key: int, api_version: int, message: Any, *, timeout_ms: int) -> Any:
+        if api_key == ApiKey.FETCH:
+            self.asked.append(message)
+        if not self.answers:
+            self.silent.set()
+            await asyncio.Event().wait()
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        pass
+
+    @property
+    def offsets_asked(self) -> list[list[int]]:
+        """The fetch offsets of each request; none for a request without partitions."""
+        return [[p.fetch_offset for t in request.topics for p in t.partitions] for request in self.asked]
+
+
+def answer(**data: Any) -> FetchResponse:
+    """An answer about orders-0."""
+    partition = PartitionData(partition_index=0, aborted_transactions=None, **{"records": b"", **data})
+    return FetchResponse(
+        responses=[FetchableTopicResponse(topic_id=b"orders".ljust(16, b"\0"), partitions=[partition])]
+    )
+
+
+@pytest.fixture
+def follower() -> Harness:
+    """Broker 1, which follows broker 2 in orders-0."""
+    harness = Harness()
+    harness.set_topics(topic(leader=LEADER_ID))
+    return harness
+
+
+async def follow(harness: Harness, leader: Leader, *, gate: FollowerGate | None = None) -> Partition:
+    """Run the loop until the leader has no answer left."""
+    fetcher = FollowerFetcher(
+        LEADER_ID,
+        replicas=harness.replicas,
+        broker_epoch=lambda: BROKER_EPOCH,
+        connect=leader.connect,
+        settings=FetchSettings(backoff_ms=1),
+        gate=gate or FollowerGate(),
+        rng=random.Random(0),
+    )
+    fetcher.follow(harness.replicas.followed_partitions()[LEADER_ID])
+    async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(fetcher.run())
+        await leader.silent.wait()
+        running.cancel()
+    return harness.partition()
+
+
+async def test_it_asks_for_what_comes_next_and_says_who_it_is(follower: Harness) -> None:
+    leader = Leader(answer(records=batch(0), high_watermark=0), answer(records=batch(1), high_watermark=1))
+    partition = await follow(follower, leader)
+    assert leader.offsets_asked == [[0], [1], [2]]
+    assert (partition.log.log_end_offset, partition.high_watermark) == (2, 1)
+    state = leader.asked[0].replica_state
+    assert (state.replica_id, state.replica_epoch) == (1, BROKER_EPOCH)
+
+
+async def test_kafka_101_a_diverging_epoch_truncates_to_where_the_logs_were_the_same(follower: Harness) -> None:
+    first = answer(records=batch(0) + batch(1) + batch(2), high_watermark=1)
+    diverging = answer(diverging_epoch=EpochEndOffset(epoch=0, end_offset=1))
+    leader = Leader(first, diverging)
+    partition = await follow(follower, leader)
+    assert leader.offsets_asked == [[0], [3], [1]]
+    assert partition.log.log_end_offset == 1
+
+
+async def test_a_follower_that_is_behind_the_leaders_log_start_begins_anew_there(follower: Harness) -> None:
+    offsets = ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name="orders", partitions=[ListOffsetsPartitionResponse(partition_index=0, offset=40)]
+            )
+        ]
+    )
+    leader = Leader(answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), offsets)
+    partition = await follow(follower, leader)
+    assert leader.offsets_asked == [[0], [40]]
+    assert (partition.log.log_start_offset, partition.high_watermark) == (40, 40)
+
+
+async def test_a_partition_that_is_refused_is_left_out_for_a_while(follower: Harness) -> None:
+    leader = Leader(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH), FetchResponse())
+    await follow(follower, leader)
+    assert leader.offsets_asked[:2] == [[0], []]
+    assert leader.asked[1].max_wait_ms == 1, "it is asked for again soon"
+
+
+async def test_records_that_do_not_fit_change_nothing(follower: Harness) -> None:
+    broken = bytearray(batch(0))
+    broken[-1] ^= 1
+    partition = await follow(follower, Leader(answer(records=bytes(broken)), FetchResponse()))
+    assert partition.log.log_end_offset == 0
+
+
+async def test_an_answer_about_a_partition_that_is_not_followed_any_more_is_ignored(follower: Harness) -> None:
+    leader = Leader(answer(records=batch(0), high_watermark=1))
+    original = leader.request
+
+    async def move_while_fetching(*args: Any, **kwargs: Any) -> Any:
+        if leader.answers:
+            follower.set_topics(topic(leader=3, leader_epoch=1, partition_epoch=1))
+        return await original(*args, **kwargs)
+
+    leader.request = move_while_fetching  # type: ignore[method-assign]
+    partition = await follow(follower, leader)
+    assert partition.log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("failure", [ConnectionError("reset"), TimeoutError("slow")])
+async def test_a_lost_connection_is_opened_again(follower: Harness, failure: Exception) -> None:
+    leader = Leader(answer(records=batch(0)), failure, answer(records=batch(1)))
+    partition = await follow(follower, leader)
+    assert leader.connections == 2
+    assert partition.log.log_end_offset == 2
+
+
+async def test_a_held_follower_does_not_acknowledge_what_it_got(follower: Harness) -> None:
+    gate = FollowerGate()
+    gate.hold()
+    leader = Leader(answer(records=batch(0)))
+    following = asyncio.create_task(follow(follower, leader, gate=gate))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while follower.partition().log.log_end_offset == 0:  # noqa: ASYNC110 - the log has no event to wait for
+            await asyncio.sleep(0)
+    assert leader.offsets_asked == [[0]]
+    gate.release()
+    await following
+    assert leader.offsets_asked == [[0], [1]]

@@ -1,0 +1,185 @@
+"""Three brokers in one process, over real sockets: replication, waiting, stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from broker.broker import Broker
+from broker.clock import SystemClock
+from broker.cluster import Cluster
+from broker.config import ClusterConfig
+from broker.log.topic_partition import TopicPartition
+from broker.server.peer import PeerConnection
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records import Record, build_batch
+
+ORDERS = TopicPartition("orders", 0)
+PATIENCE_MS = 20_000
+
+
+def config(**broker: Any) -> ClusterConfig:
+    return ClusterConfig(port=0, admin_port=0, broker=broker)
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    """A cluster whose followers' long polls outlast every test: nothing here may depend on their end."""
+    async with Cluster(config(replica_fetch_wait_max_ms=120_000)) as running:
+        yield running
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop go round until the condition holds."""
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while not condition():  # noqa: ASYNC110 - there is no event for what any test may wait for
+            await asyncio.sleep(0)
+
+
+async def client(broker: Broker) -> PeerConnection:
+    connection = PeerConnection(SystemClock(), client_id="test")
+    await connection.connect(*broker.address)
+    return connection
+
+
+async def create(cluster: Cluster, name: str = "orders", partitions: int = 1) -> None:
+    connection = await client(cluster.brokers[0])
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=3)
+    response = await connection.request(
+        ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic]), timeout_ms=PATIENCE_MS
+    )
+    assert response.topics[0].error_code == ErrorCode.NONE
+    connection.close()
+    await until(lambda: all(name in broker.image.topics for broker in cluster.brokers))
+
+
+def leader_of(cluster: Cluster, tp: TopicPartition = ORDERS) -> Broker:
+    state = cluster.brokers[0].image.partition(*tp)
+    assert state is not None
+    return next(broker for broker in cluster.brokers if broker.broker_id == state.leader)
+
+
+def followers_of(cluster: Cluster) -> list[Broker]:
+    leader = leader_of(cluster)
+    return [broker for broker in cluster.brokers if broker is not leader]
+
+
+def produce_request(value: bytes = b"value", *, acks: int = -1, timeout_ms: int = PATIENCE_MS) -> ProduceRequest:
+    records = build_batch([Record(0, 1_700_000_000_000, None, value, ())])
+    data = TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=records)])
+    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[data])
+
+
+async def produce(connection: PeerConnection, request: ProduceRequest) -> ErrorCode:
+    response = await connection.request(ApiKey.PRODUCE, 9, request, timeout_ms=PATIENCE_MS)
+    return ErrorCode(response.responses[0].partition_responses[0].error_code)
+
+
+def log_bytes(broker: Broker) -> bytes:
+    log = broker.replicas.partitions[ORDERS].log
+    read = log.read(0, max_bytes=10_000_000, end_offset=log.log_end_offset)
+    return b"".join(read.parts)
+
+
+async def test_acks_all_has_every_replica_hold_the_same_bytes(cluster: Cluster) -> None:
+    await create(cluster)
+    connection = await client(leader_of(cluster))
+    for number in range(20):
+        assert await produce(connection, produce_request(str(number).encode())) == ErrorCode.NONE
+    first, *others = (log_bytes(broker) for broker in cluster.brokers)
+    assert len(first) > 0
+    assert others == [first, first]
+    connection.close()
+
+
+async def test_a_follower_hears_of_a_new_topic_in_the_middle_of_its_long_poll(cluster: Cluster) -> None:
+    await create(cluster, "earlier", partitions=3)
+    await until(lambda: all(broker.fetch_purgatory.num_delayed == 2 for broker in cluster.brokers))
+    await create(cluster)
+    connection = await client(leader_of(cluster))
+    assert await produce(connection, produce_request(timeout_ms=10_000)) == ErrorCode.NONE
+    connection.close()
+
+
+async def test_acks_all_waits_for_a_held_follower_and_is_answered_when_it_is_let_go(cluster: Cluster) -> None:
+    await create(cluster)
+    leader, (held, _) = leader_of(cluster), followers_of(cluster)
+    connection = await client(leader)
+    assert await produce(connection, produce_request()) == ErrorCode.NONE
+    held.gate.hold()
+    producing = asyncio.create_task(produce(connection, produce_request()))
+    sentence = f"orders-0: broker {held.broker_id} is at 1 of 2"
+    await until(lambda: [op.missing for op in leader.produce_purgatory.operations()] == [sentence])
+    assert not producing.done()
+    held.gate.release()
+    assert await producing == ErrorCode.NONE
+    assert leader.produce_purgatory.num_delayed == 0
+    connection.close()
+
+
+async def test_a_request_that_its_followers_keep_waiting_times_out(cluster: Cluster) -> None:
+    await create(cluster)
+    leader = leader_of(cluster)
+    for follower in followers_of(cluster):
+        follower.gate.hold()
+    connection = await client(leader)
+    assert await produce(connection, produce_request(timeout_ms=50)) == ErrorCode.REQUEST_TIMED_OUT
+    assert leader.finished.last(1)[0].outcome == "expired"
+    connection.close()
+
+
+async def test_stopping_answers_what_is_parked_and_leaves_nothing() -> None:
+    before = asyncio.all_tasks()
+    cluster = Cluster(config(replica_fetch_wait_max_ms=120_000))
+    await cluster.start()
+    await create(cluster)
+    leader = leader_of(cluster)
+    for follower in followers_of(cluster):
+        follower.gate.hold()
+    producer, consumer = await client(leader), await client(leader)
+    producing = asyncio.create_task(produce(producer, produce_request()))
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    fetch = FetchRequest(max_wait_ms=120_000, min_bytes=1, topics=[FetchTopic(topic="orders", partitions=[partition])])
+    polling = asyncio.create_task(consumer.request(ApiKey.FETCH, 12, fetch, timeout_ms=PATIENCE_MS))
+    await until(lambda: leader.produce_purgatory.num_delayed == 1 and leader.fetch_purgatory.num_delayed >= 1)
+    await cluster.stop()
+    assert await producing == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (await polling).responses[0].partitions[0].error_code == ErrorCode.NONE
+    assert [purgatory.num_delayed for broker in cluster.brokers for purgatory in broker.purgatories] == [0] * 6
+    await until(lambda: asyncio.all_tasks() <= before)
+    for _, host, port in cluster.addresses:
+        socket.create_server((host, port)).close()
+
+
+async def test_a_port_that_is_taken_is_an_error_and_leaves_nothing() -> None:
+    before = asyncio.all_tasks()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        cluster = Cluster(ClusterConfig(brokers=1, port=port, admin_port=0))
+        with pytest.raises(OSError, match="address already in use"):
+            await cluster.start()
+    await until(lambda: asyncio.all_tasks() <= before)
+
+
+async def test_a_broker_that_dies_of_a_bug_is_told_of() -> None:
+    cluster = Cluster(config())
+    await cluster.start()
+    watching = asyncio.create_task(cluster.failed())
+    await asyncio.sleep(0)
+
+    async def break_an_invariant() -> None:
+        raise AssertionError("an invariant")
+
+    cluster.brokers[1]._spawn(break_an_invariant(), "bug")
+    with pytest.raises(ExceptionGroup):
+        await watching
+    with pytest.raises(ExceptionGroup):
+        await cluster.stop()
