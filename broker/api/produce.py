@@ -12,7 +12,8 @@ from typing import cast
 from broker.log.topic_partition import TopicPartition
 from broker.replica.replica_manager import ReplicaManager
 from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
+from protocol.compression import Compression
+from protocol.errors import CorruptRecordError, ErrorCode
 from protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -20,8 +21,11 @@ from protocol.messages.produce import (
     TopicProduceResponse,
 )
 from protocol.primitives import Buffer
+from protocol.records import read_header
 
 ACKS = (-1, 0, 1)
+ZSTD_VERSION = 7
+"""The first version that may carry zstd (KIP-110): an older consumer could not be told what it gets."""
 
 
 def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceRequest, reply: Reply) -> None:
@@ -42,7 +46,9 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceReques
             # A producer with acks=0 reads no response: closing is the only way to tell it (Kafka does the same).
             reply.close(f"produce with acks=0 failed: {error}")
 
-    replicas.produce(_batches(request, response), acks=request.acks, timeout_ms=request.timeout_ms, answer=answer)
+    replicas.produce(
+        _batches(ctx.api_version, request, response), acks=request.acks, timeout_ms=request.timeout_ms, answer=answer
+    )
 
 
 def _blank_response(request: ProduceRequest) -> ProduceResponse:
@@ -63,12 +69,26 @@ def _blank_response(request: ProduceRequest) -> ProduceResponse:
 
 
 def _batches(
-    request: ProduceRequest, response: ProduceResponse
+    version: int, request: ProduceRequest, response: ProduceResponse
 ) -> Iterator[tuple[TopicPartition, Buffer | None, PartitionProduceResponse]]:
+    """The batches to append; one that this version must not carry has its error already, and is left out."""
     for topic, answers in zip(request.topic_data, response.responses, strict=True):
         for data, result in zip(topic.partition_data, answers.partition_responses, strict=True):
             # Decoded records are one view into the request.
-            yield TopicPartition(topic.name, data.index), cast("Buffer | None", data.records), result
+            records = cast("Buffer | None", data.records)
+            if version < ZSTD_VERSION and records is not None and _is_zstd(records):
+                result.error_code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+                result.error_message = f"zstd needs Produce version {ZSTD_VERSION} or higher"
+            else:
+                yield TopicPartition(topic.name, data.index), records, result
+
+
+def _is_zstd(records: Buffer) -> bool:
+    """Whether the first batch says that it is compressed with zstd; what is no batch is refused by the log."""
+    try:
+        return read_header(records).compression == Compression.ZSTD
+    except CorruptRecordError:
+        return False
 
 
 def first_error(response: ProduceResponse) -> str | None:

@@ -219,14 +219,16 @@ class Partition:
 
     # --- the follower's side ---
 
-    def append_as_follower(self, records: Buffer, leader_high_watermark: int, leader_log_start_offset: int) -> bool:
+    def append_as_follower(
+        self, records: Buffer, *, leader_high_watermark: int, leader_log_start_offset: int, wall_ms: int
+    ) -> bool:
         """Append what the leader sent and follow its watermarks; whether the high watermark moved.
 
         Raises:
             LogError: the batches do not continue this log.
         """
         if len(records):
-            self.log.append_as_follower(records)
+            self.log.append_as_follower(records, wall_ms=wall_ms, leader_epoch=self.leader_epoch)
         if leader_log_start_offset > self.log.log_start_offset:
             self.log.advance_log_start(leader_log_start_offset)
         reached = min(leader_high_watermark, self.log.log_end_offset)

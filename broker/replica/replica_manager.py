@@ -314,7 +314,12 @@ class ReplicaManager:
         Raises:
             LogError: the batches do not continue this log.
         """
-        advanced = partition.append_as_follower(records, leader_high_watermark, leader_log_start_offset)
+        advanced = partition.append_as_follower(
+            records,
+            leader_high_watermark=leader_high_watermark,
+            leader_log_start_offset=leader_log_start_offset,
+            wall_ms=self._clock.wall_ms(),
+        )
         if len(records):
             self._observer.replicated_in(len(records))
         if advanced:

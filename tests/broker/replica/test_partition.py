@@ -146,9 +146,10 @@ def test_a_follower_takes_over_the_leaders_watermarks_as_far_as_its_log_goes() -
     partition = leader()
     partition.apply_state(PartitionState(2, 1, (1, 2, 3), (1, 2, 3), 1))
     records = b"".join(source.log.read(0, max_bytes=10_000, end_offset=3).parts)
-    assert partition.append_as_follower(records, leader_high_watermark=10, leader_log_start_offset=0)
+    times = {"wall_ms": 1_700_000_000_000}
+    assert partition.append_as_follower(records, leader_high_watermark=10, leader_log_start_offset=0, **times)
     assert (partition.log.log_end_offset, partition.high_watermark) == (3, 3)
-    assert not partition.append_as_follower(b"", leader_high_watermark=2, leader_log_start_offset=1)
+    assert not partition.append_as_follower(b"", leader_high_watermark=2, leader_log_start_offset=1, **times)
     assert (partition.log.log_start_offset, partition.high_watermark) == (1, 3)
 
 

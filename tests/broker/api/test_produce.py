@@ -1,0 +1,89 @@
+"""Produce: acks, versions, and errors where there is nobody to read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.api import produce
+from broker.request import RequestContext
+from protocol.compression import Compression
+from protocol.errors import ErrorCode
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records import Record, build_batch
+from tests.broker.replica.harness import Harness, batch, topic
+
+
+class Reply:
+    """Keeps what a handler answered."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+
+    def __call__(self, response: Any) -> None:
+        self.said.append(response)
+
+    def nothing(self) -> None:
+        self.said.append(None)
+
+    def close(self, reason: str) -> None:
+        self.said.append(reason)
+
+
+@pytest.fixture
+def alone() -> Harness:
+    """Broker 1, alone in sync."""
+    harness = Harness()
+    harness.set_topics(topic(isr=(1,)))
+    return harness
+
+
+def handle(broker: Harness, *, acks: int, name: str = "orders", records: bytes | None = None, version: int = 9) -> Any:
+    data = PartitionProduceData(index=0, records=batch(b"value") if records is None else records)
+    request = ProduceRequest(acks=acks, topic_data=[TopicProduceData(name=name, partition_data=[data])])
+    reply = Reply()
+    ctx = RequestContext("c", "127.0.0.1:1", "test", 0, version, 0, "plaintext")
+    produce.handle(broker.replicas, ctx, request, reply)
+    (said,) = reply.said
+    return said
+
+
+def error_of(response: Any) -> ErrorCode:
+    return ErrorCode(response.responses[0].partition_responses[0].error_code)
+
+
+def test_acks_0_is_not_answered(alone: Harness) -> None:
+    assert handle(alone, acks=0) is None
+    assert alone.partition().log.log_end_offset == 1
+
+
+def test_acks_0_that_fails_closes_the_connection(alone: Harness) -> None:
+    assert handle(alone, acks=0, name="nowhere").startswith(
+        "produce with acks=0 failed: UNKNOWN_TOPIC_OR_PARTITION: nowhere-0"
+    )
+
+
+@pytest.mark.parametrize("acks", [-2, 2, 127])
+def test_other_acks_are_refused_and_append_nothing(alone: Harness, acks: int) -> None:
+    assert error_of(handle(alone, acks=acks)) == ErrorCode.INVALID_REQUIRED_ACKS
+    assert alone.partition().log.log_end_offset == 0
+
+
+@pytest.mark.parametrize(("version", "error"), [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.NONE)])
+def test_kip_110_zstd_needs_version_7(alone: Harness, version: int, error: ErrorCode) -> None:
+    record = Record(0, 1_700_000_000_000, None, b"value" * 100, ())
+    records = build_batch([record], compression=Compression.ZSTD)
+    assert error_of(handle(alone, acks=1, records=records, version=version)) == error
+
+
+def test_a_corrupt_batch_is_refused(alone: Harness) -> None:
+    broken = bytearray(batch(b"value"))
+    broken[-1] ^= 1
+    assert error_of(handle(alone, acks=1, records=bytes(broken))) == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_batch_of_the_old_format_is_refused(alone: Harness) -> None:
+    old = bytearray(batch(b"value"))
+    old[16] = 1
+    assert error_of(handle(alone, acks=1, records=bytes(old))) == ErrorCode.INVALID_RECORD
