@@ -7,28 +7,13 @@ from typing import Any
 import pytest
 
 from broker.api import produce
-from broker.request import RequestContext
+from protocol.api_key import ApiKey
 from protocol.compression import Compression
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records import Record, build_batch
+from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, batch, topic
-
-
-class Reply:
-    """Keeps what a handler answered."""
-
-    def __init__(self) -> None:
-        self.said: list[Any] = []
-
-    def __call__(self, response: Any) -> None:
-        self.said.append(response)
-
-    def nothing(self) -> None:
-        self.said.append(None)
-
-    def close(self, reason: str) -> None:
-        self.said.append(reason)
 
 
 @pytest.fixture
@@ -42,11 +27,9 @@ def alone() -> Harness:
 def handle(broker: Harness, *, acks: int, name: str = "orders", records: bytes | None = None, version: int = 9) -> Any:
     data = PartitionProduceData(index=0, records=batch(b"value") if records is None else records)
     request = ProduceRequest(acks=acks, topic_data=[TopicProduceData(name=name, partition_data=[data])])
-    reply = Reply()
-    ctx = RequestContext("c", "127.0.0.1:1", "test", 0, version, 0, "plaintext")
-    produce.handle(broker.replicas, ctx, request, reply)
-    (said,) = reply.said
-    return said
+    replies = Replies()
+    produce.handle(broker.replicas, context(ApiKey.PRODUCE, version), request, replies)
+    return replies.only
 
 
 def error_of(response: Any) -> ErrorCode:

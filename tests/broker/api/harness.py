@@ -1,0 +1,32 @@
+"""What the handler tests of the record APIs share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.request import RequestContext
+
+
+class Replies:
+    """A `Reply` that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+
+    def __call__(self, response: Any) -> None:
+        self.said.append(response)
+
+    def nothing(self) -> None:
+        self.said.append(None)
+
+    def close(self, reason: str) -> None:
+        self.said.append(reason)
+
+    @property
+    def only(self) -> Any:
+        (said,) = self.said
+        return said
+
+
+def context(api_key: int, version: int) -> RequestContext:
+    return RequestContext("c", "127.0.0.1:1", "test", api_key, version, 0, "plaintext")

@@ -1,0 +1,77 @@
+"""Fetch: topic ids, sessions, who fetches, and limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.api.fetch import FetchHandler
+from broker.metadata.image import ClusterImage
+from protocol.api_key import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
+from tests.broker.api.harness import Replies, context
+from tests.broker.replica.harness import Harness, batch, topic
+
+ORDERS_ID = b"orders".ljust(16, b"\0")
+
+
+@pytest.fixture
+def filled() -> Harness:
+    """Broker 1, alone in sync, with three batches in orders-0."""
+    broker = Harness()
+    broker.set_topics(topic(isr=(1,)))
+    for _ in range(3):
+        broker.produce(acks=1)
+    return broker
+
+
+def fetch(broker: Harness, *, version: int = 12, max_bytes: int = 1_000_000, **request: Any) -> FetchResponse:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
+    topics = request.pop("topics", [FetchTopic(topic="orders", topic_id=ORDERS_ID, partitions=[partition])])
+    image = ClusterImage(0, "test", 1, broker.brokers, {"orders": topic(isr=(1,))})
+    handler = FetchHandler(broker.replicas, lambda: image, max_bytes=max_bytes)
+    replies = Replies()
+    handler.handle(context(ApiKey.FETCH, version), FetchRequest(topics=topics, **request), replies)
+    response: FetchResponse = replies.only
+    return response
+
+
+def test_topics_are_found_by_name_and_by_id(filled: Harness) -> None:
+    for version in (12, 13):
+        (answered,) = fetch(filled, version=version).responses
+        assert (answered.partitions[0].error_code, len(answered.partitions[0].records)) == (ErrorCode.NONE, 3)
+
+
+def test_an_unknown_topic_id_is_told_so(filled: Harness) -> None:
+    topics = [FetchTopic(topic_id=b"?" * 16, partitions=[FetchPartition()])]
+    (answered,) = fetch(filled, version=13, topics=topics).responses
+    assert answered.topic_id == b"?" * 16
+    assert answered.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_sessions_are_declined(filled: Harness) -> None:
+    assert fetch(filled, session_id=0, session_epoch=0).session_id == 0
+    assert fetch(filled, session_id=5, session_epoch=1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_the_broker_bounds_the_answer_whatever_the_request_allows(filled: Harness) -> None:
+    one_batch = len(batch(b"value"))
+    (answered,) = fetch(filled, max_bytes=2 * one_batch).responses
+    assert len(answered.partitions[0].records) == 2
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"), [(2, ErrorCode.NONE), (-1, ErrorCode.NONE), (1, ErrorCode.STALE_BROKER_EPOCH)]
+)
+def test_kip_903_a_follower_of_an_earlier_life_is_refused(filled: Harness, epoch: int, error: ErrorCode) -> None:
+    state = ReplicaState(replica_id=2, replica_epoch=epoch)
+    assert fetch(filled, version=15, replica_state=state).error_code == error
+
+
+def test_kip_951_a_wrong_leader_names_the_right_one_and_where_it_is(filled: Harness) -> None:
+    filled.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
+    response = fetch(filled, version=16)
+    assert response.responses[0].partitions[0].current_leader.leader_id == 2
+    assert [(node.node_id, node.port) for node in response.node_endpoints] == [(2, 9092)]

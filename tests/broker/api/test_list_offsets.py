@@ -1,0 +1,86 @@
+"""ListOffsets: timestamps, the words that stand for offsets, and who may see what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.api import list_offsets
+from protocol.api_key import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from protocol.records import Record, build_batch
+from tests.broker.api.harness import Replies, context
+from tests.broker.replica.harness import Harness, topic
+
+START_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def filled() -> Harness:
+    """orders-0 with ten records, a second apart, of which broker 2 has eight and broker 3 all."""
+    broker = Harness()
+    broker.set_topics(topic())
+    records = [Record(i, START_MS + i * 1000, None, b"value", ()) for i in range(10)]
+    broker.produce(acks=1, records=build_batch(records[:8]))
+    broker.produce(acks=1, records=build_batch([r._replace(offset=i) for i, r in enumerate(records[8:])]))
+    broker.fetch(*[(broker.partition().tp, 8)], replica_id=2, max_wait_ms=0)
+    broker.fetch(*[(broker.partition().tp, 10)], replica_id=3, max_wait_ms=0)
+    return broker
+
+
+def ask(broker: Harness, timestamp: int, *, version: int = 7, partition: int = 0, **request: Any) -> Any:
+    wanted = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+    message = ListOffsetsRequest(topics=[ListOffsetsTopic(name="orders", partitions=[wanted])], **request)
+    replies = Replies()
+    list_offsets.handle(broker.replicas, context(ApiKey.LIST_OFFSETS, version), message, replies)
+    return replies.only.topics[0].partitions[0]
+
+
+def test_latest_is_the_high_watermark_for_consumers_and_the_log_end_for_followers(filled: Harness) -> None:
+    assert ask(filled, list_offsets.LATEST).offset == 8
+    assert ask(filled, list_offsets.LATEST, replica_id=2).offset == 10
+
+
+@pytest.mark.parametrize("word", [list_offsets.EARLIEST, list_offsets.EARLIEST_LOCAL])
+def test_earliest_is_the_log_start(filled: Harness, word: int) -> None:
+    filled.partition().log.advance_log_start(3)
+    assert ask(filled, word).offset == 3
+
+
+def test_a_timestamp_means_the_first_record_that_is_not_older(filled: Harness) -> None:
+    found = ask(filled, START_MS + 2500)
+    assert (found.offset, found.timestamp, found.leader_epoch) == (3, START_MS + 3000, 0)
+
+
+def test_a_timestamp_that_no_visible_record_reaches_is_minus_1_and_no_error(filled: Harness) -> None:
+    found = ask(filled, START_MS + 8500)
+    assert (found.offset, found.timestamp, found.error_code) == (-1, -1, ErrorCode.NONE)
+
+
+def test_the_offset_of_the_largest_timestamp(filled: Harness) -> None:
+    assert ask(filled, list_offsets.MAX_TIMESTAMP).offset == 7
+
+
+def test_there_is_no_tiered_storage(filled: Harness) -> None:
+    assert ask(filled, list_offsets.LATEST_TIERED, version=9).offset == -1
+
+
+def test_an_unknown_partition_is_told_so(filled: Harness) -> None:
+    assert ask(filled, list_offsets.LATEST, partition=7).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_partition_that_is_led_elsewhere_is_told_so(filled: Harness) -> None:
+    filled.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
+    assert ask(filled, list_offsets.LATEST).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
+)
+def test_kip_207_a_new_leader_does_not_know_yet_what_is_committed(
+    filled: Harness, version: int, error: ErrorCode
+) -> None:
+    filled.set_topics(topic(leader_epoch=1, partition_epoch=1))
+    assert ask(filled, list_offsets.LATEST, version=version).error_code == error

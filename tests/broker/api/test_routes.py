@@ -1,0 +1,123 @@
+"""The table: what is advertised is answered, and what is answered can be decoded."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from broker.api import api_versions, init_producer_id
+from broker.api.context import AdminContext
+from broker.api.init_producer_id import ProducerIds
+from broker.api.routes import build_routes
+from broker.metadata.image import ClusterImage
+from broker.request import Routes
+from protocol.api import APIS
+from protocol.api_key import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from tests.broker.api.harness import Replies, context
+from tests.broker.replica.harness import Harness
+
+
+class Store:
+    """A metadata store whose deliveries the test makes."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage(0, "test")
+        self.submitted: list[tuple[Any, Any, Any]] = []
+
+    def submit(self, decide: Any, done: Any, failed: Any = None) -> None:
+        self.submitted.append((decide, done, failed))
+
+    def deliver(self) -> None:
+        decide, done, _ = self.submitted.pop(0)
+        self.image, result = decide(self.image)
+        done(result)
+
+
+@pytest.fixture
+def routes() -> Routes:
+    admin = AdminContext(broker_id=1, store=Store(), rng=random.Random(0))  # type: ignore[arg-type]
+    return build_routes(admin, Harness().replicas, fetch_max_bytes=1_000_000)
+
+
+def test_every_advertised_version_has_a_codec(routes: Routes) -> None:
+    for api_key, route in routes.items():
+        lowest = max(route.min_version, route.min_answered_version)
+        assert set(range(lowest, route.max_version + 1)) <= set(APIS[api_key].versions)
+
+
+def test_every_route_can_say_that_a_request_failed(routes: Routes) -> None:
+    for api_key, route in routes.items():
+        assert (
+            isinstance(
+                route.error_response(APIS[api_key].request(), ErrorCode.UNKNOWN_SERVER_ERROR), APIS[api_key].response
+            )
+            or api_key == ApiKey.PRODUCE
+        )
+
+
+def test_kafka_18659_produce_is_advertised_from_version_0_and_answered_from_3(routes: Routes) -> None:
+    assert (routes[ApiKey.PRODUCE].min_version, routes[ApiKey.PRODUCE].min_answered_version) == (0, 3)
+
+
+def test_api_versions_tells_exactly_the_routes(routes: Routes) -> None:
+    replies = Replies()
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
+    api_versions.handle(routes, context(ApiKey.API_VERSIONS, 3), request, replies)
+    told = {row.api_key: (row.min_version, row.max_version) for row in replies.only.api_keys}
+    assert told == {key: (route.min_version, route.max_version) for key, route in routes.items()}
+
+
+@pytest.mark.parametrize("name", ["", "-x", "a b", "x" * 10 + "\n"])
+def test_kip_511_a_client_with_an_impossible_name_is_refused(routes: Routes, name: str) -> None:
+    replies = Replies()
+    request = ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
+    api_versions.handle(routes, context(ApiKey.API_VERSIONS, 3), request, replies)
+    assert replies.only.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_producer_ids_come_in_blocks_and_are_never_given_twice() -> None:
+    store = Store()
+    ids, others = ProducerIds(store, block_size=2), ProducerIds(store, block_size=2)  # type: ignore[arg-type]
+    given: list[int | None] = []
+    for source in (ids, others, ids, ids, others):
+        source.next(given.append)
+        while store.submitted:
+            store.deliver()
+    assert given == [0, 2, 1, 4, 3]
+
+
+def test_a_request_that_asks_for_an_id_while_none_is_there_waits_for_the_next_block() -> None:
+    store = Store()
+    ids = ProducerIds(store, block_size=2)  # type: ignore[arg-type]
+    given: list[int | None] = []
+    for _ in range(3):
+        ids.next(given.append)
+    assert (given, len(store.submitted)) == ([], 1)
+    store.deliver()
+    assert given == [0, 1]
+    store.deliver()
+    assert given == [0, 1, 2]
+
+
+def test_a_store_that_refuses_is_answered_with_a_retriable_error() -> None:
+    store = Store()
+    replies = Replies()
+    ids = ProducerIds(store)  # type: ignore[arg-type]
+    init_producer_id.handle(
+        ids, context(ApiKey.INIT_PRODUCER_ID, 4), InitProducerIdRequest(transactional_id=None), replies
+    )
+    _, _, failed = store.submitted.pop()
+    failed(RuntimeError("closed"))
+    assert ErrorCode(replies.only.error_code).retriable
+
+
+def test_a_transactional_producer_is_refused() -> None:
+    replies = Replies()
+    request = InitProducerIdRequest(transactional_id="t")
+    init_producer_id.handle(ProducerIds(Store()), context(ApiKey.INIT_PRODUCER_ID, 4), request, replies)  # type: ignore[arg-type]
+    assert replies.only.error_code == ErrorCode.INVALID_REQUEST
