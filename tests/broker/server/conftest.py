@@ -16,7 +16,7 @@ from broker.server.dispatch import Dispatcher
 from broker.server.limits import ConnectionLimits, Refusal
 from broker.server.listener import Listener
 from broker.server.request_memory import RequestMemory
-from protocol.api import ApiKey, encode_request
+from protocol.api import APIS, ApiKey, encode_request
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
@@ -95,8 +95,8 @@ class Probe:
 class FakeTransport(asyncio.Transport):
     """A transport whose client takes bytes only when told; `writes` counts the calls that wrote."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("192.0.2.7", 5000)})
+    def __init__(self, peername: Any = ("192.0.2.7", 5000)) -> None:
+        super().__init__({"peername": peername})
         self.protocol: asyncio.Protocol | None = None
         self.taken = bytearray()
         self.buffered = bytearray()
@@ -181,22 +181,25 @@ class Bench:
         self.memory = RequestMemory(limits.request_memory_bytes)
         self.entered: list[Connection] = []
         self._callbacks: deque[Callable[[], None]] = deque()
-        route = Route(self.handler, 0, 0, lambda request, code: ApiVersionsResponse(error_code=code))
+        routes = {
+            key: Route(self.handler, api.versions[0], api.versions[-1], lambda request, code: None)
+            for key, api in APIS.items()
+        }
         self._shared = Surroundings(
             listener="plaintext",
             limits=limits,
             clock=self.clock,
             stopwatch=lambda: self.clock.now_ms() / 1000,
             call_soon=self._callbacks.append,
-            dispatcher=Dispatcher({ApiKey.API_VERSIONS: route}, "plaintext"),
+            dispatcher=Dispatcher(routes, "plaintext"),
             memory=self.memory,
             observer=self.probe,
         )
 
-    def connect(self) -> tuple[Connection, FakeTransport]:
+    def connect(self, **of_transport: Any) -> tuple[Connection, FakeTransport]:
         """A new connection."""
         connection = Connection(self._shared, self, f"plaintext-{len(self.entered)}")
-        transport = FakeTransport()
+        transport = FakeTransport(**of_transport)
         transport.protocol = connection
         connection.connection_made(transport)
         return connection, transport

@@ -50,8 +50,24 @@ def test_an_answer_waits_for_those_of_earlier_requests(make_bench: MakeBench, re
     _answer(bench, 1)
     assert transport.correlation_ids() == []
     _answer(bench)
+    bench.run()
     assert transport.correlation_ids() == [1, 2, 3]
     assert transport.writes == 1
+
+
+def test_a_late_answer_leaves_at_once_and_further_ones_of_the_same_turn_together(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """Latency for one, one system call for many."""
+    bench = make_bench()
+    connection, transport = bench.connect()
+    connection.data_received(_requests(request_of, 5))
+    for _ in range(5):
+        _answer(bench)
+    assert transport.correlation_ids() == [1]
+    bench.run_once()
+    assert transport.correlation_ids() == [1, 2, 3, 4, 5]
+    assert transport.writes == 2
 
 
 def test_requests_are_worked_on_while_an_earlier_one_is_parked(make_bench: MakeBench, request_of: RequestOf) -> None:
@@ -110,6 +126,8 @@ def test_nothing_is_started_after_a_refused_request(make_bench: MakeBench, reque
     assert len(bench.handler.contexts) == 1
     assert transport.closing
     assert bench.memory.used_bytes == 0
+    connection.connection_lost(None)
+    assert bench.memory.used_bytes == 0, "nothing is given back twice"
 
 
 def test_a_second_answer_is_logged_and_ignored(make_bench: MakeBench, request_of: RequestOf) -> None:
@@ -167,6 +185,20 @@ def test_durations_run_from_the_last_byte_to_the_answer(make_bench: MakeBench, r
     bench.clock.advance_ms(250)
     _answer(bench)
     assert bench.probe.requests == [(18, 0, pytest.approx(0.25))]
+
+
+@pytest.mark.parametrize(
+    ("peername", "peer", "address"),
+    [
+        (("192.0.2.7", 5000), "192.0.2.7:5000", "192.0.2.7"),
+        (("2001:db8::7", 5000, 0, 0), "[2001:db8::7]:5000", "2001:db8::7"),
+        (None, "unknown", "unknown"),
+    ],
+)
+def test_peers_are_named_by_address_and_port(make_bench: MakeBench, peername: object, peer: str, address: str) -> None:
+    """Also those that were gone before we looked."""
+    connection, _ = make_bench().connect(peername=peername)
+    assert (connection.peer, connection.address) == (peer, address)
 
 
 # Back-pressure.

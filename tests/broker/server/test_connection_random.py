@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
+from broker.server.limits import Refusal
+from protocol.api import APIS, encode_request
 from protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 if TYPE_CHECKING:
@@ -129,3 +134,36 @@ def test_whatever_the_order_of_events_answers_keep_theirs_and_none_is_lost(
         wanted = [number for number in range(1, run.requests_each + 1) if number not in end.silent]
         assert end.transport.correlation_ids() == wanted
         assert end.connection.snapshot(0).unsent_bytes == 0
+
+
+@settings(
+    max_examples=400, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    key=st.sampled_from(sorted(APIS)),
+    version=st.integers(0, 20),
+    noise=st.lists(st.tuples(st.integers(4, 200), st.integers(0, 255)), max_size=6),
+    tail=st.binary(max_size=40),
+    cut=st.integers(1, 64),
+)
+def test_damaged_requests_are_answered_or_refused_and_nothing_else(
+    make_bench: MakeBench, key: int, version: int, noise: list[tuple[int, int]], tail: bytes, cut: int
+) -> None:
+    """Any request with any bytes changed, and any bytes behind it: no exception gets out, and none is logged."""
+    api = APIS[key]
+    version = min(api.versions[-1], api.versions[0] + version)
+    data = bytearray(b"".join(encode_request(key, version, 1, "tester", api.request())))
+    for position, byte in noise:
+        data[4 + position % (len(data) - 4)] = byte
+    stream = bytes(data) + tail
+    bench = make_bench(max_request_bytes=1_000)
+    bench.handler.decide = lambda reply: reply.nothing()
+    connection, _ = bench.connect()
+    with capture_logs():
+        for start in range(0, len(stream), cut):
+            connection.data_received(stream[start : start + cut])
+        bench.run()
+    assert Refusal.INTERNAL_ERROR not in bench.probe.refusals
+    assert len(bench.handler.contexts) + len(bench.probe.refusals) >= 1
+    connection.connection_lost(None)
+    assert bench.memory.used_bytes == 0
