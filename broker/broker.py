@@ -79,7 +79,14 @@ class Broker:
             topic_synonyms=topic_synonyms(),
         )
         routes = build_routes(admin, self.replicas, fetch_max_bytes=config.fetch_max_bytes)
-        self.listener = Listener(routes, connection_limits(config), clock, name="PLAINTEXT", observer=self.metrics)
+        self.listener = Listener(
+            routes,
+            connection_limits(config),
+            clock,
+            name="PLAINTEXT",
+            observer=self.metrics,
+            stopwatch=clock.now_seconds,
+        )
         self._fetchers: dict[int, FollowerFetcher] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._children: list[asyncio.Task[None]] = []

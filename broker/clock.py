@@ -13,6 +13,10 @@ class Clock(Protocol):
         """Monotonic milliseconds from an arbitrary start: deadlines and durations."""
         ...
 
+    def now_seconds(self) -> float:
+        """The same, as fine as it can be had: durations in metrics."""
+        ...
+
     def wall_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC: record timestamps and retention, nothing else."""
         ...
@@ -24,6 +28,10 @@ class SystemClock:
     def now_ms(self) -> int:
         """Monotonic milliseconds."""
         return time.monotonic_ns() // 1_000_000
+
+    def now_seconds(self) -> float:
+        """Monotonic seconds."""
+        return time.monotonic()
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC."""
@@ -45,6 +53,10 @@ class ManualClock:
     def now_ms(self) -> int:
         """Monotonic milliseconds."""
         return self._now_ms
+
+    def now_seconds(self) -> float:
+        """Monotonic seconds."""
+        return self._now_ms / 1000
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC."""

@@ -1,4 +1,4 @@
-"""One connection to one broker, for the toy programs: a request goes out with a size in front, its response comes back."""
+"""One connection to one broker, for the toy programs: a request goes out, size first, and its response comes back."""
 
 from __future__ import annotations
 
@@ -31,8 +31,12 @@ class Connection:
         """Send a request and wait for its response."""
         correlation_id = next(self._correlation_ids)
         self._writer.writelines(encode_request(api_key, version, correlation_id, "toy", message))
-        size_bytes = int.from_bytes(await self._reader.readexactly(4))
-        answered_id, response = decode_response(api_key, version, await self._reader.readexactly(size_bytes))
+        try:
+            size_bytes = int.from_bytes(await self._reader.readexactly(4))
+            frame = await self._reader.readexactly(size_bytes)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            sys.exit("the broker closed the connection")
+        answered_id, response = decode_response(api_key, version, frame)
         assert answered_id == correlation_id, "responses come in the order of the requests"
         return response
 

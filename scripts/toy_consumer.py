@@ -11,11 +11,12 @@ import contextlib
 import sys
 import time
 
+from toy_connection import Connection, find_leaders
+
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.records import iter_batches, iter_records
-from toy_connection import Connection, find_leaders
 
 FETCH_VERSION = 12
 MIB = 1024 * 1024

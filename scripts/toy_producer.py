@@ -9,11 +9,12 @@ import argparse
 import asyncio
 import time
 
+from toy_connection import Connection, find_leaders
+
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records import Record, build_batch
-from toy_connection import Connection, find_leaders
 
 PRODUCE_VERSION = 9
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
