@@ -1,39 +1,88 @@
-"""What the admin HTTP answers.
-
-* `GET /metrics` Prometheus, `GET /healthz` alive, `GET /readyz` every broker registered and listening.
-"""
+"""What the admin HTTP answers: the live page, metrics, health, and the JSON API of `broker.web.api`."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from broker.collector import Snapshot, build_registry
+from broker.web import pages
+from broker.web.api import JsonApi, json_response
+from broker.web.guard import SecurityHeaders
+from broker.web.views import ClusterView
 
-if TYPE_CHECKING:
-    from broker.cluster import Cluster
+
+def create_app(cluster: ClusterView, *, allowed_host: str) -> ASGIApp:
+    """The application that shows a cluster.
+
+    Args:
+        cluster: what is shown.
+        allowed_host: the configured host; a request that changes something must be addressed to it, to localhost, or
+            to an IP address.
+    """
+    health = _Health(cluster)
+    app = Starlette(
+        routes=[
+            Route("/", pages.index),
+            Route("/static/{name}", pages.static),
+            Route("/metrics", health.metrics),
+            Route("/healthz", health.alive),
+            Route("/readyz", health.ready),
+            *JsonApi(cluster, allowed_host).routes(),
+        ],
+        exception_handlers={HTTPException: _refused, Exception: _failed},
+    )
+    # A redirect would repeat the Host header, whatever it says; and there is nothing to redirect to.
+    app.router.redirect_slashes = False
+    return SecurityHeaders(app)
 
 
-def create_app(cluster: Cluster, *, allowed_host: str) -> Starlette:
-    """The application that shows a cluster."""
-    registry = build_registry(lambda: cluster.brokers)
+class _Health:
+    """What machines ask."""
 
-    async def metrics(request: Request) -> Response:
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+        self._registry = build_registry(lambda: cluster.brokers)
+
+    async def metrics(self, request: Request) -> Response:
+        """``GET /metrics``: Prometheus's text format, or OpenMetrics if that is asked for."""
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        body = await asyncio.to_thread(encode, Snapshot(registry))
-        return Response(body, media_type=content_type)
+        body = await asyncio.to_thread(encode, Snapshot(self._registry))
+        return Response(body, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 
-    async def healthz(request: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+    async def alive(self, request: Request) -> Response:
+        """``GET /healthz``: 200, as long as the event loop turns."""
+        return json_response({"status": "ok"})
 
-    async def readyz(request: Request) -> Response:
-        missing = [b.broker_id for b in cluster.brokers if b.broker_id not in b.image.brokers]
-        return JSONResponse({"ready": not missing, "missing": missing}, status_code=503 if missing else 200)
+    async def ready(self, request: Request) -> Response:
+        """``GET /readyz``: 200 when every broker listens and the metadata that it acts on names it, else 503.
 
-    return Starlette(routes=[Route("/metrics", metrics), Route("/healthz", healthz), Route("/readyz", readyz)])
+        A broker registers after it has begun to listen, and leaves before it stops.
+        """
+        missing = [b.broker_id for b in self._cluster.brokers if b.broker_id not in b.image.brokers]
+        return json_response({"ready": not missing, "missing": missing}, status_code=503 if missing else 200)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """An expected failure, as JSON."""
+    assert isinstance(error, HTTPException)
+    detail = error.detail
+    if error.status_code == 404 and detail == "Not Found":
+        detail = "there is nothing here; GET /api/v1 lists what there is"
+    elif error.status_code == 405:
+        detail = f"{request.method} is not for this address"
+    response = json_response({"error": detail}, error.status_code)
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """A bug: the client hears that there is one, the log says which (the server logs what starlette raises again)."""
+    return json_response({"error": "internal error; the broker's log says more"}, 500)

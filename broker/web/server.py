@@ -1,84 +1,118 @@
-"""Runs the admin HTTP inside the broker's event loop."""
+"""Runs the admin HTTP inside the brokers' event loop: uvicorn, without its hold on signals, logging and the loop."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import errno
 import socket
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-from broker.web.app import create_app
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from broker.cluster import Cluster
+    from broker.web.http_server import HttpServer
+    from broker.web.views import ClusterView
 
-STOP_GRACE_SECONDS = 1
+ACCEPT_BACKLOG: Final = 128
+_THIS_MACHINE: Final = ("0.0.0.0", "::", "127.0.0.1")
 
 
 class AdminServer:
-    """The admin HTTP of a cluster; nothing is left of it after `stop`.
+    """The admin HTTP of a cluster. May be started and stopped again and again.
 
     Args:
         cluster: what is shown.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
-        self._socket: socket.socket | None = None
-        self._stop_serving: asyncio.Event | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._address = ("", 0)
+        self._address: tuple[str, int] | None = None
+        self._server: HttpServer | None = None
+        self._serving: asyncio.Task[None] | None = None
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that are listened on."""
+        """Host and port that are (or were) listened on.
+
+        Raises:
+            RuntimeError: before `start`.
+        """
+        if self._address is None:
+            raise RuntimeError("the admin HTTP was not started")
         return self._address
 
     @property
     def url(self) -> str:
-        """Where a browser on this machine finds the page."""
-        host, port = self._address
-        shown = "localhost" if host in ("0.0.0.0", "::", "127.0.0.1") else f"[{host}]" if ":" in host else host
+        """Where a browser on this machine finds the page, without a slash at the end.
+
+        Raises:
+            RuntimeError: before `start`.
+        """
+        host, port = self.address
+        shown = "localhost" if host in _THIS_MACHINE else f"[{host}]" if ":" in host else host
         return f"http://{shown}:{port}"
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; port 0 takes any free one.
+        """Listen; returns when requests are answered.
+
+        Args:
+            host: an address or a name; all addresses that a name stands for are listened on.
+            port: 0 takes any free one; `address` tells which.
 
         Raises:
             OSError: the address cannot be listened on.
+            RuntimeError: it is running.
         """
-        import uvicorn
+        if self._serving is not None:
+            raise RuntimeError("the admin HTTP is running")
+        # Not at the top: a broker that fails to start, or a command's help, must not wait for the web framework.
+        from broker.web.app import create_app
+        from broker.web.http_server import HttpServer
 
-        class Server(uvicorn.Server):
-            """Leaves the signals to the process that it runs in."""
-
-            @contextlib.contextmanager
-            def capture_signals(self) -> Iterator[None]:
-                yield
-
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = listening = socket.create_server((host, port), family=family)
-        self._address = listening.getsockname()[:2]
-        config = uvicorn.Config(
-            create_app(self._cluster, allowed_host=host),
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            limit_concurrency=100,
-            timeout_keep_alive=5,
-            timeout_graceful_shutdown=STOP_GRACE_SECONDS,
-        )
-        self._server = server = Server(config)
-        self._task = asyncio.create_task(server.serve(sockets=[listening]), name="admin http")
+        sockets = await _listen(host, port)
+        self._address = sockets[0].getsockname()[:2]
+        self._server = server = HttpServer(create_app(self._cluster, allowed_host=host))
+        self._serving = asyncio.create_task(server.serve(sockets), name="admin http")
+        listening = asyncio.create_task(server.listening.wait())
+        try:
+            await asyncio.wait([self._serving, listening], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            listening.cancel()
+        if not server.listening.is_set():
+            serving, self._serving = self._serving, None
+            await serving
 
     async def stop(self) -> None:
-        """Close the port and the connections; does nothing if it was not started."""
-        if self._task is None:
+        """Close the port and all connections, within a second; does nothing if it is not running."""
+        if self._serving is None or self._server is None:
             return
-        task, self._task = self._task, None
-        self._server.should_exit = True
-        await task
-        if self._socket is not None:
-            self._socket.close()
+        serving, self._serving = self._serving, None
+        self._server.stop()
+        await serving
+
+
+async def _listen(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen on every address of `host`, all on the same port.
+
+    Raises:
+        OSError: an address cannot be listened on; no socket is left open.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    not_here: OSError | None = None
+    try:
+        for family, address in dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found):
+            try:
+                sockets.append(socket.create_server((address, port), family=family, backlog=ACCEPT_BACKLOG))
+            except OSError as error:
+                # A name may stand for an address that the machine lacks: localhost for ::1 where there is no IPv6.
+                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    raise
+                not_here = error
+            else:
+                port = sockets[0].getsockname()[1]
+        if not_here is not None and not sockets:
+            raise not_here
+    except OSError:
+        for opened in sockets:
+            opened.close()
+        raise
+    return sockets

@@ -1,0 +1,144 @@
+"""The shape of what the JSON API answers.
+
+Times ending in ``_ms`` that are points in time are on the cluster's monotonic clock, as `now_ms` of the same document
+is. Lists that could be long are cut; then a number beside them says how many there are.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+Kind = str
+"""Whose request it is: "consumer fetch", "follower fetch", or the purgatory's name in lower case: "produce" …"""
+
+
+class Operation(TypedDict):
+    """A parked operation."""
+
+    id: int
+    kind: Kind
+    keys: list[str]
+    key_count: int
+    parked_ms: int
+    deadline_ms: int
+    waited_ms: int
+    remaining_ms: int
+    checks: int
+    missing: str
+
+
+class Bucket(TypedDict):
+    """A bucket of a wheel that holds something: from `expiration_ms` on, one tick of its level."""
+
+    expiration_ms: int
+    entries: int
+
+
+class Level(TypedDict):
+    """A level of a wheel: `wheel_size` buckets of `tick_ms` each."""
+
+    tick_ms: int
+    wheel_size: int
+    current_ms: int
+    buckets: list[Bucket]
+
+
+class WatchList(TypedDict):
+    """How many entries wait for an event on a key."""
+
+    key: str
+    watched: int
+
+
+class Purgatory(TypedDict):
+    """A purgatory: `watched` is Kafka's PurgatorySize, `num_delayed` its NumDelayedOperations."""
+
+    name: str
+    watched: int
+    num_delayed: int
+    operations: list[Operation]
+    watch_lists: list[WatchList]
+    wheel: list[Level]
+
+
+class Follower(TypedDict):
+    """How a broker's follower fetches are held back."""
+
+    held: bool
+    delay_ms: int
+
+
+class Broker(TypedDict):
+    """A broker of this process."""
+
+    id: int
+    host: str
+    port: int
+    registered: bool
+    controller: bool
+    connections: int
+    follower: Follower
+    finished_total: int
+    purgatories: list[Purgatory]
+
+
+class Replica(TypedDict):
+    """One copy of a partition.
+
+    `acknowledged_offset` is where the leader believes it to be (its own log end for the leader, -1 before the first
+    fetch): that is what the high watermark goes by. `log_end_offset` is where it really is; None if the replica is not
+    in this process.
+    """
+
+    broker: int
+    leader: bool
+    in_sync: bool
+    log_end_offset: int | None
+    acknowledged_offset: int
+    lag: int
+
+
+class Partition(TypedDict):
+    """A partition, as its leader sees it, or any replica of this process where there is no leader in it."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    min_in_sync_replicas: int
+    isr: list[int]
+    replicas: list[Replica]
+
+
+class Finished(TypedDict):
+    """What became of an operation."""
+
+    broker: int
+    purgatory: str
+    id: int
+    kind: Kind
+    keys: list[str]
+    key_count: int
+    parked_ms: int
+    done_ms: int
+    deadline_ms: int
+    waited_ms: int
+    outcome: Literal["completed", "expired", "cancelled", "shutdown", "error"]
+    cause: str
+    checks: int
+    detail: str
+
+
+class State(TypedDict):
+    """Everything that the page shows, at one moment."""
+
+    cluster_id: str
+    now_ms: int
+    wall_ms: int
+    brokers: list[Broker]
+    partitions: list[Partition]
+    partition_count: int
+    finished: list[Finished]

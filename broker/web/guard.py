@@ -1,0 +1,111 @@
+"""Who may change something over HTTP, and what every answer tells the browser.
+
+The admin HTTP has no users: it listens on this machine, and whoever reaches it may use it. A page of another site that
+is open in a browser on this machine reaches it too, so requests that change something are checked:
+
+* ``Origin``, which browsers send with every cross-site POST, must be the host that is asked.
+* ``Content-Type`` must be JSON, which a form cannot send and a script of another site only after asking.
+* ``Host`` must be an address, localhost, or the host that was configured: under a name that somebody else made to point
+  here (DNS rebinding) that site's origin and the host asked would be the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MAX_BODY_BYTES: Final = 64 * 1024
+BODY_TIMEOUT_SECONDS: Final = 5.0
+
+SECURITY_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class SecurityHeaders:
+    """Adds `SECURITY_HEADERS` to every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def check_may_change(headers: Headers, allowed_host: str) -> None:
+    """Check a request that changes something.
+
+    Args:
+        headers: the request's.
+        allowed_host: the configured host, allowed beside addresses and localhost.
+
+    Raises:
+        HTTPException: 403 for another site's request or an unknown host, 415 for a body that is not JSON.
+    """
+    authority = headers.get("host", "").lower()
+    host = _host_of(f"//{authority}")
+    if not (_is_address(host) or host in ("localhost", allowed_host.lower())):
+        raise HTTPException(403, f"this server does not answer to the host name {host!r}")
+    origin = headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != authority:
+        raise HTTPException(403, "this is a request from another site")
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, "the content type must be application/json")
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+async def read_body(request: Request) -> bytes:
+    """The request's body.
+
+    Raises:
+        HTTPException: 413 when it is larger than `MAX_BODY_BYTES`, 408 when it does not come in time.
+    """
+    too_large = HTTPException(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared) > MAX_BODY_BYTES:
+        raise too_large
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > MAX_BODY_BYTES:
+                    raise too_large
+    except TimeoutError:
+        raise HTTPException(408, f"the body did not come within {BODY_TIMEOUT_SECONDS:g} s") from None
+    return bytes(body)

@@ -1,0 +1,136 @@
+"""uvicorn as this project runs it: bounded, in a loop that belongs to somebody else, and gone when it is stopped.
+
+Imported when the admin HTTP starts, not before: it brings a web server with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any, Final
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MAX_CONNECTIONS: Final = 100
+KEEP_ALIVE_SECONDS: Final = 15
+"""How long a connection may be idle between two requests; Prometheus usually asks every 15 s."""
+REQUEST_HEAD_SECONDS: Final = 10.0
+"""How long the head of a request may take to come."""
+STOP_GRACE_SECONDS: Final = 0.5
+"""How long requests under way have, when the server is stopped."""
+
+
+class Connection(H11Protocol):
+    """A connection of a server that takes no more than `MAX_CONNECTIONS`, and does not wait for ever for a request."""
+
+    _head_deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the connection in, or close it if there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            transport.abort()
+            return
+        self._expect_request()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; as long as no request has begun, its head is waited for only so long."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._expect_nothing()
+        elif self._head_deadline is None:
+            self._expect_request()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request; how long, is the keep-alive timeout's business until its first bytes come."""
+        self._expect_nothing()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the deadline."""
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def _expect_request(self) -> None:
+        self._head_deadline = self.loop.call_later(REQUEST_HEAD_SECONDS, self.transport.abort)
+
+    def _expect_nothing(self) -> None:
+        if self._head_deadline is not None:
+            self._head_deadline.cancel()
+            self._head_deadline = None
+
+
+class HttpServer(uvicorn.Server):
+    """Serves an application on sockets that were opened for it.
+
+    Args:
+        app: the application.
+
+    Attributes:
+        listening: set once connections are accepted.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        config = uvicorn.Config(
+            app,
+            interface="asgi3",
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        )
+        super().__init__(config)
+        self.listening = asyncio.Event()
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Let `serve` come to its end."""
+        self._stopping.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the process, whose business they are."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self.listening.set()
+
+    async def main_loop(self) -> None:
+        """Keep the Date header up to date until `stop`; the original wakes ten times a second."""
+        while not self._stopping.is_set():
+            await self.on_tick(0)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._stopping.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close everything: idle connections at once, those with a request under way after `STOP_GRACE_SECONDS`."""
+        for server in self.servers:
+            server.close()
+        for listening in sockets or []:
+            listening.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        under_way: set[asyncio.Task[Any]] = set(state.tasks)
+        if under_way:
+            _, under_way = await asyncio.wait(under_way, timeout=STOP_GRACE_SECONDS)
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        for connection in list(state.connections):
+            connection.transport.abort()
+        while state.connections:  # noqa: ASYNC110 -- uvicorn has no event for it, and it takes one turn of the loop
+            await asyncio.sleep(0)
+        for server in self.servers:
+            await server.wait_closed()

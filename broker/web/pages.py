@@ -1,0 +1,64 @@
+"""The files of the live page: a handful, read once, and served from memory."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+STATIC: Final = Path(__file__).parent / "static"
+
+_MEDIA_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """A file as it is served."""
+
+    content: bytes
+    media_type: str
+    etag: str
+
+
+@cache
+def page_files() -> dict[str, PageFile]:
+    """All files by name; nothing else is ever served, so no path leads outside."""
+    files = {}
+    for path in sorted(STATIC.iterdir()):
+        media_type = _MEDIA_TYPES.get(path.suffix)
+        if media_type is not None:
+            content = path.read_bytes()
+            files[path.name] = PageFile(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:16]}"')
+    return files
+
+
+async def index(request: Request) -> Response:
+    """``GET /``: the page."""
+    return _serve("index.html", request)
+
+
+async def static(request: Request) -> Response:
+    """``GET /static/{name}``: what the page is made of."""
+    return _serve(request.path_params["name"], request)
+
+
+def _serve(name: str, request: Request) -> Response:
+    file = page_files().get(name)
+    if file is None:
+        raise HTTPException(404, "there is no such file")
+    # The browser asks each time whether its copy is current: an upgrade must not leave half of an old page.
+    headers = {"ETag": file.etag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == file.etag:
+        return Response(status_code=304, headers=headers)
+    return Response(file.content, media_type=file.media_type, headers=headers)

@@ -1,0 +1,234 @@
+"""Reads what the page shows from a cluster, at a cost that does not grow with what waits.
+
+Every list is bounded, since the document is made on the event loop that also answers clients. Where there is more, the
+most telling part is kept: the operations that have waited longest, the partitions that lag.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Final
+
+from broker.log.topic_partition import TopicPartition
+from broker.purgatory import FinishedOperation, ParkedOperation
+from broker.replica.delayed_fetch import FollowerKey
+from broker.web import document
+from broker.web.views import ClusterView, ShownBroker, ShownPartition, ShownPurgatory
+
+OPERATIONS_PER_PURGATORY: Final = 60
+"""Parked operations of each purgatory in the state: with three brokers and two purgatories each, up to 360."""
+WATCH_LISTS_PER_PURGATORY: Final = 20
+PARTITIONS: Final = 40
+FINISHED: Final = 100
+FOLLOWER_FETCHES_FINISHED: Final = 30
+"""Of those, follower fetches at most: they end all the time, and must not crowd out the rest."""
+FINISHED_LOOKED_AT: Final = 300
+"""Finished operations of each broker among which the state looks for those."""
+KEYS: Final = 8
+"""Keys shown of an operation; a fetch may have thousands."""
+TEXT_CHARS: Final = 500
+"""Length to which sentences are cut."""
+
+
+def read_state(
+    cluster: ClusterView, *, operations: int = OPERATIONS_PER_PURGATORY, since_ms: int | None = None
+) -> document.State:
+    """Everything that the page shows.
+
+    Args:
+        cluster: what is shown.
+        operations: how many parked operations of each purgatory, at most.
+        since_ms: only the operations that finished at this time or later; not given: the last ones.
+    """
+    now_ms = cluster.clock.now_ms()
+    brokers = cluster.brokers
+    partitions, partition_count = read_partitions(brokers)
+    return {
+        "cluster_id": cluster.cluster_id,
+        "now_ms": now_ms,
+        "wall_ms": cluster.clock.wall_ms(),
+        "brokers": [_broker(broker, now_ms, operations) for broker in brokers],
+        "partitions": partitions,
+        "partition_count": partition_count,
+        "finished": _finished_for_page(brokers, since_ms),
+    }
+
+
+def kind_of(purgatory: str, keys: Iterable[Hashable]) -> document.Kind:
+    """Whose request an operation is."""
+    if purgatory == "Fetch":
+        return "follower fetch" if any(isinstance(key, FollowerKey) for key in keys) else "consumer fetch"
+    return purgatory.lower()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT_CHARS else text[: TEXT_CHARS - 1] + "…"
+
+
+# --- brokers and what waits there ---
+
+
+def _broker(broker: ShownBroker, now_ms: int, operations: int) -> document.Broker:
+    host, port = broker.address
+    image = broker.image
+    return {
+        "id": broker.broker_id,
+        "host": host,
+        "port": port,
+        "registered": broker.broker_id in image.brokers,
+        "controller": image.controller_id == broker.broker_id,
+        "connections": broker.metrics.connections,
+        "follower": read_follower(broker),
+        "finished_total": broker.finished.total,
+        "purgatories": [read_purgatory(purgatory, now_ms, operations) for purgatory in broker.purgatories],
+    }
+
+
+def read_follower(broker: ShownBroker) -> document.Follower:
+    """How the broker's follower fetches are held back."""
+    return {"held": broker.gate.held, "delay_ms": broker.gate.delay_ms}
+
+
+def read_purgatory(purgatory: ShownPurgatory, now_ms: int, operations: int) -> document.Purgatory:
+    """A purgatory with up to `operations` of its operations."""
+    return {
+        "name": purgatory.name,
+        "watched": purgatory.watched,
+        "num_delayed": purgatory.num_delayed,
+        "operations": [_operation(parked, now_ms) for parked in purgatory.operations(operations)],
+        "watch_lists": [
+            {"key": str(watch_list.key), "watched": watch_list.watched}
+            for watch_list in purgatory.watch_lists(WATCH_LISTS_PER_PURGATORY)
+        ],
+        "wheel": [
+            {
+                "tick_ms": level.tick_ms,
+                "wheel_size": level.wheel_size,
+                "current_ms": level.current_ms,
+                "buckets": [{"expiration_ms": b.expiration_ms, "entries": b.entries} for b in level.buckets],
+            }
+            for level in purgatory.wheel()
+        ],
+    }
+
+
+def _operation(parked: ParkedOperation, now_ms: int) -> document.Operation:
+    return {
+        "id": parked.id,
+        "kind": kind_of(parked.purgatory, parked.keys),
+        "keys": [str(key) for key in parked.keys[:KEYS]],
+        "key_count": len(parked.keys),
+        "parked_ms": parked.parked_ms,
+        "deadline_ms": parked.deadline_ms,
+        "waited_ms": now_ms - parked.parked_ms,
+        "remaining_ms": parked.deadline_ms - now_ms,
+        "checks": parked.checks,
+        "missing": _cut(parked.missing),
+    }
+
+
+# --- partitions ---
+
+
+def read_partitions(brokers: Iterable[ShownBroker], limit: int = PARTITIONS) -> tuple[list[document.Partition], int]:
+    """Up to `limit` partitions by name, those first that wait for a replica; and how many partitions there are."""
+    replicas: dict[TopicPartition, dict[int, ShownPartition]] = {}
+    for broker in brokers:
+        for partition in broker.partitions:
+            replicas.setdefault(partition.tp, {})[broker.broker_id] = partition
+    seen = {tp: _seen_from(held) for tp, held in replicas.items()}
+    chosen = heapq.nsmallest(limit, seen, key=lambda tp: (not _waits(seen[tp]), tp))
+    return [_partition(seen[tp], replicas[tp]) for tp in sorted(chosen)], len(seen)
+
+
+def _seen_from(held: dict[int, ShownPartition]) -> ShownPartition:
+    """The leader's view of a partition; if the leader is elsewhere, that of the first replica."""
+    return next((partition for partition in held.values() if partition.is_leader), next(iter(held.values())))
+
+
+def _waits(partition: ShownPartition) -> bool:
+    return partition.high_watermark < partition.log.log_end_offset or len(partition.isr) < len(partition.replicas)
+
+
+def _partition(seen: ShownPartition, held: dict[int, ShownPartition]) -> document.Partition:
+    return {
+        "topic": seen.tp.topic,
+        "partition": seen.tp.partition,
+        "leader": seen.leader,
+        "leader_epoch": seen.leader_epoch,
+        "log_start_offset": seen.log.log_start_offset,
+        "log_end_offset": seen.log.log_end_offset,
+        "high_watermark": seen.high_watermark,
+        "min_in_sync_replicas": seen.min_in_sync_replicas,
+        "isr": list(seen.isr),
+        "replicas": [_replica(broker_id, seen, held.get(broker_id)) for broker_id in seen.replicas],
+    }
+
+
+def _replica(broker_id: int, seen: ShownPartition, own: ShownPartition | None) -> document.Replica:
+    """A replica as the leader (`seen`) knows it, and as it is itself (`own`)."""
+    end_offset = seen.log.log_end_offset
+    follower = seen.followers.get(broker_id)
+    if broker_id == seen.leader:
+        acknowledged_offset = end_offset
+    else:
+        acknowledged_offset = follower.log_end_offset if follower is not None else -1
+    return {
+        "broker": broker_id,
+        "leader": broker_id == seen.leader,
+        "in_sync": broker_id in seen.isr,
+        "log_end_offset": own.log.log_end_offset if own is not None else None,
+        "acknowledged_offset": acknowledged_offset,
+        "lag": max(0, end_offset - max(acknowledged_offset, seen.log.log_start_offset)),
+    }
+
+
+# --- what is over ---
+
+
+def read_finished(brokers: Sequence[ShownBroker], limit: int) -> list[document.Finished]:
+    """The last `limit` operations that ended on any broker, newest first."""
+    found = heapq.merge(*(_ended_on(broker, limit) for broker in brokers), key=lambda row: -row["done_ms"])
+    return [row for row, _ in zip(found, range(limit), strict=False)]
+
+
+def _finished_for_page(brokers: Sequence[ShownBroker], since_ms: int | None) -> list[document.Finished]:
+    """The newest ones, with a limit of their own for follower fetches."""
+    rows: list[document.Finished] = []
+    follower_fetches = 0
+    newest_first = (_ended_on(broker, FINISHED_LOOKED_AT) for broker in brokers)
+    for row in heapq.merge(*newest_first, key=lambda row: -row["done_ms"]):
+        if len(rows) == FINISHED or (since_ms is not None and row["done_ms"] < since_ms):
+            break
+        if row["kind"] == "follower fetch":
+            follower_fetches += 1
+            if follower_fetches > FOLLOWER_FETCHES_FINISHED:
+                continue
+        rows.append(row)
+    return rows
+
+
+def _ended_on(broker: ShownBroker, limit: int) -> Iterator[document.Finished]:
+    """A broker's finished operations, newest first, made only as far as they are asked for."""
+    for ended in broker.finished.last(limit):
+        yield _finished(broker.broker_id, ended)
+
+
+def _finished(broker_id: int, ended: FinishedOperation) -> document.Finished:
+    return {
+        "broker": broker_id,
+        "purgatory": ended.purgatory,
+        "id": ended.id,
+        "kind": kind_of(ended.purgatory, ended.keys),
+        "keys": [str(key) for key in ended.keys[:KEYS]],
+        "key_count": len(ended.keys),
+        "parked_ms": ended.parked_ms,
+        "done_ms": ended.done_ms,
+        "deadline_ms": ended.deadline_ms,
+        "waited_ms": ended.done_ms - ended.parked_ms,
+        "outcome": ended.outcome,
+        "cause": _cut(ended.cause),
+        "checks": ended.checks,
+        "detail": _cut(ended.detail),
+    }

@@ -1,0 +1,96 @@
+// Small helpers. Whatever comes from the brokers is put on the page as text, never as markup.
+
+/** Make an element: its class, its text or children, its attributes. */
+export function make(tag, className = "", content = [], attributes = {}) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...(Array.isArray(content) ? content : [content]));
+  return element;
+}
+
+/** Set an element's text, touching the page only if it differs. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/**
+ * Bring the children of a list in line with its items, reusing those that are there.
+ *
+ * @param list the parent; @param items what to show; @param key names an item for as long as it lives
+ * @param create makes `{element, update(item)}` for a new item
+ */
+export function reconcile(list, items, key, create) {
+  const known = (list.views ??= new Map());
+  const wanted = new Set();
+  let place = list.firstElementChild;
+  for (const item of items) {
+    const name = key(item);
+    wanted.add(name);
+    let view = known.get(name);
+    if (view === undefined) {
+      view = create(item);
+      known.set(name, view);
+    }
+    if (view.element === place) place = place.nextElementSibling;
+    else list.insertBefore(view.element, place);
+    view.update(item);
+  }
+  for (const [name, view] of known) {
+    if (!wanted.has(name)) {
+      view.element.remove();
+      known.delete(name);
+    }
+  }
+}
+
+/** A duration as people say it: 340 ms, 2.3 s, 3 min 20 s. */
+export function duration(ms) {
+  const whole = Math.max(0, Math.round(ms));
+  if (whole < 1000) return `${whole} ms`;
+  if (whole < 9950) return `${(whole / 1000).toFixed(1)} s`;
+  const seconds = Math.round(whole / 1000);
+  return seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+
+/** A whole number with thin spaces between thousands. */
+export function count(number) {
+  return String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+/** "1 wait", "2 waits". */
+export function plural(number, one, many) {
+  return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+/** The keys of an operation, with how many more there are. */
+export function keysText(operation) {
+  const more = operation.key_count - operation.keys.length;
+  return operation.keys.join(", ") + (more > 0 ? ` and ${count(more)} more` : "");
+}
+
+/** Fit a canvas to its box and the screen's pixels, and return its context scaled to CSS pixels. */
+export function fitCanvas(canvas, width, height) {
+  const scale = Math.min(window.devicePixelRatio || 1, 2);
+  const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
+  if (canvas.width !== w || canvas.height !== h) {
+    canvas.width = w;
+    canvas.height = h;
+    canvas.style.height = `${height}px`;
+  }
+  const context = canvas.getContext("2d");
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  return context;
+}
+
+const tooltip = document.getElementById("tooltip");
+
+/** Show lines of text beside the pointer; no lines: hide it. */
+export function showTooltip(event, lines) {
+  tooltip.hidden = lines.length === 0;
+  if (tooltip.hidden) return;
+  tooltip.replaceChildren(...lines.map((line) => make("div", "", line)));
+  const box = tooltip.getBoundingClientRect();
+  tooltip.style.left = `${Math.max(8, Math.min(event.clientX + 14, window.innerWidth - box.width - 8))}px`;
+  tooltip.style.top = `${Math.max(8, Math.min(event.clientY + 14, window.innerHeight - box.height - 8))}px`;
+}

@@ -1,0 +1,132 @@
+// The wire to the brokers: asks for the state a few times a second, knows their time between two answers, and says when
+// they do not answer.
+
+const INTERVAL_MS = 200;
+const RETRY_MS = 1000;
+const TIMEOUT_MS = 3000;
+const LOOK_AHEAD_MS = 500; // how far the brokers' time is guessed beyond the last answer
+
+/** The brokers' clock, as far as it can be known from here. It may stand still or leap: tests move it by hand. */
+class RemoteClock {
+  #remoteMs = 0;
+  #localMs = 0;
+  #rate = 1;
+
+  /** An answer that arrived at `localMs` says it is `remoteMs` there. */
+  told(remoteMs, localMs) {
+    const elapsed = localMs - this.#localMs;
+    if (this.#localMs && elapsed < 5000) {
+      const rate = (remoteMs - this.#remoteMs) / elapsed;
+      this.#rate = rate > 0.5 && rate < 2 ? 1 : 0;
+    }
+    // Guessed a little ahead is better than a dot that jumps back: small differences are network jitter.
+    const guess = this.now(localMs);
+    this.#remoteMs = Math.abs(guess - remoteMs) < 40 && this.#rate ? guess * 0.8 + remoteMs * 0.2 : remoteMs;
+    this.#localMs = localMs;
+  }
+
+  /** What time it is there, in ms. */
+  now(localMs = performance.now()) {
+    return this.#remoteMs + this.#rate * Math.min(LOOK_AHEAD_MS, localMs - this.#localMs);
+  }
+}
+
+/** Polls the state and tells `onState(state)`; `onStatus(state, text)` hears "live", "away" or "silent". */
+export class Live {
+  clock = new RemoteClock();
+  #timer = 0;
+  #busy = false;
+  #newestDoneMs = null;
+  #clusterId = null;
+  #lastAnswerMs = performance.now();
+  #failures = 0;
+
+  constructor(onState, onStatus) {
+    this.onState = onState;
+    this.onStatus = onStatus;
+    document.addEventListener("visibilitychange", () => this.#visibilityChanged());
+  }
+
+  start() {
+    this.#visibilityChanged();
+  }
+
+  /** Ask now, not at the next turn: something was just changed. */
+  refresh() {
+    if (!document.hidden) this.#schedule(0);
+  }
+
+  /** Change something; returns the error as text, or "" if it was done. */
+  async post(path, body) {
+    try {
+      const response = await fetch(`/api/v1/${path}`, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify(body),
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
+      if (response.ok) return "";
+      return (await response.json()).error ?? `status ${response.status}`;
+    } catch {
+      return "the broker does not answer";
+    } finally {
+      this.refresh();
+    }
+  }
+
+  #visibilityChanged() {
+    clearTimeout(this.#timer);
+    if (document.hidden) {
+      this.onStatus("away", "paused while the tab is hidden");
+    } else {
+      this.#schedule(0);
+    }
+  }
+
+  #schedule(delayMs) {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#poll(), delayMs);
+  }
+
+  async #poll() {
+    if (this.#busy) return; // the answer under way schedules the next one
+    this.#busy = true;
+    const startedMs = performance.now();
+    try {
+      const since = this.#newestDoneMs === null ? "" : `?since_ms=${this.#newestDoneMs}`;
+      const response = await fetch(`/api/v1/state${since}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+      if (!response.ok) throw new Error(`status ${response.status}`);
+      this.#take(await response.json(), startedMs);
+    } catch (error) {
+      this.#failed(error);
+    } finally {
+      this.#busy = false;
+      const spentMs = performance.now() - startedMs;
+      if (!document.hidden) this.#schedule(this.#failures ? RETRY_MS : Math.max(20, INTERVAL_MS - spentMs));
+    }
+  }
+
+  #take(state, startedMs) {
+    const localMs = performance.now();
+    if (state.cluster_id !== this.#clusterId) {
+      state.restarted = this.#clusterId !== null;
+      this.#clusterId = state.cluster_id;
+      this.#newestDoneMs = null;
+      this.clock = new RemoteClock();
+      if (state.restarted) this.#schedule(0);
+    }
+    this.clock.told(state.now_ms, (startedMs + localMs) / 2);
+    if (state.finished.length) this.#newestDoneMs = state.finished[0].done_ms;
+    this.#lastAnswerMs = localMs;
+    this.#failures = 0;
+    this.onStatus("live", "live");
+    this.onState(state);
+  }
+
+  #failed(error) {
+    this.#failures += 1;
+    const seconds = Math.round((performance.now() - this.#lastAnswerMs) / 1000);
+    const why = error instanceof Error && error.message.startsWith("status") ? ` (${error.message})` : "";
+    this.onStatus("silent", `The broker does not answer${why}, for ${seconds} s now. This is how it was; asking again every second.`);
+  }
+}
