@@ -198,7 +198,7 @@ class Connection(asyncio.Protocol):
             return
         self._entered = True
         self._shared.observer.connection_opened()
-        transport.set_write_buffer_limits(self._limits.write_high_water_bytes, self._limits.write_low_water_bytes)
+        self._set_write_limits()
 
     def data_received(self, data: bytes) -> None:
         """Start the requests that `data` completes, as far as the limits allow it now."""
@@ -338,7 +338,7 @@ class Connection(asyncio.Protocol):
             self._unsent_bytes -= answer_bytes
             self._complete_bytes -= request_bytes
             self._memory.release(request_bytes)
-        if parts:
+        if parts and not self._transport.is_closing():  # it may have failed, and say so in the next turn
             self._write(parts, answer_bytes)
         if ends or (self._close_when_answered and not exchanges):
             self._close()
@@ -352,6 +352,13 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"".join(parts))
         else:
             self._transport.writelines(parts)
+            if not self._write_paused and self._transport.get_write_buffer_size() > self._limits.write_high_water_bytes:
+                # Some CPython 3.12 and 3.13 do not pause in writelines (CVE-2024-12254); setting limits looks again.
+                self._set_write_limits()
+
+    def _set_write_limits(self) -> None:
+        """Say when `pause_writing` and `resume_writing` are to be called."""
+        self._transport.set_write_buffer_limits(self._limits.write_high_water_bytes, self._limits.write_low_water_bytes)
 
     # Reading or not.
 

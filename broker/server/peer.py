@@ -135,7 +135,7 @@ class PeerConnection(asyncio.Protocol):
         Raises:
             ConnectionError, EncodeError, PeerBusy: as `request`; `done` is not called then.
         """
-        if self._ended is not None or self._transport is None or self._loop is None:
+        if self._loop is None or self._transport is None or self._ended is not None or self._transport.is_closing():
             raise ConnectionError(f"not connected to {self._name}") from self._ended
         if len(self._outstanding) >= self._max_outstanding:
             raise PeerBusy(f"{self._max_outstanding} requests to {self._name} are outstanding")

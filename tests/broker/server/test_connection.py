@@ -161,6 +161,18 @@ def test_answers_after_the_connection_is_gone_are_dropped(make_bench: MakeBench,
     assert bench.entered == []
 
 
+def test_nothing_is_written_to_a_transport_that_has_failed(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """It tells only in the next turn, and CPython's writelines may not bear it (gh-136234)."""
+    bench = make_bench()
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1))
+    transport.closing = True
+    _answer(bench)
+    assert transport.writes == 0
+    connection.connection_lost(ConnectionResetError())
+    assert bench.memory.used_bytes == 0
+
+
 def test_an_answer_that_cannot_be_encoded_closes_the_connection(make_bench: MakeBench, request_of: RequestOf) -> None:
     """The traceback goes to the log; whoever completed the operation is not told."""
     bench = make_bench()
