@@ -198,11 +198,6 @@ class Partition:
         self.log.high_watermark = reached
         return True
 
-    @property
-    def low_watermark(self) -> int:
-        """The smallest log start offset over the leader and its followers; -1 while one is unknown."""
-        return min([self.log.log_start_offset, *(f.log_start_offset for f in self.followers.values())])
-
     def laggards(self, required_offset: int) -> str:
         """Which in-sync replicas do not have everything before `required_offset`, as a sentence."""
         behind = []
