@@ -144,6 +144,7 @@ class FollowerFetcher:
         self._followed: list[Partition] = []
         self._changed = asyncio.Event()
         self._paused_until: dict[TopicPartition, float] = {}
+        self._turn = -1
 
     def follow(self, partitions: list[Partition]) -> None:
         """Fetch these partitions from now on."""
@@ -188,10 +189,16 @@ class FollowerFetcher:
             await self._gate.passed(after_records=got_records)
 
     def _ready(self) -> list[Partition]:
-        """The followed partitions but for those that were refused a moment ago."""
+        """The followed partitions but for those that were refused a moment ago.
+
+        They take turns at the front: an answer is filled from there until it is full.
+        """
         now = asyncio.get_running_loop().time()
         self._paused_until = {tp: until for tp, until in self._paused_until.items() if until > now}
-        return [p for p in self._followed if p.tp not in self._paused_until]
+        ready = [p for p in self._followed if p.tp not in self._paused_until]
+        self._turn += 1
+        first = self._turn % len(ready) if ready else 0
+        return ready[first:] + ready[:first]
 
     def _pause(self, partition: Partition, error: object) -> None:
         """Leave a partition out for a while: its leader refused it, or its records do not fit."""

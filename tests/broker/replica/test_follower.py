@@ -156,6 +156,14 @@ async def test_an_answer_about_a_partition_that_is_not_followed_any_more_is_igno
     assert partition.log.log_end_offset == 0
 
 
+async def test_partitions_take_turns_at_the_front_so_that_none_starves_behind_full_answers(follower: Harness) -> None:
+    follower.set_topics(topic(leader=LEADER_ID, partitions=3))
+    leader = Leader(FetchResponse(), FetchResponse(), FetchResponse())
+    await follow(follower, leader)
+    first = [request.topics[0].partitions[0].partition for request in leader.asked]
+    assert first == [0, 1, 2, 0]
+
+
 @pytest.mark.parametrize("failure", [ConnectionError("reset"), TimeoutError("slow")])
 async def test_a_lost_connection_is_opened_again(follower: Harness, failure: Exception) -> None:
     leader = Leader(answer(records=batch(0)), failure, answer(records=batch(1)))
