@@ -31,7 +31,7 @@ class RemoteClock {
   }
 }
 
-/** Polls the state and tells `onState(state)`; `onStatus(state, text)` hears "live", "away" or "silent". */
+/** Polls the state and tells `onState(state)`; `onStatus(state, text)` hears "live", "away" or "silent", and why. */
 export class Live {
   clock = new RemoteClock();
   #timer = 0;
@@ -127,6 +127,6 @@ export class Live {
     this.#failures += 1;
     const seconds = Math.round((performance.now() - this.#lastAnswerMs) / 1000);
     const why = error instanceof Error && error.message.startsWith("status") ? ` (${error.message})` : "";
-    this.onStatus("silent", `The broker does not answer${why}, for ${seconds} s now. This is how it was; asking again every second.`);
+    this.onStatus("silent", `no answer${why} for ${seconds} s`);
   }
 }

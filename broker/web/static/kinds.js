@@ -1,0 +1,120 @@
+// Kinds of requests and outcomes: their names, colours and marks, and which kinds the user wants to see.
+
+import { make, reconcile, setText } from "./dom.js";
+
+const NAMES = {
+  produce: "Produce, acks=all",
+  "consumer fetch": "Consumer fetch",
+  "follower fetch": "Follower fetch",
+};
+const HIDDEN_AT_FIRST = new Set(["follower fetch"]);
+
+/** Marks, so that nothing is told by colour alone. */
+export const OUTCOMES = {
+  completed: { mark: "✓", says: "got what it missed" },
+  expired: { mark: "■", says: "its deadline came first" },
+  cancelled: { mark: "×", says: "taken out" },
+  shutdown: { mark: "○", says: "the broker stopped" },
+  error: { mark: "!", says: "its own code failed" },
+};
+
+/** "Follower fetch" for "follower fetch", and so for kinds that this page has not heard of. */
+export function kindName(kind) {
+  return NAMES[kind] ?? kind.charAt(0).toUpperCase() + kind.slice(1);
+}
+
+/** The class that colours a kind: those without a colour of their own share one. */
+export function kindClass(kind) {
+  return kind in NAMES ? `kind-${kind.replace(" ", "-")}` : "kind-other";
+}
+
+/** Colours for drawing, from the style sheet; read anew when the theme changes. */
+export const colours = {};
+
+export function readColours() {
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ["text", "muted", "faint", "line", "ring", "panel", "produce", "consumer-fetch", "follower-fetch", "other",
+    "completed", "expired", "cancelled", "shutdown", "error"]) {
+    colours[name] = style.getPropertyValue(`--${name}`).trim();
+  }
+}
+
+/** The colour of a kind. */
+export function kindColour(kind) {
+  return kind in NAMES ? colours[kind.replace(" ", "-")] : colours.other;
+}
+
+/** What the user wants to see: kinds by chips, and one broker or all. */
+export class Filters {
+  #shown = new Map();
+  #broker = "";
+
+  constructor(chips, select, onChange) {
+    this.chips = chips;
+    this.select = select;
+    this.onChange = onChange;
+    for (const kind of Object.keys(NAMES)) this.#shown.set(kind, !HIDDEN_AT_FIRST.has(kind));
+    select.addEventListener("change", () => {
+      this.#broker = select.value;
+      onChange();
+    });
+  }
+
+  /** Offer what there is: the brokers, and every kind with how many wait. */
+  update(state) {
+    const waiting = new Map([...this.#shown.keys()].map((kind) => [kind, 0]));
+    for (const broker of state.brokers) {
+      for (const purgatory of broker.purgatories) {
+        for (const [kind, number] of countKinds(purgatory)) waiting.set(kind, (waiting.get(kind) ?? 0) + number);
+      }
+    }
+    for (const kind of waiting.keys()) if (!this.#shown.has(kind)) this.#shown.set(kind, true);
+    reconcile(this.chips, [...waiting], ([kind]) => kind, ([kind]) => this.#chip(kind));
+    const options = state.brokers.map((broker) => String(broker.id));
+    if (this.select.options.length !== options.length + 1) {
+      this.select.replaceChildren(
+        make("option", "", "all brokers", { value: "" }),
+        ...options.map((id) => make("option", "", `broker ${id}`, { value: id })),
+      );
+      this.select.value = this.#broker;
+    }
+  }
+
+  #chip(kind) {
+    const number = make("span", "chip-count");
+    const element = make("button", `chip ${kindClass(kind)}`, [make("i", "dot"), kindName(kind), number], { type: "button" });
+    const show = () => element.setAttribute("aria-pressed", String(this.#shown.get(kind)));
+    element.addEventListener("click", () => {
+      this.#shown.set(kind, !this.#shown.get(kind));
+      show();
+      this.onChange();
+    });
+    show();
+    return { element, update: ([, waiting]) => setText(number, String(waiting)) };
+  }
+
+  /** Whether a kind is shown. */
+  kind(kind) {
+    return this.#shown.get(kind) ?? true;
+  }
+
+  /** Whether something on a broker is shown. */
+  broker(id) {
+    return this.#broker === "" || this.#broker === String(id);
+  }
+}
+
+/**
+ * How many operations of each kind wait in a purgatory. The state lists the oldest only; where a purgatory holds one
+ * kind, the rest is of that kind, and where it holds several, it is counted with the kind that is listed most.
+ */
+export function countKinds(purgatory) {
+  const counts = new Map();
+  for (const operation of purgatory.operations) counts.set(operation.kind, (counts.get(operation.kind) ?? 0) + 1);
+  const unlisted = purgatory.num_delayed - purgatory.operations.length;
+  if (unlisted > 0 && counts.size > 0) {
+    const [most] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a));
+    counts.set(most, counts.get(most) + unlisted);
+  }
+  return counts;
+}

@@ -1,0 +1,59 @@
+// Puts the page together: one state comes in, every view takes from it what it shows.
+
+import { Brokers } from "./brokers.js";
+import { setText } from "./dom.js";
+import { Filters, readColours } from "./kinds.js";
+import { Live } from "./live.js";
+import { Parked } from "./parked.js";
+import { Partitions } from "./partitions.js";
+import { Timeline } from "./timeline.js";
+import { Wheel } from "./wheel.js";
+
+const status = document.getElementById("status");
+const alarm = document.getElementById("alarm");
+let latest = null;
+
+function show(state) {
+  latest = state;
+  filters.update(state);
+  brokers.update(state);
+  parked.update(state);
+  wheel.update(state);
+  timeline.update(state);
+  partitions.update(state);
+  setText(document.getElementById("cluster"), `cluster ${state.cluster_id}`);
+  const produces = state.brokers.flatMap((broker) => broker.purgatories).filter((purgatory) => purgatory.name === "Produce");
+  const waiting = produces.reduce((sum, purgatory) => sum + purgatory.num_delayed, 0);
+  const title = waiting ? `(${waiting}) Purgatorio` : "Purgatorio";
+  if (document.title !== title) document.title = title;
+}
+
+function showStatus(state, text) {
+  status.dataset.state = state;
+  setText(status, text);
+  document.documentElement.classList.toggle("silent", state === "silent");
+  alarm.hidden = state !== "silent"; // its text stays the same: a screen reader says it once, not every second
+}
+
+const live = new Live(show, showStatus);
+const filters = new Filters(document.getElementById("kinds"), document.getElementById("broker-filter"), () => {
+  if (latest === null) return;
+  show(latest);
+  timeline.showTable();
+});
+const brokers = new Brokers(document.getElementById("brokers"), live);
+const parked = new Parked(live, filters);
+const wheel = new Wheel(live, filters);
+const timeline = new Timeline(live, filters);
+const partitions = new Partitions();
+
+function frame(localMs) {
+  wheel.draw(localMs);
+  timeline.draw(localMs);
+  requestAnimationFrame(frame);
+}
+
+readColours();
+window.matchMedia("(prefers-color-scheme: light)").addEventListener("change", readColours);
+live.start();
+requestAnimationFrame(frame);

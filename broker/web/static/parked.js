@@ -1,0 +1,138 @@
+// The list of what waits: for whom, on what, since when, until when, and what it misses.
+
+import { count, duration, keysText, make, plural, reconcile, setText } from "./dom.js";
+import { kindClass, kindName } from "./kinds.js";
+
+const ROWS = 60;
+const ORDER = ["produce", "consumer fetch"]; // first; then other kinds, follower fetches last
+
+/** All parked operations that the filters let through, those that somebody waits for first, then the oldest. */
+export function shownOperations(state, filters) {
+  const rows = [];
+  for (const broker of state.brokers) {
+    if (!filters.broker(broker.id)) continue;
+    for (const purgatory of broker.purgatories) {
+      for (const operation of purgatory.operations) {
+        if (!filters.kind(operation.kind)) continue;
+        rows.push({ ...operation, broker: broker.id, purgatory: purgatory.name, name: `${broker.id}/${purgatory.name}/${operation.id}` });
+      }
+    }
+  }
+  const rank = (kind) => (kind === "follower fetch" ? 99 : ORDER.indexOf(kind) < 0 ? 50 : ORDER.indexOf(kind));
+  return rows.sort((a, b) => rank(a.kind) - rank(b.kind) || a.parked_ms - b.parked_ms || a.id - b.id);
+}
+
+/** Operations that wait but are not in the state, which is bounded. */
+function unlisted(state, filters) {
+  let missing = 0;
+  for (const broker of state.brokers) {
+    if (!filters.broker(broker.id)) continue;
+    for (const purgatory of broker.purgatories) {
+      if (purgatory.operations.some((operation) => filters.kind(operation.kind))) {
+        missing += purgatory.num_delayed - purgatory.operations.length;
+      }
+    }
+  }
+  return missing;
+}
+
+/** Shows the list, and lets each be expired. */
+export class Parked {
+  constructor(live, filters) {
+    this.live = live;
+    this.filters = filters;
+    this.list = document.getElementById("operations");
+    this.more = document.getElementById("operations-more");
+    this.empty = document.getElementById("operations-empty");
+    this.count = document.getElementById("parked-count");
+    this.hint = "";
+  }
+
+  update(state) {
+    const rows = shownOperations(state, this.filters);
+    const further = rows.length - Math.min(rows.length, ROWS) + unlisted(state, this.filters);
+    reconcile(this.list, rows.slice(0, ROWS), (row) => row.name, (row) => new OperationRow(row, this.live));
+    setText(this.count, rows.length ? count(Math.min(rows.length, ROWS) + further) : "");
+    this.more.hidden = further <= 0;
+    setText(this.more, `and ${count(further)} more`);
+    this.empty.hidden = rows.length > 0;
+    this.list.hidden = rows.length === 0;
+    if (rows.length === 0) this.#explain(state);
+  }
+
+  /** Nothing waits: say how to change that, with commands that fit this cluster. */
+  #explain(state) {
+    const held = state.brokers.filter((broker) => broker.follower.held || broker.follower.delay_ms > 0);
+    const first = state.brokers[0];
+    const bootstrap = first ? `${first.host}:${first.port}` : "";
+    const name = `${bootstrap}/${held.length > 0}`;
+    if (name === this.hint) return;
+    this.hint = name;
+    const command = `.venv/bin/python scripts/toy_producer.py --acks all --records 10 --bootstrap ${bootstrap}`;
+    this.empty.replaceChildren(
+      make("p", "empty-title", "Nothing waits."),
+      make("p", "", "To see somebody wait:"),
+      make("ol", "", [
+        make("li", held.length ? "done" : "", "Hold the fetches of a broker, above, or give it a delay."),
+        make("li", "", ["Produce with acks=all, in a terminal:", make("pre", "", make("code", "", command), { tabindex: 0 })]),
+        make("li", "", "Watch which broker each request waits for. Then release the fetches, or let a request expire."),
+      ]),
+    );
+  }
+}
+
+class OperationRow {
+  constructor(operation, live) {
+    this.operation = operation;
+    this.live = live;
+    this.error = "";
+    this.waited = make("span", "waited");
+    this.missing = make("p", "missing");
+    this.bar = make("i", "bar-fill");
+    this.left = make("span", "left");
+    this.checks = make("span", "checks");
+    const expire = make("button", "expire", "Expire", {
+      type: "button",
+      title: "Let its deadline come now",
+      "aria-label": `Expire ${kindName(operation.kind)} ${operation.id} on broker ${operation.broker} now`,
+    });
+    this.expire = expire;
+    const total = operation.deadline_ms - operation.parked_ms;
+    this.element = make("li", `operation ${kindClass(operation.kind)}`, [
+      make("div", "operation-head", [
+        make("i", "dot"), make("strong", "", kindName(operation.kind)),
+        make("span", "keys", keysText(operation), { title: `Watched under ${keysText(operation)}` }), this.waited, expire,
+      ]),
+      this.missing,
+      make("div", "countdown", [
+        make("div", "bar", this.bar, { "aria-hidden": "true" }),
+        this.left,
+        make("span", "of", `of ${duration(total)}`),
+        this.checks,
+        make("span", "where", `broker ${operation.broker} · #${operation.id}`),
+      ]),
+    ]);
+    this.element.dataset.name = operation.name;
+    expire.addEventListener("click", () => this.#expire());
+  }
+
+  update(operation) {
+    this.operation = operation;
+    const total = Math.max(1, operation.deadline_ms - operation.parked_ms);
+    const part = Math.max(0, Math.min(1, operation.remaining_ms / total));
+    setText(this.waited, `waiting ${duration(operation.waited_ms)}`);
+    setText(this.missing, this.error || operation.missing || "waits for an event on its keys");
+    this.missing.classList.toggle("failed", this.error !== "");
+    setText(this.left, operation.remaining_ms > 0 ? `${duration(operation.remaining_ms)} left` : "due");
+    setText(this.checks, `checked ${plural(operation.checks, "time", "times")}`);
+    this.bar.style.transform = `scaleX(${part.toFixed(4)})`;
+    this.element.classList.toggle("soon", part < 0.2);
+  }
+
+  async #expire() {
+    this.expire.disabled = true;
+    const { broker, purgatory, id } = this.operation;
+    this.error = await this.live.post(`brokers/${broker}/purgatories/${encodeURIComponent(purgatory)}/operations/${id}/expire`, {});
+    this.expire.disabled = false;
+  }
+}

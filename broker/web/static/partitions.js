@@ -1,0 +1,118 @@
+// Per partition: how far each replica's log reaches, against the high watermark.
+
+import { count, make, plural, reconcile, setText } from "./dom.js";
+
+const NAMED_OFFSETS = 24; // a window no longer than this shows single records
+
+/** Shows the partitions. */
+export class Partitions {
+  constructor() {
+    this.box = document.getElementById("partitions");
+    this.more = document.getElementById("partitions-more");
+  }
+
+  update(state) {
+    const shown = state.partitions;
+    reconcile(this.box, shown, (partition) => `${partition.topic}-${partition.partition}`, (p) => new PartitionCard(p));
+    const further = state.partition_count - shown.length;
+    this.more.hidden = further <= 0 && shown.length > 0;
+    setText(this.more, shown.length
+      ? `and ${plural(further, "partition", "partitions")} more, none of which waits for a replica longer than these`
+      : "There is no topic yet. The first client that produces to one makes it.");
+  }
+}
+
+/** Which offsets a card shows: all of a short log; of a long one its end, from well before the slowest replica. */
+function windowOf(partition) {
+  const end = Math.max(partition.log_end_offset, ...partition.replicas.map((replica) => replica.log_end_offset ?? 0));
+  const reached = partition.replicas.map((replica) => Math.max(replica.acknowledged_offset, partition.log_start_offset));
+  const slowest = Math.min(partition.high_watermark, ...reached);
+  const behind = end - slowest;
+  const from = Math.max(partition.log_start_offset, slowest - Math.max(behind, 10));
+  return { from, to: Math.max(end, from + 1) };
+}
+
+class PartitionCard {
+  constructor(partition) {
+    this.says = make("span", "partition-says");
+    this.meta = make("p", "meta");
+    this.rows = make("div", "replicas");
+    this.scaleFrom = make("span", "scale-from");
+    this.scaleMark = make("span", "scale-mark");
+    this.scaleTo = make("span", "scale-to");
+    this.mark = make("i", "watermark-line");
+    this.element = make("article", "partition panel", [
+      make("header", "", [make("h3", "", `${partition.topic}-${partition.partition}`), this.says]),
+      this.meta,
+      make("div", "plot", [this.rows, make("div", "plot-over", this.mark, { "aria-hidden": "true" })]),
+      make("div", "scale", [this.scaleFrom, this.scaleMark, this.scaleTo], { "aria-hidden": "true" }),
+    ]);
+  }
+
+  update(partition) {
+    const range = windowOf(partition);
+    const at = (offset) => Math.max(0, Math.min(1, (offset - range.from) / (range.to - range.from)));
+    const uncommitted = partition.log_end_offset - partition.high_watermark;
+    const leader = partition.leader < 0 ? "no leader" : `led by broker ${partition.leader}`;
+    setText(this.says, uncommitted > 0 ? `${plural(uncommitted, "record", "records")} not committed` : "all committed");
+    this.element.classList.toggle("waits", uncommitted > 0);
+    this.meta.title = `Leader epoch ${partition.leader_epoch}: how often the leader has changed`;
+    setText(this.meta, `${leader} · ISR ${partition.isr.join(", ") || "empty"} · min.insync.replicas ${
+      partition.min_in_sync_replicas}`);
+    const view = { partition, at, grid: range.to - range.from <= NAMED_OFFSETS ? range.to - range.from : 0 };
+    reconcile(this.rows, partition.replicas.map((replica) => ({ replica, ...view })), (row) => row.replica.broker, (row) => new ReplicaRow(row));
+    const mark = at(partition.high_watermark);
+    this.mark.style.left = `${mark * 100}%`;
+    setText(this.scaleFrom, count(range.from));
+    setText(this.scaleTo, range.to === partition.high_watermark ? "" : count(range.to));
+    setText(this.scaleMark, `▲ ${count(partition.high_watermark)}`);
+    this.scaleMark.style.left = `${mark * 100}%`;
+    this.scaleMark.classList.toggle("right", mark > 0.5);
+    this.scaleFrom.classList.toggle("hidden", mark < 0.2);
+    this.scaleTo.classList.toggle("hidden", mark > 0.85);
+    this.element.classList.toggle("cut", range.from > partition.log_start_offset);
+  }
+}
+
+class ReplicaRow {
+  constructor({ replica }) {
+    this.name = make("span", "replica-name");
+    this.committed = make("i", "part committed");
+    this.acknowledged = make("i", "part acknowledged");
+    this.unacknowledged = make("i", "part unacknowledged");
+    this.grid = make("i", "grid");
+    this.bar = make("div", "log-bar", [this.committed, this.acknowledged, this.unacknowledged, this.grid], { "aria-hidden": "true" });
+    this.lag = make("span", "lag");
+    this.sync = make("span", "sync");
+    setText(this.name, `broker ${replica.broker}`);
+    this.element = make("div", "replica", [this.name, this.bar, make("span", "replica-says", [this.lag, this.sync])]);
+  }
+
+  update({ replica, partition, at, grid }) {
+    const known = Math.max(replica.acknowledged_offset, 0);
+    const end = replica.log_end_offset ?? known;
+    const committed = at(Math.min(partition.high_watermark, known));
+    place(this.committed, 0, committed);
+    place(this.acknowledged, committed, at(known));
+    place(this.unacknowledged, at(known), at(Math.max(end, known)));
+    this.grid.style.backgroundSize = grid ? `${100 / grid}% 100%` : "0 0";
+    this.element.classList.toggle("leader", replica.leader);
+    this.element.classList.toggle("out", !replica.in_sync);
+    setText(this.lag, lagText(replica));
+    setText(this.sync, replica.leader ? "leader" : replica.in_sync ? "in sync" : "out of sync");
+    this.bar.title = replica.leader
+      ? `log end ${replica.log_end_offset}`
+      : `log end ${replica.log_end_offset ?? "unknown"}; the leader knows of ${replica.acknowledged_offset}`;
+  }
+}
+
+function lagText(replica) {
+  if (replica.leader) return `at ${count(replica.acknowledged_offset)}`;
+  if (replica.acknowledged_offset < 0) return "no fetch yet";
+  return `at ${count(replica.acknowledged_offset)}${replica.lag ? `, ${count(replica.lag)} behind` : ""}`;
+}
+
+function place(part, from, to) {
+  part.style.left = `${from * 100}%`;
+  part.style.width = `${Math.max(0, to - from) * 100}%`;
+}

@@ -1,0 +1,198 @@
+// What became of the operations: bars over the last half minute, and a table of the newest.
+
+import { count, duration, fitCanvas, keysText, make, reconcile, setText, showTooltip } from "./dom.js";
+import { colours, kindClass, kindName, OUTCOMES } from "./kinds.js";
+
+const WINDOW_MS = 30_000;
+const KEPT = 2000;
+const ROWS = 40;
+const LANES = 16;
+const LANE_PX = 11;
+const GAP_MS = 60; // between two bars of one lane
+const CAUSES = { expired: "its deadline", cancelled: "being taken out", shutdown: "the broker's end", error: "a failure" };
+
+/** Keeps what finished while the page was open, and draws it. */
+export class Timeline {
+  #rows = []; // newest first
+  #known = new Set();
+  #lanes = [];
+  #frozenMs = null;
+  #drawn = [];
+
+  constructor(live, filters) {
+    this.live = live;
+    this.filters = filters;
+    this.canvas = document.getElementById("timeline");
+    this.body = document.getElementById("finished");
+    this.button = document.getElementById("pause");
+    this.button.addEventListener("click", () => this.#togglePause());
+    this.canvas.addEventListener("pointermove", (event) => this.#point(event));
+    this.canvas.addEventListener("pointerleave", (event) => showTooltip(event, []));
+    document.getElementById("legend").append(
+      ...Object.entries(OUTCOMES).map(([outcome, { mark, says }]) =>
+        make("li", `outcome-${outcome}`, [make("i", "mark", mark, { "aria-hidden": "true" }), outcome], { title: says })),
+    );
+  }
+
+  /** Take in what finished; while paused it is kept, and shown afterwards. */
+  update(state) {
+    if (state.restarted) {
+      this.#rows = [];
+      this.#known.clear();
+      this.#lanes = [];
+    }
+    const fresh = state.finished.filter((row) => {
+      row.name = `${row.broker}/${row.purgatory}/${row.id}`;
+      return !this.#known.has(row.name);
+    });
+    for (const row of fresh.reverse()) {
+      this.#known.add(row.name);
+      this.#rows.unshift(row);
+    }
+    for (const row of this.#rows.splice(KEPT)) this.#known.delete(row.name);
+    if (this.#frozenMs === null) this.showTable();
+  }
+
+  /** Show the newest of the kinds that are wanted. */
+  showTable() {
+    const rows = this.#rows.filter((row) => this.#shown(row) && this.#visible(row)).slice(0, ROWS);
+    const now = this.#now();
+    reconcile(this.body, rows.map((row) => ({ row, now })), ({ row }) => row.name, ({ row }) => new FinishedRow(row));
+  }
+
+  #shown(row) {
+    return this.filters.kind(row.kind) && this.filters.broker(row.broker);
+  }
+
+  #visible(row) {
+    return this.#frozenMs === null || row.done_ms <= this.#frozenMs;
+  }
+
+  #now() {
+    return this.#frozenMs ?? this.live.clock.now();
+  }
+
+  #togglePause() {
+    this.#frozenMs = this.#frozenMs === null ? this.live.clock.now() : null;
+    const paused = this.#frozenMs !== null;
+    this.button.setAttribute("aria-pressed", String(paused));
+    setText(this.button, paused ? "Go on" : "Pause");
+    if (!paused) this.showTable();
+  }
+
+  /** Draw one frame. */
+  draw(localMs) {
+    const width = this.canvas.parentElement.clientWidth;
+    const height = LANES * LANE_PX + 30;
+    const context = fitCanvas(this.canvas, width, height);
+    context.clearRect(0, 0, width, height);
+    const now = this.#frozenMs ?? this.live.clock.now(localMs);
+    const windowMs = width < 600 ? WINDOW_MS / 2 : WINDOW_MS;
+    const x = (ms) => width - 8 - ((now - ms) / windowMs) * (width - 16);
+    drawAxis(context, { width, height, x, now, windowMs });
+    this.#drawn = [];
+    for (let i = this.#rows.length - 1; i >= 0; i -= 1) {
+      const row = this.#rows[i];
+      if (row.done_ms < now - windowMs || !this.#shown(row) || !this.#visible(row)) continue;
+      this.#drawBar(context, row, x);
+    }
+    if (this.#drawn.length === 0) {
+      context.fillStyle = colours.muted;
+      context.textAlign = "center";
+      context.font = "13px ui-sans-serif, system-ui, sans-serif";
+      context.fillText(`Nothing ended in the last ${windowMs / 1000} s.`, width / 2, height / 2 - 8);
+    }
+  }
+
+  #drawBar(context, row, x) {
+    const lane = (row.lane ??= this.#lane(row));
+    const [from, to] = [Math.max(0, x(row.parked_ms)), x(row.done_ms)];
+    const y = 8 + lane * LANE_PX;
+    const long = to - from;
+    context.fillStyle = colours[row.outcome] ?? colours.muted;
+    context.globalAlpha = row.kind === "produce" ? 0.55 : 0.25;
+    if (long > 1) context.fillRect(from, y + 2, long, 5);
+    context.globalAlpha = row.kind === "follower fetch" ? 0.6 : 1;
+    context.beginPath();
+    if (row.outcome === "completed") context.arc(to, y + 4.5, 3.2, 0, 2 * Math.PI);
+    else context.rect(to - 3.2, y + 1.3, 6.4, 6.4); // another shape, too, not only another colour
+    context.fill();
+    context.globalAlpha = 1;
+    this.#drawn.push({ row, from, to, y });
+  }
+
+  /** The highest lane that is free when the bar begins; if none is, the one that is free first. */
+  #lane(row) {
+    let best = 0;
+    for (let lane = 0; lane < LANES; lane += 1) {
+      const busyUntil = this.#lanes[lane] ?? -Infinity;
+      if (busyUntil + GAP_MS <= row.parked_ms) {
+        best = lane;
+        break;
+      }
+      if (busyUntil < (this.#lanes[best] ?? -Infinity)) best = lane;
+    }
+    this.#lanes[best] = row.done_ms;
+    return best;
+  }
+
+  #point(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const [px, py] = [event.clientX - box.left, event.clientY - box.top];
+    const hit = this.#drawn.findLast(({ from, to, y }) => px >= Math.min(from, to - 5) && px <= to + 5 && py >= y && py <= y + LANE_PX);
+    if (hit === undefined) return showTooltip(event, []);
+    const { row } = hit;
+    return showTooltip(event, [
+      `${OUTCOMES[row.outcome]?.mark ?? "?"} ${row.outcome}: ${kindName(row.kind)} #${row.id} on broker ${row.broker}`,
+      keysText(row),
+      `waited ${duration(row.waited_ms)}, ended by ${CAUSES[row.cause] ?? row.cause}`,
+      ...(row.detail ? [row.detail] : []),
+    ]);
+  }
+}
+
+function drawAxis(context, { width, height, x, now, windowMs }) {
+  context.strokeStyle = colours.line;
+  context.fillStyle = colours.muted;
+  context.lineWidth = 1;
+  context.font = "11px ui-sans-serif, system-ui, sans-serif";
+  context.textBaseline = "alphabetic";
+  const step = 5000;
+  for (let ago = 0; ago <= windowMs; ago += step) {
+    const at = Math.round(x(now - ago)) + 0.5;
+    context.beginPath();
+    context.moveTo(at, 4);
+    context.lineTo(at, height - 20);
+    context.stroke();
+    context.textAlign = ago === 0 ? "right" : ago === windowMs ? "left" : "center";
+    context.fillText(ago === 0 ? "now" : `${ago / 1000} s ago`, ago === 0 ? width - 4 : ago === windowMs ? 4 : at, height - 5);
+  }
+}
+
+/** What ended a wait, and what was still missing then. */
+function causeOf(row) {
+  const cause = CAUSES[row.cause] ?? row.cause;
+  if (!row.detail) return cause;
+  return [cause, make("span", "detail", row.outcome === "error" ? row.detail : `still missing: ${row.detail}`)];
+}
+
+class FinishedRow {
+  constructor(row) {
+    const { mark } = OUTCOMES[row.outcome] ?? { mark: "?" };
+    this.ended = make("td", "number");
+    this.element = make("tr", `${kindClass(row.kind)}`, [
+      make("td", `outcome outcome-${row.outcome}`, [make("i", "mark", mark, { "aria-hidden": "true" }), row.outcome]),
+      make("td", "request", [make("i", "dot"), `${kindName(row.kind)} `, make("span", "where", `broker ${row.broker} · #${row.id}`)]),
+      make("td", "keys", keysText(row)),
+      make("td", "number", duration(row.waited_ms)),
+      make("td", "cause", causeOf(row)),
+      make("td", "number", count(row.checks)),
+      this.ended,
+    ]);
+  }
+
+  update({ row, now }) {
+    const seconds = Math.floor((now - row.done_ms) / 1000);
+    setText(this.ended, seconds < 1 ? "now" : seconds < 100 ? `${seconds} s ago` : `${duration(seconds * 1000)} ago`);
+  }
+}
