@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY_BYTES: Final = 64 * 1024
@@ -64,21 +64,23 @@ def check_may_change(headers: Headers, allowed_host: str) -> None:
         HTTPException: 403 for another site's request or an unknown host, 415 for a body that is not JSON.
     """
     authority = headers.get("host", "").lower()
-    host = _host_of(f"//{authority}")
+    host = _split(f"//{authority}")[1]
     if not (_is_address(host) or host in ("localhost", allowed_host.lower())):
         raise HTTPException(403, f"this server does not answer to the host name {host!r}")
     origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != authority:
+    if origin is not None and _split(origin.lower())[0] != authority:
         raise HTTPException(403, "this is a request from another site")
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "the content type must be application/json")
 
 
-def _host_of(url: str) -> str:
+def _split(url: str) -> tuple[str, str]:
+    """The authority (host and port) of a URL, and its host alone; empty where it is no URL."""
     try:
-        return urlsplit(url).hostname or ""
+        parts = urlsplit(url)
+        return parts.netloc, parts.hostname or ""
     except ValueError:
-        return ""
+        return "", ""
 
 
 def _is_address(host: str) -> bool:
@@ -93,7 +95,8 @@ async def read_body(request: Request) -> bytes:
     """The request's body.
 
     Raises:
-        HTTPException: 413 when it is larger than `MAX_BODY_BYTES`, 408 when it does not come in time.
+        HTTPException: 413 when it is larger than `MAX_BODY_BYTES`, 408 when it does not come in time, 400 when the
+            connection is lost.
     """
     too_large = HTTPException(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
     declared = request.headers.get("content-length", "0")
@@ -106,6 +109,8 @@ async def read_body(request: Request) -> bytes:
                 body += part
                 if len(body) > MAX_BODY_BYTES:
                     raise too_large
+    except ClientDisconnect:
+        raise HTTPException(400, "the body ended too early") from None  # nobody reads it, but it is no bug to be logged
     except TimeoutError:
         raise HTTPException(408, f"the body did not come within {BODY_TIMEOUT_SECONDS:g} s") from None
     return bytes(body)

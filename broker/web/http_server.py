@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import uvicorn
@@ -20,8 +20,8 @@ KEEP_ALIVE_SECONDS: Final = 15
 """How long a connection may be idle between two requests; Prometheus usually asks every 15 s."""
 REQUEST_HEAD_SECONDS: Final = 10.0
 """How long the head of a request may take to come."""
-STOP_GRACE_SECONDS: Final = 0.5
-"""How long requests under way have, when the server is stopped."""
+STOP_GRACE_SECONDS: Final = 0.4
+"""How long requests under way have, when the server is stopped; once more after their connections were closed."""
 
 
 class Connection(H11Protocol):
@@ -114,7 +114,7 @@ class HttpServer(uvicorn.Server):
                     await self._stopping.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close everything: idle connections at once, those with a request under way after `STOP_GRACE_SECONDS`."""
+        """Close everything, within a second: idle connections at once, the others after `STOP_GRACE_SECONDS`."""
         for server in self.servers:
             server.close()
         for listening in sockets or []:
@@ -122,15 +122,22 @@ class HttpServer(uvicorn.Server):
         state = self.server_state
         for connection in list(state.connections):
             connection.shutdown()
-        under_way: set[asyncio.Task[Any]] = set(state.tasks)
-        if under_way:
-            _, under_way = await asyncio.wait(under_way, timeout=STOP_GRACE_SECONDS)
-        for task in under_way:
-            task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        await _finish(state.tasks)
         for connection in list(state.connections):
             connection.transport.abort()
+        for task in await _finish(state.tasks):  # they have seen that their client is gone, by now
+            task.cancel()
+        await asyncio.gather(*state.tasks, return_exceptions=True)
         while state.connections:  # noqa: ASYNC110 -- uvicorn has no event for it, and it takes one turn of the loop
             await asyncio.sleep(0)
         for server in self.servers:
             await server.wait_closed()
+
+
+async def _finish(tasks: Iterable[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
+    """Give requests `STOP_GRACE_SECONDS`; those that are not done by then are returned."""
+    under_way = set(tasks)
+    if not under_way:
+        return under_way
+    _, pending = await asyncio.wait(under_way, timeout=STOP_GRACE_SECONDS)
+    return pending

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from broker.metadata.image import ClusterImage
+from broker.web import api
+
+WAITING = 'kafka_server_delayedoperationpurgatory_numdelayedoperations{broker="1",delayedOperation="Produce"} 1.0'
+
+
+async def test_prometheus_scrapes_what_waits(client: httpx.AsyncClient, cluster: Any) -> None:
+    cluster.brokers[0].park_produce()
+    response = await client.get("/metrics")
+    assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert WAITING in response.text
+    assert "process_resident_memory_bytes " in response.text
+
+
+async def test_openmetrics_is_spoken_when_asked_for(client: httpx.AsyncClient) -> None:
+    response = await client.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
+    assert response.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    assert response.text.endswith("# EOF\n")
+
+
+async def test_metrics_may_be_asked_for_under_any_host_name(client: httpx.AsyncClient) -> None:
+    """Prometheus beside us in a compose file knows us by the service's name."""
+    response = await client.get("/metrics", headers={"host": "purgatorio:9644"})
+    assert response.status_code == 200
+
+
+async def test_it_is_alive(client: httpx.AsyncClient) -> None:
+    response = await client.get("/healthz")
+    assert (response.status_code, response.json()) == (200, {"status": "ok"})
+
+
+async def test_it_is_ready_when_every_broker_is_registered(client: httpx.AsyncClient, cluster: Any) -> None:
+    response = await client.get("/readyz")
+    assert (response.status_code, response.json()) == (200, {"ready": True, "missing": []})
+    cluster.brokers[1].image = ClusterImage(0, "test")
+    response = await client.get("/readyz")
+    assert (response.status_code, response.json()) == (503, {"ready": False, "missing": [2]})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nothing", 404),
+        ("GET", "/api/v1/", 404),
+        ("GET", "//evil.example", 404),
+        ("GET", "/static/", 404),
+        ("DELETE", "/", 405),
+        ("GET", "/api/v1/brokers/1/follower", 405),
+        ("POST", "/api/v1/state", 405),
+        ("OPTIONS", "/api/v1/brokers/1/follower", 405),
+    ],
+)
+async def test_what_is_not_there_is_told_as_json(
+    client: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    response = await client.request(method, f"http://localhost:9644{path}")
+    assert response.status_code == status
+    assert list(response.json()) == ["error"]
+    assert ("allow" in response.headers) == (status == 405)
+
+
+async def test_no_other_site_is_let_in_by_cors(client: httpx.AsyncClient) -> None:
+    headers = {"origin": "http://evil.example", "access-control-request-method": "POST"}
+    response = await client.options("/api/v1/brokers/1/follower", headers=headers)
+    assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+async def test_a_bug_is_a_500_that_gives_nothing_away(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(api, "read_state", fail)
+    response = await client.get("/api/v1/state")
+    assert (response.status_code, response.json()) == (500, {"error": "internal error; the broker's log says more"})
+    assert "content-security-policy" in response.headers

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from broker.web import http_server
+from broker.web.server import AdminServer
+
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@pytest.fixture
+async def connect(cluster: Any) -> AsyncIterator[Callable[[], Any]]:
+    """Opens connections to an admin HTTP that runs as long as the test."""
+    admin = AdminServer(cluster)
+    await admin.start("127.0.0.1", 0)
+    writers: list[asyncio.StreamWriter] = []
+
+    async def open_one() -> Stream:
+        reader, writer = await asyncio.open_connection(*admin.address)
+        writers.append(writer)
+        return reader, writer
+
+    open_one.admin = admin  # type: ignore[attr-defined]
+    yield open_one
+    await admin.stop()
+    for writer in writers:
+        writer.close()
+
+
+async def ask(stream: Stream) -> bytes:
+    """Ask once on a connection that stays open."""
+    reader, writer = stream
+    writer.write(REQUEST)
+    return await reader.readuntil(b'"ok"}')
+
+
+async def gone(stream: Stream) -> bool:
+    """Whether the other side closes the connection without another word."""
+    try:
+        return await stream[0].read() == b""
+    except ConnectionResetError:
+        return True
+
+
+async def test_a_connection_serves_several_requests(connect: Any) -> None:
+    stream = await connect()
+    for _ in range(3):
+        assert (await ask(stream)).startswith(b"HTTP/1.1 200 OK")
+
+
+async def test_there_are_only_so_many_connections(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 2)
+    first, second = await connect(), await connect()
+    await ask(first)
+    await ask(second)
+    assert await gone(await connect())
+    first[1].close()
+    await first[1].wait_closed()
+    await ask(second)
+
+
+async def test_a_request_that_does_not_come_is_given_up(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "REQUEST_HEAD_SECONDS", 0.02)
+    silent, slow = await connect(), await connect()
+    slow[1].write(REQUEST[:10])
+    assert await gone(silent)
+    assert await gone(slow)
+
+
+async def test_so_is_the_second_request_of_a_connection(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = await connect()
+    await ask(stream)
+    monkeypatch.setattr(http_server, "REQUEST_HEAD_SECONDS", 0.02)
+    stream[1].write(REQUEST[:10])
+    assert await gone(stream)
+
+
+async def test_what_is_no_http_is_refused(connect: Any) -> None:
+    reader, writer = await connect()
+    writer.write(b"\x16\x03\x01 hello\r\n\r\n")
+    assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_a_request_under_way_does_not_hold_the_stop_up(
+    connect: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its body never comes; the application would wait for it longer than the server does."""
+    monkeypatch.setattr(http_server, "STOP_GRACE_SECONDS", 0.02)
+    stream = await connect()
+    head = b"POST /api/v1/brokers/1/follower HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    stream[1].write(head + b"Content-Length: 10\r\nExpect: 100-continue\r\n\r\n")
+    assert (await stream[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+    async with asyncio.timeout(1):
+        await connect.admin.stop()
+        assert await gone(stream)
+    assert caplog.records == []

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from broker.log.topic_partition import TopicPartition
+from broker.web import state
+from broker.web.state import read_finished, read_partitions, read_state
+
+
+def test_a_parked_operation_is_shown_with_its_times_and_what_it_misses(cluster: Any) -> None:
+    cluster.brokers[0].park_produce(delay_ms=30_000, missing="orders-0: broker 3 is at 40 of 42")
+    cluster.clock.advance_ms(1_200)
+    purgatory = read_state(cluster)["brokers"][0]["purgatories"][0]
+    assert (purgatory["name"], purgatory["watched"], purgatory["num_delayed"]) == ("Produce", 1, 1)
+    assert purgatory["operations"] == [
+        {
+            "id": 1,
+            "kind": "produce",
+            "keys": ["orders-0"],
+            "key_count": 1,
+            "parked_ms": 10_000,
+            "deadline_ms": 40_000,
+            "waited_ms": 1_200,
+            "remaining_ms": 28_800,
+            "checks": 2,
+            "missing": "orders-0: broker 3 is at 40 of 42",
+        }
+    ]
+    assert purgatory["watch_lists"] == [{"key": "orders-0", "watched": 1}]
+
+
+def test_fetches_of_followers_and_of_consumers_are_told_apart(cluster: Any) -> None:
+    cluster.brokers[0].park_fetch(follower=2)
+    cluster.brokers[0].park_fetch()
+    operations = read_state(cluster)["brokers"][0]["purgatories"][1]["operations"]
+    assert [(row["kind"], row["keys"]) for row in operations] == [
+        ("follower fetch", ["orders-0", "follower 2"]),
+        ("consumer fetch", ["orders-0"]),
+    ]
+
+
+def test_the_wheel_is_shown_by_level_with_its_buckets(cluster: Any) -> None:
+    cluster.brokers[0].park_produce(delay_ms=7)
+    cluster.brokers[0].park_produce(delay_ms=30_000)
+    wheel = read_state(cluster)["brokers"][0]["purgatories"][0]["wheel"]
+    assert [level["tick_ms"] for level in wheel] == [1, 20, 400, 8_000]
+    assert wheel[0]["buckets"] == [{"expiration_ms": 10_007, "entries": 1}]
+    assert wheel[3]["buckets"] == [{"expiration_ms": 40_000, "entries": 1}]
+
+
+def test_a_partition_is_shown_as_its_leader_knows_it_and_as_each_replica_is(
+    cluster: Any, fake_log: Callable[..., Any], fake_follower: Callable[..., Any]
+) -> None:
+    """Broker 3 has records that it has not acknowledged: the leader does not know of them yet."""
+    followers = {2: fake_follower(42), 3: fake_follower(40)}
+    cluster.brokers[2].holds("orders", high_watermark=38, log=fake_log(41))
+    cluster.brokers[0].holds("orders", is_leader=True, high_watermark=40, log=fake_log(42), followers=followers)
+    partitions, total = read_partitions(cluster.brokers)
+    assert total == 1
+    assert (partitions[0]["leader"], partitions[0]["high_watermark"], partitions[0]["log_end_offset"]) == (1, 40, 42)
+    shown = [
+        (row["broker"], row["leader"], row["acknowledged_offset"], row["log_end_offset"], row["lag"])
+        for row in partitions[0]["replicas"]
+    ]
+    assert shown == [(1, True, 42, 42, 0), (2, False, 42, None, 0), (3, False, 40, 41, 2)]
+
+
+def test_a_partition_whose_leader_is_elsewhere_is_shown_as_a_follower_knows_it(
+    cluster: Any, fake_log: Callable[..., Any]
+) -> None:
+    cluster.brokers[1].holds("orders", leader=9, replicas=(9, 2), isr=(9, 2), high_watermark=5, log=fake_log(6))
+    (partition,), _ = read_partitions(cluster.brokers)
+    assert (partition["leader"], partition["high_watermark"]) == (9, 5)
+    assert [row["log_end_offset"] for row in partition["replicas"]] == [None, 6]
+
+
+def test_of_many_partitions_those_that_wait_for_a_replica_are_kept(cluster: Any, fake_log: Callable[..., Any]) -> None:
+    for index in range(10):
+        log = fake_log(5)
+        cluster.brokers[0].holds("orders", index, is_leader=True, log=log, high_watermark=4 if index in (7, 9) else 5)
+    partitions, total = read_partitions(cluster.brokers, limit=4)
+    assert ([row["partition"] for row in partitions], total) == ([0, 1, 7, 9], 10)
+
+
+def test_finished_operations_of_all_brokers_come_newest_first(cluster: Any) -> None:
+    for wait_ms, broker in ((5, 0), (10, 2), (20, 1)):
+        cluster.clock.advance_ms(wait_ms)
+        cluster.brokers[broker].park_produce(missing="a").expire()
+    rows = read_finished(cluster.brokers, 2)
+    assert [(row["broker"], row["done_ms"], row["outcome"], row["detail"]) for row in rows] == [
+        (2, 10_035, "expired", "a"),
+        (3, 10_015, "expired", "a"),
+    ]
+
+
+def test_follower_fetches_do_not_crowd_out_what_else_finished(cluster: Any) -> None:
+    broker = cluster.brokers[0]
+    broker.park_produce().expire()
+    for _ in range(200):
+        cluster.clock.advance_ms(1)
+        broker.park_fetch(follower=2).force_complete()
+    kinds = [row["kind"] for row in read_state(cluster)["finished"]]
+    assert kinds.count("follower fetch") == state.FOLLOWER_FETCHES_FINISHED
+    assert kinds[-1] == "produce"
+
+
+def test_only_what_finished_since_then_is_told_if_one_asks_so(cluster: Any) -> None:
+    for _ in range(3):
+        cluster.clock.advance_ms(10)
+        cluster.brokers[0].park_produce().expire()
+    assert [row["done_ms"] for row in read_state(cluster, since_ms=10_020)["finished"]] == [10_030, 10_020]
+
+
+def test_the_document_stays_small_whatever_waits(cluster: Any, fake_log: Callable[..., Any]) -> None:
+    """A thousand parked operations on each broker with a thousand keys and long names, and as many partitions."""
+    keys = [TopicPartition("t" * 249, index) for index in range(1_000)]
+    for broker in cluster.brokers:
+        broker.park_produce(*keys, missing="x" * 100_000)
+        for _ in range(1_000):
+            broker.park_produce()
+            broker.park_produce().expire()
+        for index in range(1_000):
+            broker.holds("orders", index, log=fake_log(1))
+    document = read_state(cluster)
+    purgatory = document["brokers"][0]["purgatories"][0]
+    first = purgatory["operations"][0]
+    assert (purgatory["num_delayed"], len(purgatory["operations"])) == (1_001, state.OPERATIONS_PER_PURGATORY)
+    assert (len(first["keys"]), first["key_count"], len(first["missing"])) == (state.KEYS, 1_000, state.TEXT_CHARS)
+    assert len(purgatory["watch_lists"]) == state.WATCH_LISTS_PER_PURGATORY
+    assert (len(document["partitions"]), document["partition_count"]) == (state.PARTITIONS, 1_000)
+    assert len(document["finished"]) == state.FINISHED
+    assert len(json.dumps(document)) < 250_000
+
+
+def test_a_broker_is_shown_with_its_role_and_its_hold(cluster: Any) -> None:
+    broker = cluster.brokers[1]
+    broker.gate.hold()
+    broker.gate.delay_ms = 300
+    broker.metrics.connection_opened()
+    first, second, third = read_state(cluster)["brokers"]
+    assert (second["id"], second["port"], second["connections"]) == (2, 9093, 1)
+    assert second["follower"] == {"held": True, "delay_ms": 300}
+    assert [row["controller"] for row in (first, second, third)] == [True, False, False]
+    assert first["registered"]
