@@ -1,0 +1,32 @@
+"""Measures everything in one run, and prints one table.
+
+    .venv/bin/python scripts/bench [--quick] [--only NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+from rows import Row, table
+
+BENCHMARKS = ("purgatory", "wheel", "codec", "latency", "throughput", "startup")
+
+
+def main() -> int:
+    """Parse the command line, measure, print."""
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure everything, as ratios where possible.")
+    parser.add_argument("--quick", action="store_true", help="small sizes: to see that it runs, not to quote")
+    parser.add_argument("--only", choices=BENCHMARKS, action="append", help="just this one; may be repeated")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    for name in options.only or BENCHMARKS:
+        print(f"{name} …", file=sys.stderr, flush=True)
+        rows += importlib.import_module(name).rows(options.quick)
+    print(table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

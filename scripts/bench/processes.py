@@ -1,0 +1,104 @@
+"""Servers to measure, each in a process of its own on loopback, ended by its id."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ECHO = """
+import asyncio
+
+class Echo(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def data_received(self, data):
+        self.transport.write(data)
+
+async def main():
+    server = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+try:
+    import uvloop
+    factory = uvloop.new_event_loop
+except ImportError:
+    factory = None
+with asyncio.Runner(loop_factory=factory) as runner:
+    runner.run(main())
+"""
+
+
+@dataclass(frozen=True)
+class Brokers:
+    """A running cluster.
+
+    Attributes:
+        addresses: host and port of each broker.
+        start_seconds: from the start of the process to the line that says that it accepts.
+    """
+
+    pid: int
+    addresses: list[tuple[str, int]]
+    start_seconds: float
+
+    @property
+    def bootstrap(self) -> str:
+        """What a client begins with."""
+        return ",".join(f"{host}:{port}" for host, port in self.addresses)
+
+    @property
+    def resident_mb(self) -> float:
+        """Resident memory; not a number where the system does not tell."""
+        status = Path(f"/proc/{self.pid}/status")
+        if not status.exists():
+            return float("nan")
+        found = re.search(r"VmRSS:\s+(\d+) kB", status.read_text())
+        return int(found.group(1)) / 1000 if found else float("nan")
+
+
+@contextlib.contextmanager
+def _process(*command: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=10)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@contextlib.contextmanager
+def brokers(count: int = 3, **settings: object) -> Iterator[Brokers]:
+    """`purgatorio cluster` on free ports, with these settings."""
+    started = time.perf_counter()
+    arguments = ["cluster", "--brokers", str(count), "--port", "0", "--admin-port", "0"]
+    arguments += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    with _process("-m", "broker.cli", *arguments) as process:
+        assert process.stdout is not None
+        printed = ""
+        for line in process.stdout:
+            printed += line
+            if "page" in line:
+                break
+        addresses = [(h, int(p)) for h, p in re.findall(r"broker \d+ +(\S+):(\d+)", printed)]
+        yield Brokers(process.pid, addresses, time.perf_counter() - started)
+
+
+@contextlib.contextmanager
+def echo() -> Iterator[tuple[str, int]]:
+    """A bare echo server: what the event loop can do when nothing is done with the bytes."""
+    with _process("-c", ECHO) as process:
+        assert process.stdout is not None
+        yield "127.0.0.1", int(process.stdout.readline())

@@ -1,0 +1,21 @@
+"""How soon three brokers accept, and what they weigh."""
+
+from __future__ import annotations
+
+import statistics
+
+from processes import brokers
+from rows import Row, at_most
+
+
+def rows(quick: bool = False) -> list[Row]:
+    """All of it."""
+    seconds, resident = [], []
+    for _ in range(1 if quick else 5):
+        with brokers() as running:
+            seconds.append(running.start_seconds)
+            resident.append(running.resident_mb)
+    return [
+        at_most("three brokers, process start to accepting", statistics.median(seconds), 1.0, " s"),
+        at_most("three brokers, resident memory", statistics.median(resident), 80, " MB"),
+    ]

@@ -1,0 +1,77 @@
+"""A blocking client that sends frames as they are, for measurements below any client library."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Any
+
+from protocol.api import ApiKey, decode_response, encode_request
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records import Record, build_batch
+
+PRODUCE_VERSION = 9
+FETCH_VERSION = 12
+METADATA_VERSION = 9
+CREATE_TOPICS_VERSION = 5
+TIMEOUT_SECONDS = 30
+
+
+class Wire:
+    """One connection; `frame` builds requests, `exchange` sends one and reads what comes back."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.socket = socket.create_connection(address, timeout=TIMEOUT_SECONDS)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def exchange(self, frame: bytes) -> bytes:
+        """Send a request, and return the response without its size."""
+        self.socket.sendall(frame)
+        size_bytes = int.from_bytes(self.socket.recv(4, socket.MSG_WAITALL))
+        return self.socket.recv(size_bytes, socket.MSG_WAITALL)
+
+    def ask(self, api_key: ApiKey, version: int, message: Any) -> Any:
+        """Send a message, and return the response."""
+        return decode_response(api_key, version, self.exchange(frame(api_key, version, message)))[1]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.socket.close()
+
+
+def frame(api_key: ApiKey, version: int, message: Any) -> bytes:
+    """A request, its size in front."""
+    return b"".join(encode_request(api_key, version, 1, "bench", message))
+
+
+def produce_frame(topic: str, value_bytes: int, *, acks: int) -> bytes:
+    """A produce request of one record."""
+    record = Record(0, time.time_ns() // 1_000_000, None, b"x" * value_bytes, ())
+    data = PartitionProduceData(index=0, records=build_batch([record]))
+    topics = [TopicProduceData(name=topic, partition_data=[data])]
+    return frame(ApiKey.PRODUCE, PRODUCE_VERSION, ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics))
+
+
+def fetch_frame(topic: str, offset: int, *, max_wait_ms: int = 10_000) -> bytes:
+    """A fetch request for partition 0 from an offset on."""
+    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1024 * 1024)
+    topics = [FetchTopic(topic=topic, partitions=[partition])]
+    request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1024 * 1024, topics=topics)
+    return frame(ApiKey.FETCH, FETCH_VERSION, request)
+
+
+def create_topic(bootstrap: tuple[str, int], topic: str, replication_factor: int) -> tuple[str, int]:
+    """Create a topic of one partition, and return the address of its leader."""
+    wire = Wire(bootstrap)
+    new = CreatableTopic(name=topic, num_partitions=1, replication_factor=replication_factor)
+    created = wire.ask(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, CreateTopicsRequest(topics=[new]))
+    assert created.topics[0].error_code == 0, created
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    metadata = wire.ask(ApiKey.METADATA, METADATA_VERSION, request)
+    leader = metadata.topics[0].partitions[0].leader_id
+    address = next((broker.host, broker.port) for broker in metadata.brokers if broker.node_id == leader)
+    wire.close()
+    return address
