@@ -1,0 +1,89 @@
+"""The whole of it: a real cluster, a produce that waits, and somebody who watches and ends the wait over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from broker.cluster import Cluster
+from broker.config import ClusterConfig
+from broker.server.peer import PeerConnection
+from protocol.api_key import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from protocol.records import Record, build_batch
+
+TIMEOUT_MS = 20_000
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with Cluster(ClusterConfig(port=0, admin_port=0), seed=1) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(cluster: Cluster) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=cluster.admin_url.replace("localhost", "127.0.0.1")) as asking:
+        yield asking
+
+
+@pytest.fixture
+async def producer(cluster: Cluster) -> AsyncIterator[PeerConnection]:
+    """A connection to broker 1, which leads one partition of the topic."""
+    peer = PeerConnection(cluster.clock, client_id="test")
+    await peer.connect(*cluster.brokers[0].address)
+    topics = CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=3, replication_factor=3)])
+    answer: CreateTopicsResponse = await peer.request(ApiKey.CREATE_TOPICS, 5, topics, timeout_ms=TIMEOUT_MS)
+    assert answer.topics[0].error_code == ErrorCode.NONE
+    yield peer
+    peer.close()
+
+
+def produce_request(partition: int) -> ProduceRequest:
+    batch = build_batch([Record(0, 1_700_000_000_000, None, b"hello", ())])
+    data = PartitionProduceData(index=partition, records=batch)
+    return ProduceRequest(
+        acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[TopicProduceData(name="orders", partition_data=[data])]
+    )
+
+
+async def parked_produce(client: httpx.AsyncClient, missing: str) -> dict[str, Any]:
+    """The operation in broker 1's Produce purgatory, as soon as it misses just this."""
+    async with asyncio.timeout(10):
+        while True:
+            state = (await client.get("/api/v1/state")).json()
+            for operation in state["brokers"][0]["purgatories"][0]["operations"]:
+                if operation["missing"] == missing:
+                    found: dict[str, Any] = operation
+                    return found
+
+
+async def test_a_produce_that_waits_is_seen_with_the_follower_it_waits_for_and_can_be_expired(
+    cluster: Cluster, client: httpx.AsyncClient, producer: PeerConnection
+) -> None:
+    led = next(partition.tp for partition in cluster.brokers[0].partitions if partition.is_leader)
+    assert (await client.get("/readyz")).json() == {"ready": True, "missing": []}
+    request = produce_request(led.partition)
+    first: ProduceResponse = await producer.request(ApiKey.PRODUCE, 9, request, timeout_ms=TIMEOUT_MS)
+    assert first.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+    assert (await client.post("/api/v1/brokers/3/follower", json={"held": True})).status_code == 200
+    waiting = asyncio.create_task(producer.request(ApiKey.PRODUCE, 9, request, timeout_ms=TIMEOUT_MS))
+    operation = await parked_produce(client, f"{led}: broker 3 is at 1 of 2")
+    assert operation["keys"] == [str(led)]
+
+    path = f"/api/v1/brokers/1/purgatories/Produce/operations/{operation['id']}/expire"
+    assert (await client.post(path, json={})).status_code == 200
+    second: ProduceResponse = await waiting
+    assert second.responses[0].partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    finished = (await client.get("/api/v1/finished?limit=1000")).json()["finished"]
+    ended = next(row for row in finished if (row["kind"], row["id"]) == ("produce", operation["id"]))
+    assert (ended["broker"], ended["outcome"], ended["detail"]) == (1, "expired", operation["missing"])
+    series = f'delayedproducemetrics_expires_total{{broker="1",partition="{led.partition}",topic="orders"}} 1.0'
+    assert series in (await client.get("/metrics")).text
