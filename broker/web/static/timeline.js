@@ -112,7 +112,7 @@ export class Timeline {
     context.fillStyle = colours[row.outcome] ?? colours.muted;
     context.globalAlpha = row.kind === "produce" ? 0.55 : 0.25;
     if (long > 1) context.fillRect(from, y + 2, long, 5);
-    context.globalAlpha = row.kind === "follower fetch" ? 0.6 : 1;
+    context.globalAlpha = isQuiet(row) || row.kind === "follower fetch" ? 0.55 : 1;
     context.beginPath();
     if (row.outcome === "completed") context.arc(to, y + 4.5, 3.2, 0, 2 * Math.PI);
     else context.rect(to - 3.2, y + 1.3, 6.4, 6.4); // another shape, too, not only another colour
@@ -169,9 +169,14 @@ function drawAxis(context, { width, height, x, now, windowMs }) {
   }
 }
 
+/** A long poll that found nothing new ends by its deadline; that is nothing to be alarmed about. */
+function isQuiet(row) {
+  return row.outcome === "expired" && row.kind.endsWith(" fetch");
+}
+
 /** What ended a wait, and what was still missing then. */
 function causeOf(row) {
-  const cause = CAUSES[row.cause] ?? row.cause;
+  const cause = isQuiet(row) ? "its deadline, as long polls do" : (CAUSES[row.cause] ?? row.cause);
   if (!row.detail) return cause;
   return [cause, make("span", "detail", row.outcome === "error" ? row.detail : `still missing: ${row.detail}`)];
 }
@@ -181,7 +186,7 @@ class FinishedRow {
     const { mark } = OUTCOMES[row.outcome] ?? { mark: "?" };
     this.ended = make("td", "number");
     this.element = make("tr", `${kindClass(row.kind)}`, [
-      make("td", `outcome outcome-${row.outcome}`, [make("i", "mark", mark, { "aria-hidden": "true" }), row.outcome]),
+      make("td", `outcome outcome-${row.outcome}${isQuiet(row) ? " quiet" : ""}`, [make("i", "mark", mark, { "aria-hidden": "true" }), row.outcome]),
       make("td", "request", [make("i", "dot"), `${kindName(row.kind)} `, make("span", "where", `broker ${row.broker} · #${row.id}`)]),
       make("td", "keys", keysText(row)),
       make("td", "number", duration(row.waited_ms)),

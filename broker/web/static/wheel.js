@@ -14,7 +14,7 @@ const SLOW_MS = 5000; // rings that take longer for a turn show their buckets tu
 const SETTLE_MS = 90; // how quickly a dot follows its place
 const LEAVING_MS = 900; // how long a finished dot is seen
 const MAX_DOTS = 400;
-const TRACE = 0.9;
+const FALL = 0.9; // how far an expired dot falls towards the middle
 const still = window.matchMedia("(prefers-reduced-motion: reduce)");
 
 /** Draws the wheel, and the list of its rings. */
@@ -182,9 +182,9 @@ export class Wheel {
     context.globalAlpha = 1;
     context.fillStyle = colours.text;
     context.font = "600 12px ui-sans-serif, system-ui, sans-serif";
-    context.textAlign = "left";
+    context.textAlign = "right";
     context.textBaseline = "bottom";
-    context.fillText("now", cx + 6, cy - outer + 1);
+    context.fillText("now", cx - 6, cy - outer + 1);
     context.fillStyle = colours.muted;
     context.font = "11px ui-sans-serif, system-ui, sans-serif";
     context.textAlign = "right";
@@ -372,7 +372,7 @@ function drawLeaving({ context, cx, cy, localMs }, dot) {
   const part = Math.min(1, (localMs - dot.leftMs) / LEAVING_MS);
   const eased = 1 - (1 - part) ** 3;
   const completed = dot.outcome === "completed" || dot.outcome === undefined;
-  const factor = completed ? 1 + 0.18 * eased : 1 - TRACE * eased;
+  const factor = completed ? 1 + 0.18 * eased : 1 - FALL * eased;
   const [x, y] = [cx + (dot.x - cx) * factor, cy + (dot.y - cy) * factor];
   context.globalAlpha = (1 - part) * 0.9;
   context.fillStyle = context.strokeStyle = colours[dot.outcome in OUTCOMES ? dot.outcome : "muted"];
