@@ -11,6 +11,9 @@ from broker.purgatory.timing_wheel import LevelSnapshot, TimerEntry, TimingWheel
 
 _log = logging.getLogger(__name__)
 
+MOVES_PER_RUN = 16
+"""Entries that are moved to a finer wheel in about the time in which one is run."""
+
 
 class Timer:
     """Deadlines on an injected clock. It has no thread and no task: somebody calls `advance` (see `Reaper`).
@@ -76,7 +79,7 @@ class Timer:
     def advance(self, now_ms: int, limit: int = sys.maxsize) -> int:
         """Run what is due at `now_ms`, handling at most `limit` entries.
 
-        To handle an entry is to run it, or to move it to a finer wheel on its way.
+        To handle an entry is to run it; to move `MOVES_PER_RUN` entries to a finer wheel on their way counts as much.
 
         Returns:
             How many entries were handled. Fewer than `limit` means that nothing due is left.
@@ -89,9 +92,12 @@ class Timer:
                 break
             while bucket.count and handled < limit:
                 entry = bucket.next
-                entry.cancel()
-                handled += 1
-                if not wheel.add(entry):
+                if entry.deadline_ms > wheel.current_ms:
+                    moved = wheel.spill(bucket, (limit - handled) * MOVES_PER_RUN)
+                    handled += -(-moved // MOVES_PER_RUN)
+                else:
+                    entry.cancel()
+                    handled += 1
                     self._run(entry)
         return handled
 

@@ -163,6 +163,43 @@ class TimingWheel:
             self._queue(bucket, tick * level.tick_ms, level.tick_ms)
         return True
 
+    def spill(self, bucket: Bucket, limit: int) -> int:
+        """Move up to `limit` entries of a due bucket to finer levels, as far as the first whose time has come.
+
+        The same as to cancel and `add` each, at half the cost: all that falls into the span of a coarse bucket is moved
+        while the first of it is due already.
+
+        Returns:
+            How many were moved.
+        """
+        levels, wheel_size, current_ms = self.levels, self.wheel_size, self.current_ms
+        moved = 0
+        entry = bucket.next
+        while entry is not bucket and moved < limit:
+            deadline_ms = entry.deadline_ms
+            if deadline_ms <= current_ms:
+                break
+            for level in levels:
+                if deadline_ms < level.end_ms:
+                    break
+            tick = deadline_ms // level.tick_ms
+            target = level.buckets[tick % wheel_size]
+            following = entry.next
+            last = target.previous
+            entry.previous = last
+            entry.next = target
+            last.next = target.previous = entry
+            entry.bucket = target
+            target.count += 1
+            if target.expiration_ms is None:
+                self._queue(target, tick * level.tick_ms, level.tick_ms)
+            moved += 1
+            entry = following
+        bucket.next = entry
+        entry.previous = bucket
+        bucket.count -= moved
+        return moved
+
     def next_expiration_ms(self) -> int | None:
         """When the earliest bucket that holds an entry begins; None if nothing waits."""
         heap = self._heap

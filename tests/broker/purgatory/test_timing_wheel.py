@@ -1,0 +1,129 @@
+"""The timing wheel and its timer, against a plain model."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from broker.purgatory import Timer, TimerEntry
+
+
+class Clock:
+    def __init__(self, now_ms: int = 0) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+class Noted(TimerEntry):
+    """Says that it ran."""
+
+    __slots__ = ("name", "ran")
+
+    def __init__(self, name: int, deadline_ms: int, ran: list[int]) -> None:
+        super().__init__(deadline_ms)
+        self.name = name
+        self.ran = ran
+
+    def run(self) -> None:
+        self.ran.append(self.name)
+
+
+SPANS_MS = (0, 1, 5, 19, 20, 21, 399, 400, 401, 10_000)
+
+
+@pytest.mark.parametrize("limit", [1, 7, 10**9])
+@pytest.mark.parametrize("seed", range(30))
+def test_every_timer_runs_once_never_early_and_as_soon_as_it_is_advanced_to(seed: int, limit: int) -> None:
+    rng = random.Random(seed)
+    clock = Clock(rng.randrange(1000))
+    ran: list[int] = []
+    timer = Timer(clock, wheel_size=rng.choice([2, 3, 20]))
+    waiting: dict[int, Noted] = {}
+    for step in range(300):
+        for number in range(rng.randrange(4)):
+            entry = Noted(4 * step + number, clock() + rng.choice(SPANS_MS), ran)
+            waiting[entry.name] = entry
+            timer.add(entry)
+        still_waiting = [name for name in waiting if name not in ran]
+        if still_waiting and rng.random() < 0.3:
+            cancelled = waiting.pop(rng.choice(still_waiting))
+            assert cancelled.cancel()
+            assert not cancelled.cancel()
+        clock.now_ms += rng.choice((0, 1, 2, 18, 20, 333))
+        while timer.advance(clock(), limit) >= limit:
+            pass
+        due = sorted(name for name, entry in waiting.items() if entry.deadline_ms <= clock())
+        assert sorted(ran) == due
+        for name in due:
+            del waiting[name]
+        ran.clear()
+        assert timer.size == len(waiting)
+
+
+def test_a_thousand_timers_of_one_coarse_bucket_move_in_portions_and_keep_their_order() -> None:
+    clock = Clock()
+    ran: list[int] = []
+    timer = Timer(clock)
+    for name in range(1000):
+        timer.add(Noted(name, 8000 + name % 2, ran))
+    clock.now_ms = 8000
+    while timer.advance(clock(), 16) >= 16:
+        assert timer.size + len(ran) == 1000
+    assert ran == list(range(0, 1000, 2))
+    clock.now_ms = 8001
+    timer.advance(clock())
+    assert ran[500:] == list(range(1, 1000, 2))
+
+
+def test_levels_are_made_when_they_are_needed_and_once() -> None:
+    timer = Timer(Clock())
+    assert [level.tick_ms for level in timer.snapshot()] == [1]
+    for _ in range(3):
+        timer.add(Noted(0, 7999, []))
+    assert [level.tick_ms for level in timer.snapshot()] == [1, 20, 400]
+    timer.add(Noted(0, 8000, []))
+    assert [level.tick_ms for level in timer.snapshot()] == [1, 20, 400, 8000]
+
+
+def test_a_timer_that_is_due_already_runs_before_add_returns() -> None:
+    ran: list[int] = []
+    timer = Timer(Clock(100))
+    for deadline_ms in (99, 100):
+        timer.add(Noted(deadline_ms, deadline_ms, ran))
+    assert (ran, timer.size) == ([99, 100], 0)
+
+
+def test_a_timer_that_is_added_again_moves_to_its_new_deadline() -> None:
+    clock, ran = Clock(), []
+    timer = Timer(clock)
+    entry = Noted(0, 10, ran)
+    timer.add(entry)
+    entry.deadline_ms = 500
+    timer.add(entry)
+    assert timer.size == 1
+    timer.advance(10)
+    assert ran == []
+    timer.advance(500)
+    assert ran == [0]
+
+
+def test_one_that_fails_does_not_keep_the_others_from_their_deadline(caplog: pytest.LogCaptureFixture) -> None:
+    ran: list[int] = []
+    timer = Timer(Clock())
+    timer.call_later(5, lambda: 1 // 0)
+    timer.add(Noted(1, 5, ran))
+    timer.advance(5)
+    assert ran == [1]
+    assert "a timer entry failed" in caplog.text
+
+
+def test_whoever_sleeps_is_told_of_an_earlier_bucket_only() -> None:
+    told: list[int] = []
+    timer = Timer(Clock())
+    timer.on_earlier = lambda: told.append(timer.next_expiration_ms or -1)
+    for deadline_ms in (15, 17, 12, 12):
+        timer.add(Noted(0, deadline_ms, []))
+    assert told == [15, 12]
