@@ -1,0 +1,128 @@
+"""The reaper: sleeps until something is due, is woken for what is due earlier, and leaves the loop room."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.purgatory import ActionQueue, Reaper, Timer
+
+PATIENCE_SECONDS = 10
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """Time stands still while anything can run, and jumps to the next timer when nothing can."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._virtual_seconds = 0.0
+
+    def time(self) -> float:
+        return self._virtual_seconds
+
+    def _run_once(self) -> None:
+        if not self._ready and self._scheduled:
+            self._virtual_seconds = max(self._virtual_seconds, self._scheduled[0].when())
+        super()._run_once()
+
+
+def run(scenario: Callable[[Callable[[], int]], Any]) -> None:
+    """Run a scenario in virtual time; it is given the clock, in milliseconds."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        loop = runner.get_loop()
+        runner.run(scenario(lambda: int(loop.time() * 1000)))
+
+
+def test_deadlines_run_when_they_are_due_over_several_timers() -> None:
+    async def scenario(now_ms: Callable[[], int]) -> None:
+        ran: list[tuple[str, int]] = []
+        timers = [Timer(now_ms), Timer(now_ms)]
+        async with asyncio.TaskGroup() as tasks:
+            reaper = tasks.create_task(Reaper(now_ms, timers).run())
+            for timer, name, delay_ms in ((timers[0], "a", 30), (timers[1], "b", 10), (timers[0], "c", 5_000)):
+                timer.call_later(delay_ms, lambda n=name: ran.append((n, now_ms())))
+            await asyncio.sleep(6)
+            reaper.cancel()
+        assert [name for name, _ in ran] == ["b", "a", "c"]
+        for (_, at_ms), due_ms in zip(ran, (10, 30, 5_000), strict=True):
+            assert due_ms <= at_ms <= due_ms + 1
+
+    run(scenario)
+
+
+def test_it_is_woken_by_a_deadline_that_is_earlier_than_the_one_it_sleeps_for() -> None:
+    async def scenario(now_ms: Callable[[], int]) -> None:
+        ran: list[int] = []
+        timer = Timer(now_ms)
+        timer.call_later(60_000, ran.append, 0)
+        async with asyncio.TaskGroup() as tasks:
+            reaper = tasks.create_task(Reaper(now_ms, [timer]).run())
+            await asyncio.sleep(1)
+            timer.call_later(10, lambda: ran.append(now_ms()))
+            await asyncio.sleep(1)
+            reaper.cancel()
+        assert len(ran) == 1
+        assert 1010 <= ran[0] <= 1011
+
+    run(scenario)
+
+
+def test_ten_thousand_deadlines_in_one_tick_leave_the_loop_its_turns() -> None:
+    async def scenario(now_ms: Callable[[], int]) -> None:
+        ran: list[int] = []
+        turns: list[int] = []
+        timer = Timer(now_ms)
+        for number in range(10_000):
+            timer.call_later(10, ran.append, number)
+        async with asyncio.TaskGroup() as tasks:
+            reaper = tasks.create_task(Reaper(now_ms, [timer]).run())
+            await asyncio.sleep(0.01)
+            while len(ran) < 10_000:
+                turns.append(len(ran))
+                await asyncio.sleep(0)
+            reaper.cancel()
+        assert ran == list(range(10_000))
+        assert len({*turns}) > 2, "others had turns in between"
+
+    run(scenario)
+
+
+def test_it_sleeps_without_an_alarm_while_nothing_waits() -> None:
+    async def scenario(now_ms: Callable[[], int]) -> None:
+        loop: Any = asyncio.get_running_loop()
+        task = asyncio.create_task(Reaper(now_ms, [Timer(now_ms)]).run())
+        await asyncio.sleep(0)
+        assert loop._scheduled == []
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(scenario)
+
+
+def test_it_drains_what_the_action_queue_leaves_over() -> None:
+    async def scenario(now_ms: Callable[[], int]) -> None:
+        actions = ActionQueue()
+        done: list[int] = []
+
+        def act(number: int) -> None:
+            done.append(number)
+            if number < 1_000:
+                actions.add(lambda: act(number + 1))
+
+        async with asyncio.TaskGroup() as tasks:
+            reaper = tasks.create_task(Reaper(now_ms, actions=actions).run())
+            await asyncio.sleep(0)
+            with actions:
+                act(0)
+            assert len(done) < 1_000
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while len(done) <= 1_000:  # noqa: ASYNC110 - the queue has no event to wait for
+                    await asyncio.sleep(0)
+            reaper.cancel()
+        assert actions.on_backlog is None
+
+    run(scenario)
