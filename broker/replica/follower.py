@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
@@ -178,12 +178,17 @@ class FollowerFetcher:
         """Fetch over one connection for as long as there is something to follow."""
         while self._followed:
             fetched = self._ready()
+            if not fetched:
+                # The leader answers a request without partitions at once: asking would be a busy loop.
+                await self._until_resumed()
+                continue
+            asked = {(p.topic_id, p.tp.partition): (p, p.leader_epoch) for p in fetched}
             request = self._request(fetched)
             timeout_ms = request.max_wait_ms + self._settings.response_timeout_ms
             response: FetchResponse = await peer.request(ApiKey.FETCH, FETCH_VERSION, request, timeout_ms=timeout_ms)
             if response.error_code:
                 raise ProtocolError(f"the leader answered {ErrorCode(response.error_code).name}")
-            got_records, out_of_range = self._apply(fetched, response)
+            got_records, out_of_range = self._apply(asked, response)
             for partition in out_of_range:
                 await self._restart_at_leaders_start(peer, partition)
             await self._gate.passed(after_records=got_records)
@@ -212,6 +217,11 @@ class FollowerFetcher:
         until = asyncio.get_running_loop().time() + self._settings.backoff_ms / 1000
         self._paused_until[partition.tp] = until
 
+    async def _until_resumed(self) -> None:
+        """Wait until the first of the refused partitions is asked for again."""
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(max(0, min(self._paused_until.values(), default=now) - now))
+
     def _request(self, fetched: list[Partition]) -> FetchRequest:
         settings = self._settings
         topics: dict[bytes, FetchTopic] = {}
@@ -238,15 +248,20 @@ class FollowerFetcher:
             topics=list(topics.values()),
         )
 
-    def _apply(self, fetched: list[Partition], response: FetchResponse) -> tuple[bool, list[Partition]]:
-        """Append what came; whether there were records, and the partitions whose next record the leader lacks."""
-        by_name = {(p.topic_id, p.tp.partition): p for p in fetched}
+    def _apply(
+        self, asked: Mapping[tuple[bytes, int], tuple[Partition, int]], response: FetchResponse
+    ) -> tuple[bool, list[Partition]]:
+        """Append what came; whether there were records, and the partitions whose next record the leader lacks.
+
+        Args:
+            asked: each partition of the request, and its leader epoch when it was asked for.
+        """
         got_records = False
         out_of_range = []
         for topic in response.responses:
             for data in topic.partitions:
-                partition = by_name.get((topic.topic_id, data.partition_index))
-                if partition is None or not self._still_followed(partition):
+                partition, leader_epoch = asked.get((topic.topic_id, data.partition_index), (None, -1))
+                if partition is None or not self._still_followed(partition, leader_epoch):
                     continue
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     out_of_range.append(partition)
@@ -258,8 +273,13 @@ class FollowerFetcher:
                     got_records = self._append(partition, data) or got_records
         return got_records, out_of_range
 
-    def _still_followed(self, partition: Partition) -> bool:
-        return self._replicas.partitions.get(partition.tp) is partition and partition.leader == self.leader_id
+    def _still_followed(self, partition: Partition, leader_epoch: int) -> bool:
+        """Whether an answer that was asked for in `leader_epoch` still means this log, which may have moved since."""
+        return (
+            self._replicas.partitions.get(partition.tp) is partition
+            and partition.leader == self.leader_id
+            and partition.leader_epoch == leader_epoch
+        )
 
     def _append(self, partition: Partition, data: PartitionData) -> bool:
         """Append one partition's records; whether there were any."""
@@ -279,9 +299,10 @@ class FollowerFetcher:
 
     async def _restart_at_leaders_start(self, peer: Peer, partition: Partition) -> None:
         """Begin anew where the leader's log begins, which has moved past the end of this one."""
+        leader_epoch = partition.leader_epoch
         question = ListOffsetsPartition(
             partition_index=partition.tp.partition,
-            current_leader_epoch=partition.leader_epoch,
+            current_leader_epoch=leader_epoch,
             timestamp=EARLIEST_TIMESTAMP,
         )
         request = ListOffsetsRequest(
@@ -294,5 +315,5 @@ class FollowerFetcher:
         answer = response.topics[0].partitions[0]
         if answer.error_code:
             self._pause(partition, ErrorCode(answer.error_code).name)
-        elif self._still_followed(partition):
+        elif self._still_followed(partition, leader_epoch):
             partition.restart_at(answer.offset)

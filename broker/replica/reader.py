@@ -164,10 +164,19 @@ class ReplicaReader:
 
     @staticmethod
     def _diverging_epoch(partition: Partition, request: FetchPartition) -> EpochEndOffset | None:
-        """Where the reader's log parts from this one, if it does (KIP-595)."""
+        """Where the reader's log parts from this one, if it does (KIP-595).
+
+        Raises:
+            PartitionError: OFFSET_OUT_OF_RANGE, if the reader's epoch is one that this log cannot place.
+        """
         if request.last_fetched_epoch < 0:
             return None
         epoch, end_offset = partition.log.end_offset_for_epoch(request.last_fetched_epoch)
+        if end_offset < 0:
+            raise PartitionError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{partition.tp} knows nothing of leader epoch {request.last_fetched_epoch}",
+            )
         if epoch == request.last_fetched_epoch and end_offset >= request.fetch_offset:
             return None
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)
@@ -199,13 +208,13 @@ class ReplicaReader:
         """
         try:
             partition = self.resolve(params, fetch)
+            if self._diverging_epoch(partition, fetch.request) is not None:
+                return None
         except PartitionError:
             return None
         request, log = fetch.request, partition.log
         offset = request.fetch_offset
         if not log.log_start_offset <= offset <= log.log_end_offset:
-            return None
-        if self._diverging_epoch(partition, request) is not None:
             return None
         end_offset = self._end_offset(params, partition)
         if offset >= end_offset:

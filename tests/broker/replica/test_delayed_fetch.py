@@ -138,6 +138,12 @@ def test_h_a_diverging_epoch_is_answered_at_once_and_acknowledges_nothing(broker
     assert broker.partition().followers[2].log_end_offset == -1
 
 
+def test_an_epoch_that_the_leader_cannot_place_is_out_of_range_rather_than_an_empty_answer(broker: Harness) -> None:
+    broker.produce(acks=1)
+    fetched = broker.fetch((ORDERS, 1), last_fetched_epoch=7)
+    assert fetched.data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 def test_kafka_9939_a_follower_is_noted_once_not_again_when_its_fetch_completes(broker: Harness) -> None:
     broker.fetch((ORDERS, 0), replica_id=2)
     at = broker.clock.now_ms()

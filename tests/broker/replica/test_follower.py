@@ -129,10 +129,19 @@ async def test_a_follower_that_is_behind_the_leaders_log_start_begins_anew_there
 
 
 async def test_a_partition_that_is_refused_is_left_out_for_a_while(follower: Harness) -> None:
+    follower.set_topics(topic(leader=LEADER_ID, partitions=2))
     leader = Leader(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH), FetchResponse())
     await follow(follower, leader)
-    assert leader.offsets_asked[:2] == [[0], []]
+    assert [p.partition for p in leader.asked[1].topics[0].partitions] == [1]
     assert leader.asked[1].max_wait_ms == 1, "it is asked for again soon"
+
+
+async def test_a_follower_with_nothing_but_refused_partitions_waits_and_does_not_ask_for_nothing(
+    follower: Harness,
+) -> None:
+    leader = Leader(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH), answer(records=batch(0)))
+    await follow(follower, leader)
+    assert leader.offsets_asked == [[0], [0], [1]]
 
 
 async def test_records_that_do_not_fit_change_nothing(follower: Harness) -> None:
@@ -154,6 +163,25 @@ async def test_an_answer_about_a_partition_that_is_not_followed_any_more_is_igno
     leader.request = move_while_fetching  # type: ignore[method-assign]
     partition = await follow(follower, leader)
     assert partition.log.log_end_offset == 0
+
+
+@pytest.mark.parametrize(
+    "late", [{"diverging_epoch": EpochEndOffset(epoch=0, end_offset=1)}, {"records": batch(2), "high_watermark": 3}]
+)
+async def test_kip_320_an_answer_to_a_question_of_an_earlier_leader_epoch_is_ignored(
+    follower: Harness, late: dict[str, Any]
+) -> None:
+    leader = Leader(answer(records=batch(0) + batch(1)), answer(**late))
+    original = leader.request
+
+    async def elect_while_fetching(*args: Any, **kwargs: Any) -> Any:
+        if len(leader.answers) == 1:
+            follower.set_topics(topic(leader=LEADER_ID, leader_epoch=1, partition_epoch=1))
+        return await original(*args, **kwargs)
+
+    leader.request = elect_while_fetching  # type: ignore[method-assign]
+    partition = await follow(follower, leader)
+    assert (partition.log.log_end_offset, partition.high_watermark) == (2, 0)
 
 
 async def test_partitions_take_turns_at_the_front_so_that_none_starves_behind_full_answers(follower: Harness) -> None:
