@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import sys
+from collections.abc import Coroutine
 from typing import Any
 
 from protocol.api import ApiKey, decode_response, encode_request
@@ -12,6 +14,27 @@ from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 METADATA_VERSION = 9
+DEFAULT_PORT = 9092
+INTERRUPTED = 130  # what a shell expects of a program that Ctrl-C ended
+
+
+class ToyError(Exception):
+    """Ends a toy program; its message is all that is said."""
+
+
+def run(program: Coroutine[Any, Any, int]) -> int:
+    """Run a toy program until it is done, fails or is interrupted; the exit status."""
+    status = INTERRUPTED
+    with contextlib.suppress(KeyboardInterrupt):
+        try:
+            status = asyncio.run(program)
+        except* (ToyError, OSError) as group:
+            error: BaseException = group
+            while isinstance(error, BaseExceptionGroup):  # one of several tasks failed
+                error = error.exceptions[0]
+            print(error, file=sys.stderr)
+            status = 1
+    return status
 
 
 class Connection:
@@ -28,14 +51,18 @@ class Connection:
         return cls(*await asyncio.open_connection(host, port))
 
     async def request(self, api_key: ApiKey, version: int, message: Any) -> Any:
-        """Send a request and wait for its response."""
+        """Send a request and wait for its response.
+
+        Raises:
+            ToyError: the broker hung up.
+        """
         correlation_id = next(self._correlation_ids)
         self._writer.writelines(encode_request(api_key, version, correlation_id, "toy", message))
         try:
             size_bytes = int.from_bytes(await self._reader.readexactly(4))
             frame = await self._reader.readexactly(size_bytes)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            sys.exit("the broker closed the connection")
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise ToyError("the broker closed the connection") from error
         answered_id, response = decode_response(api_key, version, frame)
         assert answered_id == correlation_id, "responses come in the order of the requests"
         return response
@@ -47,15 +74,19 @@ class Connection:
 
 
 async def open_any(bootstrap: str) -> Connection:
-    """Connect to the first broker of `host:port,host:port` that answers."""
+    """Connect to the first broker of `host:port,host:port` that answers.
+
+    Raises:
+        ToyError: none does.
+    """
     errors = []
     for address in bootstrap.split(","):
-        host, _, port = address.strip().rpartition(":")
+        host, _, port = (address if ":" in address else f"{address}:{DEFAULT_PORT}").strip().rpartition(":")
         try:
             return await Connection.open(host, int(port))
-        except OSError as error:
-            errors.append(f"{address}: {error.strerror or error}")
-    sys.exit("no broker answers: " + "; ".join(errors))
+        except (OSError, ValueError) as error:
+            errors.append(f"{address}: {error}")
+    raise ToyError("no broker answers: " + "; ".join(errors))
 
 
 async def find_leaders(bootstrap: str, topic: str, *, create: bool) -> dict[int, tuple[str, int]]:
@@ -63,6 +94,9 @@ async def find_leaders(bootstrap: str, topic: str, *, create: bool) -> dict[int,
 
     Returns:
         Host and port of the leader, by partition.
+
+    Raises:
+        ToyError: no broker answers, or there is no such topic.
     """
     connection = await open_any(bootstrap)
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=create)
@@ -75,6 +109,6 @@ async def find_leaders(bootstrap: str, topic: str, *, create: bool) -> dict[int,
         await asyncio.sleep(0.1)
     await connection.close()
     if error:
-        sys.exit(f"{topic}: {error.name}")
+        raise ToyError(f"{topic}: {error.name}")
     addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
     return {partition.partition_index: addresses[partition.leader_id] for partition in found.partitions}

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import sys
 import time
 
-from toy_connection import Connection, find_leaders
+from toy_connection import Connection, ToyError, find_leaders, run
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
@@ -49,7 +48,7 @@ async def follow(address: tuple[str, int], partitions: list[int], options: argpa
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 offsets[partition] = max(data.log_start_offset, 0)
             elif data.error_code:
-                sys.exit(f"{options.topic}-{partition}: {ErrorCode(data.error_code).name}")
+                raise ToyError(f"{options.topic}-{partition}: {ErrorCode(data.error_code).name}")
             for header, batch in iter_batches(data.records or b"", allow_partial=True):
                 for record in iter_records(batch):
                     if record.offset < offsets[partition] or left[0] <= 0:
@@ -66,26 +65,30 @@ async def follow(address: tuple[str, int], partitions: list[int], options: argpa
     await connection.close()
 
 
-async def consume(options: argparse.Namespace) -> None:
-    """Read from every broker that leads a partition, until there are enough records."""
+async def consume(options: argparse.Namespace) -> int:
+    """Read from every broker that leads a partition, until there are enough records; the exit status."""
     leaders = await find_leaders(options.bootstrap, options.topic, create=True)
     left = [options.records if options.records is not None else sys.maxsize]
     async with asyncio.TaskGroup() as tasks:
         for address in sorted(set(leaders.values())):
             partitions = sorted(partition for partition, leader in leaders.items() if leader == address)
             tasks.create_task(follow(address, partitions, options, left))
+    return 0
 
 
-def main() -> None:
+def main() -> int:
     """Parse the command line and consume until Ctrl-C."""
     parser = argparse.ArgumentParser(description="Read a topic by long polls and say how long each record took.")
-    parser.add_argument("--bootstrap", default="localhost:9092", help="host:port of brokers, comma-separated")
-    parser.add_argument("--topic", default="orders")
+    parser.add_argument(
+        "--bootstrap", default="localhost:9092", help="host:port of brokers, comma-separated (localhost:9092)"
+    )
+    parser.add_argument("--topic", default="orders", help="created if there is none (default: orders)")
     parser.add_argument("--records", type=int, help="stop after this many (default: go on until Ctrl-C)")
-    parser.add_argument("--max-wait-ms", type=int, default=5_000, help="how long the broker may keep a poll waiting")
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(consume(parser.parse_args()))
+    parser.add_argument(
+        "--max-wait-ms", type=int, default=5_000, help="how long the broker may keep a poll waiting (default: 5000)"
+    )
+    return run(consume(parser.parse_args()))
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import time
 
-from toy_connection import Connection, find_leaders
+from toy_connection import Connection, find_leaders, run
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
@@ -17,7 +16,7 @@ from protocol.messages.produce import PartitionProduceData, ProduceRequest, Prod
 from protocol.records import Record, build_batch
 
 PRODUCE_VERSION = 9
-ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
+ACKS = {"all": -1, "-1": -1, "1": 1}
 
 
 async def produce(options: argparse.Namespace) -> int:
@@ -55,14 +54,16 @@ async def produce(options: argparse.Namespace) -> int:
 def main() -> int:
     """Parse the command line and produce."""
     parser = argparse.ArgumentParser(description="Send records one at a time and time their acknowledgements.")
-    parser.add_argument("--bootstrap", default="localhost:9092", help="host:port of brokers, comma-separated")
-    parser.add_argument("--topic", default="orders")
     parser.add_argument(
-        "--acks", choices=["all", "-1", "1"], default="all", help="who must have a record (default: all)"
+        "--bootstrap", default="localhost:9092", help="host:port of brokers, comma-separated (localhost:9092)"
     )
-    parser.add_argument("--records", type=int, default=10, help="how many records to send")
-    parser.add_argument("--timeout-ms", type=int, default=30_000, help="how long the broker may wait for its followers")
-    return asyncio.run(produce(parser.parse_args()))
+    parser.add_argument("--topic", default="orders", help="created if there is none (default: orders)")
+    parser.add_argument("--acks", choices=list(ACKS), default="all", help="who must have a record (default: all)")
+    parser.add_argument("--records", type=int, default=10, help="how many records to send (default: 10)")
+    parser.add_argument(
+        "--timeout-ms", type=int, default=30_000, help="how long the broker may wait for its followers (default: 30000)"
+    )
+    return run(produce(parser.parse_args()))
 
 
 if __name__ == "__main__":
