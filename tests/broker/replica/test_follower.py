@@ -105,7 +105,7 @@ async def test_it_asks_for_what_comes_next_and_says_who_it_is(follower: Harness)
     assert (state.replica_id, state.replica_epoch) == (1, BROKER_EPOCH)
 
 
-async def test_kafka_101_a_diverging_epoch_truncates_to_where_the_logs_were_the_same(follower: Harness) -> None:
+async def test_kip_101_a_diverging_epoch_truncates_to_where_the_logs_were_the_same(follower: Harness) -> None:
     first = answer(records=batch(0) + batch(1) + batch(2), high_watermark=1)
     diverging = answer(diverging_epoch=EpochEndOffset(epoch=0, end_offset=1))
     leader = Leader(first, diverging)

@@ -1,0 +1,74 @@
+"""The toy programs, run as a reader of the README runs them, against a broker in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from broker.cluster import Cluster
+from broker.config import ClusterConfig
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+PATIENCE_SECONDS = 20
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with Cluster(ClusterConfig(port=0, admin_port=0)) as running:
+        yield running
+
+
+async def start(script: str, *argv: str) -> Process:
+    return await asyncio.create_subprocess_exec(sys.executable, SCRIPTS / script, *argv, stdout=PIPE, stderr=PIPE)
+
+
+async def end(process: Process) -> tuple[int | None, str, str]:
+    """Exit status, standard output and standard error."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        said, errors = await process.communicate()
+    return process.returncode, said.decode(), errors.decode()
+
+
+async def test_what_is_produced_is_consumed(cluster: Cluster) -> None:
+    status, said, errors = await end(await start("toy_producer.py", "--bootstrap", cluster.bootstrap, "--records", "2"))
+    assert (status, errors) == (0, "")
+    assert said.count("acknowledged after") == 2
+    status, said, errors = await end(await start("toy_consumer.py", "--bootstrap", cluster.bootstrap, "--records", "2"))
+    assert (status, errors) == (0, "")
+    assert "offset 0: 'record 0'" in said
+    assert "offset 1: 'record 1'" in said
+
+
+async def reading(cluster: Cluster) -> Process:
+    """A consumer that has read one record and waits for the next."""
+    await end(await start("toy_producer.py", "--bootstrap", cluster.bootstrap, "--records", "1"))
+    consumer = await start("toy_consumer.py", "--bootstrap", cluster.bootstrap)
+    assert consumer.stdout is not None
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await consumer.stdout.readline()
+    return consumer
+
+
+async def test_a_broker_that_hangs_up_ends_a_consumer_with_one_line(cluster: Cluster) -> None:
+    consumer = await reading(cluster)
+    await cluster.stop()
+    assert await end(consumer) == (1, "", "the broker closed the connection\n")
+
+
+async def test_ctrl_c_ends_a_consumer_without_a_word(cluster: Cluster) -> None:
+    consumer = await reading(cluster)
+    consumer.send_signal(signal.SIGINT)
+    assert await end(consumer) == (130, "", "")
+
+
+async def test_no_broker_is_said_in_one_line() -> None:
+    status, said, errors = await end(await start("toy_producer.py", "--bootstrap", "127.0.0.1:1"))
+    assert (status, said) == (1, "")
+    assert errors.startswith("no broker answers: 127.0.0.1:1: ")
+    assert errors.count("\n") == 1
