@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -218,9 +219,11 @@ class FollowerFetcher:
         self._paused_until[partition.tp] = until
 
     async def _until_resumed(self) -> None:
-        """Wait until the first of the refused partitions is asked for again."""
-        now = asyncio.get_running_loop().time()
-        await asyncio.sleep(max(0, min(self._paused_until.values(), default=now) - now))
+        """Wait until a refused partition is asked for again, or there are others to follow."""
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(min(self._paused_until.values(), default=0)):
+                await self._changed.wait()
 
     def _request(self, fetched: list[Partition]) -> FetchRequest:
         settings = self._settings

@@ -144,6 +144,29 @@ async def test_a_follower_with_nothing_but_refused_partitions_waits_and_does_not
     assert leader.offsets_asked == [[0], [0], [1]]
 
 
+async def test_a_follower_that_rests_asks_at_once_for_a_partition_that_is_new(follower: Harness) -> None:
+    leader = Leader(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH))
+    fetcher = FollowerFetcher(
+        LEADER_ID,
+        replicas=follower.replicas,
+        broker_epoch=lambda: BROKER_EPOCH,
+        connect=leader.connect,
+        settings=FetchSettings(backoff_ms=1000 * 3600),
+        gate=FollowerGate(),
+        rng=random.Random(0),
+    )
+    fetcher.follow(follower.replicas.followed_partitions()[LEADER_ID])
+    running = asyncio.create_task(fetcher.run())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while leader.answers or not fetcher._paused_until:  # noqa: ASYNC110 - resting has no event to wait for
+            await asyncio.sleep(0)
+        follower.set_topics(topic(leader=LEADER_ID, partitions=2))
+        fetcher.follow(follower.replicas.followed_partitions()[LEADER_ID])
+        await leader.silent.wait()
+    running.cancel()
+    assert [p.partition for p in leader.asked[1].topics[0].partitions] == [1]
+
+
 async def test_records_that_do_not_fit_change_nothing(follower: Harness) -> None:
     broken = bytearray(batch(0))
     broken[-1] ^= 1
