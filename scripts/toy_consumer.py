@@ -10,12 +10,11 @@ import asyncio
 import sys
 import time
 
-from toy_connection import Connection, ToyError, find_leaders, run
-
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.records import iter_batches, iter_records
+from toy_connection import Connection, ToyError, find_leaders, run
 
 FETCH_VERSION = 12
 MIB = 1024 * 1024

@@ -8,12 +8,11 @@ from __future__ import annotations
 import argparse
 import time
 
-from toy_connection import Connection, find_leaders, run
-
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records import Record, build_batch
+from toy_connection import Connection, find_leaders, run
 
 PRODUCE_VERSION = 9
 ACKS = {"all": -1, "-1": -1, "1": 1}

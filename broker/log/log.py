@@ -278,9 +278,9 @@ class Log:
         """Bytes of the batches from the one with `start_offset` in it to before the one with `end_offset` in it."""
         return max(0, self._segments.position_of(end_offset) - self._segments.position_of(start_offset))
 
-    def is_on_older_segment(self, offset: int) -> bool:
-        """Whether `offset` lies before the active segment."""
-        return offset < self._segments.active.base_offset
+    def is_on_older_segment(self, offset: int, end_offset: int) -> bool:
+        """Whether `offset` lies on an older segment than `end_offset`, the end of what its reader may see."""
+        return self._segments.number_of(offset) < self._segments.number_of(end_offset)
 
     def offset_for_timestamp(self, timestamp_ms: int, end_offset: int) -> TimestampOffset | None:
         """The first record before `end_offset` whose timestamp is not before `timestamp_ms`: offset, timestamp, epoch.

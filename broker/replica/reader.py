@@ -219,6 +219,6 @@ class ReplicaReader:
         end_offset = self._end_offset(params, partition)
         if offset >= end_offset:
             return 0
-        if log.is_on_older_segment(offset):
+        if log.is_on_older_segment(offset, end_offset):
             return None
         return min(log.size_between(offset, end_offset), request.partition_max_bytes)

@@ -1,6 +1,6 @@
 """Measures everything in one run, and prints one table.
 
-    .venv/bin/python scripts/bench [--quick] [--only NAME]
+.venv/bin/python scripts/bench [--quick] [--only NAME]
 """
 
 from __future__ import annotations

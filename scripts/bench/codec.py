@@ -46,4 +46,6 @@ def rows(quick: bool = False) -> list[Row]:
         "Fetch v12, 16 KiB: build and encode": encode_fetch,
         "Metadata v9, 4 partitions: encode": lambda: encode_response(ApiKey.METADATA, METADATA_VERSION, 1, metadata),
     }
-    return [Row(f"codec: {name}", f"{_microseconds(statement, quick):.1f} µs") for name, statement in statements.items()]
+    return [
+        Row(f"codec: {name}", f"{_microseconds(statement, quick):.1f} µs") for name, statement in statements.items()
+    ]

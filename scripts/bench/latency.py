@@ -22,7 +22,9 @@ def _librdkafka(configuration: dict[str, object], topic: str, count: int) -> lis
     for number in range(count + count // 4):
         delivered: list[float] = []
         started = time.perf_counter()
-        producer.produce(topic, b"x" * 100, partition=0, on_delivery=lambda *_, d=delivered: d.append(time.perf_counter()))
+        producer.produce(
+            topic, b"x" * 100, partition=0, on_delivery=lambda *_, d=delivered: d.append(time.perf_counter())
+        )
         while not delivered:
             producer.poll(1)
         if number >= count // 4:

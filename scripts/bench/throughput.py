@@ -65,8 +65,8 @@ def _pipelined_mb_per_second(wire: Wire, request: bytes, response_bytes: Callabl
 def against_the_echo(running: Brokers, quick: bool) -> Row:
     """Produce requests of 16 KiB, 16 deep, one connection; both in turn.
 
-    The broker has filled its memory cap before, so that it appends into memory that it has used already: the first touch
-    of a page costs what the machine makes it cost, on a virtual one more than everything else here.
+    The broker has filled its memory cap before, so that it appends into memory that it has used already: the first
+    touch of a page costs what the machine makes it cost, on a virtual one more than everything else here.
     """
     count = 320 if quick else 8000
     request = produce_frame("large", LARGE_BYTES, acks=1)

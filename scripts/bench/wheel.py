@@ -95,8 +95,11 @@ class _Late(TimerEntry):
 
 
 async def _punctuality(count: int) -> tuple[float, float]:
-    """Let `count` deadlines fall into one second; the 99th percentile of their lateness, and the loop's longest stall."""
-    now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000  # noqa: E731
+    """Let `count` deadlines fall into one second; their lateness at p99, and the longest stall of the loop."""
+
+    def now_ms() -> int:
+        return time.monotonic_ns() // 1_000_000
+
     timer = Timer(now_ms)
     rng = random.Random(0)
     lateness_ms: list[float] = []

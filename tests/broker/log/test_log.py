@@ -236,7 +236,8 @@ def test_a_full_segment_is_followed_by_a_new_one(append) -> None:
     for _ in range(5):
         append(to=log)
     assert log.segment_count == 3
-    assert [log.is_on_older_segment(offset) for offset in range(5)] == [True] * 4 + [False]
+    assert [log.is_on_older_segment(offset, 4) for offset in range(5)] == [True] * 4 + [False]
+    assert not log.is_on_older_segment(0, 1), "what lies past the reader's end does not count"
 
 
 def test_a_segment_ends_when_its_records_span_its_time(append) -> None:

@@ -125,6 +125,20 @@ def test_f_on_an_older_segment_there_is_plenty(broker: Harness) -> None:
     assert fetched.size_bytes == 2 * one_batch
 
 
+def test_f_an_older_segment_than_the_log_end_is_no_reason_while_the_high_watermark_is_on_the_same(
+    broker: Harness,
+) -> None:
+    one_batch = len(batch(b"x" * 200))
+    broker.set_topics(topic(partition_epoch=1, segment_bytes=str(2 * one_batch)))
+    for _ in range(5):
+        broker.produce(acks=1, records=batch(b"x" * 200))
+    fetched = broker.fetch((ORDERS, 0), min_bytes=10 * one_batch)
+    broker.follow((2, 1), (3, 1))
+    assert not fetched.answered
+    broker.advance_ms(501)
+    assert fetched.size_bytes == one_batch
+
+
 def test_g_offset_out_of_range_is_answered_at_once(broker: Harness) -> None:
     assert broker.fetch((ORDERS, 7)).data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
