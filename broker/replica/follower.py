@@ -145,11 +145,13 @@ class FollowerFetcher:
         self._followed: list[Partition] = []
         self._changed = asyncio.Event()
         self._paused_until: dict[TopicPartition, float] = {}
+        self._refusals: dict[TopicPartition, str] = {}
         self._turn = -1
 
     def follow(self, partitions: list[Partition]) -> None:
         """Fetch these partitions from now on."""
         self._followed = partitions
+        self._refusals = {p.tp: self._refusals[p.tp] for p in partitions if p.tp in self._refusals}
         self._changed.set()
 
     async def run(self) -> None:
@@ -207,14 +209,16 @@ class FollowerFetcher:
         return ready[first:] + ready[:first]
 
     def _pause(self, partition: Partition, error: object) -> None:
-        """Leave a partition out for a while: its leader refused it, or its records do not fit."""
-        logger.info(
-            "follower fetch refused",
-            broker=self._replicas.broker_id,
-            leader=self.leader_id,
-            partition=str(partition.tp),
-            reason=str(error),
-        )
+        """Leave a partition out for a while: its leader refused it, or its records do not fit. Said once a reason."""
+        if self._refusals.get(partition.tp) != str(error):
+            self._refusals[partition.tp] = str(error)
+            logger.warning(
+                "follower fetch refused",
+                broker=self._replicas.broker_id,
+                leader=self.leader_id,
+                partition=str(partition.tp),
+                reason=str(error),
+            )
         until = asyncio.get_running_loop().time() + self._settings.backoff_ms / 1000
         self._paused_until[partition.tp] = until
 
@@ -292,6 +296,7 @@ class FollowerFetcher:
         except LogError as error:
             self._pause(partition, error)
             return False
+        self._refusals.pop(partition.tp, None)
         return len(records) > 0
 
     @staticmethod

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+import structlog
 
 from broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
 from broker.replica.partition import Partition
@@ -165,6 +166,14 @@ async def test_a_follower_that_rests_asks_at_once_for_a_partition_that_is_new(fo
         await leader.silent.wait()
     running.cancel()
     assert [p.partition for p in leader.asked[1].topics[0].partitions] == [1]
+
+
+async def test_a_refusal_is_logged_once_a_reason(follower: Harness) -> None:
+    fenced, unknown = ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
+    leader = Leader(*(answer(error_code=code) for code in (fenced, fenced, unknown, fenced)))
+    with structlog.testing.capture_logs() as logged:
+        await follow(follower, leader)
+    assert [line["reason"] for line in logged] == [fenced.name, unknown.name, fenced.name]
 
 
 async def test_records_that_do_not_fit_change_nothing(follower: Harness) -> None:
