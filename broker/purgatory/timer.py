@@ -101,6 +101,16 @@ class Timer:
                     self._run(entry)
         return handled
 
+    def advance_ahead(self, limit: int) -> int:
+        """Move up to `limit` entries to finer wheels before it is their time, so that none of them is late for it.
+
+        For when nothing is due.
+
+        Returns:
+            How many were moved. Fewer than `limit` means that there is nothing more to prepare now.
+        """
+        return self._wheel.spill_ahead(limit)
+
     def snapshot(self) -> list[LevelSnapshot]:
         """The wheel for a page: every level with its tick, clock, and the count of each bucket that is not empty."""
         return self._wheel.snapshot()

@@ -19,7 +19,8 @@ the tick of 1 ms that it uses.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -78,7 +79,10 @@ class Bucket(TimerEntry):
 
 
 class Level:
-    """One circle of buckets: `wheel_size` ticks of `tick_ms`, from the clock of the wheel onwards."""
+    """One circle of buckets: `wheel_size` ticks of `tick_ms`, from the clock of the wheel onwards.
+
+    It has room for as many ticks again, for what is moved here ahead of time (`TimingWheel.spill_ahead`).
+    """
 
     __slots__ = ("buckets", "current_ms", "end_ms", "interval_ms", "tick_ms")
 
@@ -90,7 +94,7 @@ class Level:
     def __init__(self, tick_ms: int, wheel_size: int, clock_ms: int) -> None:
         self.tick_ms = tick_ms
         self.interval_ms = tick_ms * wheel_size
-        self.buckets = [Bucket() for _ in range(wheel_size)]
+        self.buckets = [Bucket() for _ in range(2 * wheel_size)]
         self.current_ms = clock_ms - clock_ms % tick_ms
         self.end_ms = self.current_ms + self.interval_ms
 
@@ -152,7 +156,7 @@ class TimingWheel:
         else:
             level = self._overflow_level(deadline_ms)
         tick = deadline_ms // level.tick_ms
-        bucket = level.buckets[tick % self.wheel_size]
+        bucket = level.buckets[tick % len(level.buckets)]
         last = bucket.previous
         entry.previous = last
         entry.next = bucket
@@ -172,7 +176,29 @@ class TimingWheel:
         Returns:
             How many were moved.
         """
-        levels, wheel_size, current_ms = self.levels, self.wheel_size, self.current_ms
+        return self._move(bucket, self.levels, limit)
+
+    def spill_ahead(self, limit: int) -> int:
+        """Move up to `limit` entries to finer levels before it is their time, for when nothing is due.
+
+        When the clock reaches the bucket of a coarse level, its first entries are due at once, and all others of it
+        have to be looked at to find them: with many thousands, those fire late. So the next bucket of each level is
+        emptied into the level below, which has room for it, while there is time.
+
+        Returns:
+            How many were moved; fewer than `limit` means that there is nothing more to do now.
+        """
+        moved = 0
+        for finer, level in pairwise(self.levels):
+            tick = level.current_ms // level.tick_ms + 1
+            bucket = level.buckets[tick % len(level.buckets)]
+            if bucket.count and moved < limit:
+                moved += self._move(bucket, (finer,), limit - moved)
+        return moved
+
+    def _move(self, bucket: Bucket, levels: Sequence[Level], limit: int) -> int:
+        """Move entries, each to the first of these levels that reaches its deadline, or to the last of them."""
+        current_ms = self.current_ms
         moved = 0
         entry = bucket.next
         while entry is not bucket and moved < limit:
@@ -183,7 +209,7 @@ class TimingWheel:
                 if deadline_ms < level.end_ms:
                     break
             tick = deadline_ms // level.tick_ms
-            target = level.buckets[tick % wheel_size]
+            target = level.buckets[tick % len(level.buckets)]
             following = entry.next
             last = target.previous
             entry.previous = last

@@ -34,9 +34,12 @@ class Noted(TimerEntry):
 SPANS_MS = (0, 1, 5, 19, 20, 21, 399, 400, 401, 10_000)
 
 
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("limit", [1, 7, 10**9])
 @pytest.mark.parametrize("seed", range(30))
-def test_every_timer_runs_once_never_early_and_as_soon_as_it_is_advanced_to(seed: int, limit: int) -> None:
+def test_every_timer_runs_once_never_early_and_as_soon_as_it_is_advanced_to(
+    seed: int, limit: int, ahead: bool
+) -> None:
     rng = random.Random(seed)
     clock = Clock(rng.randrange(1000))
     ran: list[int] = []
@@ -55,6 +58,8 @@ def test_every_timer_runs_once_never_early_and_as_soon_as_it_is_advanced_to(seed
         clock.now_ms += rng.choice((0, 1, 2, 18, 20, 333))
         while timer.advance(clock(), limit) >= limit:
             pass
+        if ahead:
+            timer.advance_ahead(rng.choice((1, 5, 10**9)))
         due = sorted(name for name, entry in waiting.items() if entry.deadline_ms <= clock())
         assert sorted(ran) == due
         for name in due:
@@ -76,6 +81,28 @@ def test_a_thousand_timers_of_one_coarse_bucket_move_in_portions_and_keep_their_
     clock.now_ms = 8001
     timer.advance(clock())
     assert ran[500:] == list(range(1, 1000, 2))
+
+
+def test_the_next_bucket_of_a_coarse_level_is_moved_ahead_of_its_time_so_that_it_is_not_late() -> None:
+    clock = Clock()
+    ran: list[int] = []
+    timer = Timer(clock)
+    for name in range(1000):
+        timer.add(Noted(name, 2000 + name % 400, ran))
+    clock.now_ms = 1599
+    assert timer.advance(clock()) == 0
+    assert timer.advance_ahead(10_000) == 0, "it is not the next bucket yet"
+    clock.now_ms = 1600
+    timer.advance(clock())
+    assert timer.advance_ahead(600) == 600
+    assert timer.advance_ahead(600) == 400
+    assert timer.size == 1000
+    clock.now_ms = 2000
+    assert timer.advance(clock(), 16) < 16
+    assert len(ran) == 3
+    clock.now_ms = 2399
+    timer.advance(clock())
+    assert sorted(ran) == list(range(1000))
 
 
 def test_levels_are_made_when_they_are_needed_and_once() -> None:
