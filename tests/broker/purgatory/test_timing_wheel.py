@@ -37,9 +37,7 @@ SPANS_MS = (0, 1, 5, 19, 20, 21, 399, 400, 401, 10_000)
 @pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("limit", [1, 7, 10**9])
 @pytest.mark.parametrize("seed", range(30))
-def test_every_timer_runs_once_never_early_and_as_soon_as_it_is_advanced_to(
-    seed: int, limit: int, ahead: bool
-) -> None:
+def test_every_timer_runs_once_never_early_and_as_soon_as_it_is_advanced_to(seed: int, limit: int, ahead: bool) -> None:
     rng = random.Random(seed)
     clock = Clock(rng.randrange(1000))
     ran: list[int] = []
