@@ -1,6 +1,6 @@
 """The purgatory: operations per second, and how much it takes, against the design that it replaced.
 
-The workload is the one that was published with the new design (KIP-less, Kafka 0.9): Poisson arrivals, three keys of a
+The workload is the one that was published with the new design (Kafka 0.9): Poisson arrivals, three keys of a
 hundred per request, a timeout of 200 ms, a log-normal time to completion with p50/p75 of 20/60 ms (few timeouts) and
 200/400 ms (half of all requests time out). Time is virtual: a purgatory saturates at the rate at which a virtual second
 costs it a second of CPU.
@@ -22,6 +22,7 @@ from rows import Row, at_least, at_most
 KEYS = 100
 KEYS_PER_REQUEST = 3
 TIMEOUT_MS = 200
+STEPS = 7
 Z75 = 0.6744897501960817
 
 
@@ -121,10 +122,14 @@ def _play(system: _New | _Old | None, arrivals: list[tuple[float, float, list[Ha
 
 
 def saturation_rate(new_system: type[_New] | type[_Old], count: int, p50_ms: float, p75_ms: float) -> float:
-    """Requests per second at which a second of the workload takes a second of CPU."""
+    """Requests per second at which a second of the workload takes a second of CPU.
+
+    A request costs more the more others wait, and so the higher the rate: each step goes half of the way, in orders of
+    magnitude, from the rate it tried to the one that its cost would allow.
+    """
     rate = 50_000.0
-    for _ in range(4):
-        rate = count / _cpu_seconds(new_system(), count, rate, p50_ms, p75_ms)
+    for _ in range(STEPS):
+        rate = math.sqrt(rate * count / _cpu_seconds(new_system(), count, rate, p50_ms, p75_ms))
     return rate
 
 
