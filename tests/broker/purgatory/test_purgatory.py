@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -251,5 +252,7 @@ def test_the_package_loads_nothing_but_the_standard_library() -> None:
         "print(sorted(roots - sys.stdlib_module_names - {'broker', '__main__'}))"
     )
     # -S leaves out site-packages with its start-up hooks: whatever is not standard would not even be found.
-    run = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True, timeout=30)
+    command = [sys.executable, "-S", "-c", program]
+    root = Path(__file__).parents[3]
+    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=30)
     assert run.stdout.splitlines() == ["['broker']", "[]"]
