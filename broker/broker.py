@@ -19,14 +19,16 @@ from broker.config import BrokerConfig, describe, topic_defaults, topic_synonyms
 from broker.finished import FinishedOperations
 from broker.log.config import LogConfig
 from broker.log.memory import MemoryBudget
-from broker.metadata.controller import TopicSettings, register_broker, unregister_broker
+from broker.metadata.controller import ElectionType, TopicSettings, elect_leaders, preferred_elections
 from broker.metadata.image import ClusterImage
 from broker.metadata.store import MetadataStore
 from broker.metrics import BrokerMetrics
 from broker.purgatory import ActionQueue, Purgatory, Reaper, Timer
+from broker.registration import Registration
 from broker.replica.delayed_fetch import DelayedFetch
 from broker.replica.delayed_produce import DelayedProduce
 from broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
+from broker.replica.in_sync import InSyncSets
 from broker.replica.partition import Partition
 from broker.replica.replica_manager import ReplicaManager
 from broker.server.limits import ConnectionLimits
@@ -58,6 +60,22 @@ class Broker:
         self._rng = rng
         self._build_purgatories()
         log_defaults = LogConfig.from_strings(topic_defaults(config))
+        self._topics = TopicSettings(config.num_partitions, config.default_replication_factor, log_defaults)
+        self.registration = Registration(
+            config.broker_id,
+            store,
+            clock=clock,
+            rack=config.rack,
+            session_timeout_ms=config.broker_session_timeout_ms,
+            heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+            settings=self._topics,
+        )
+        in_sync = InSyncSets(
+            store,
+            settings=self._topics,
+            withdraw=lambda partition, proposal: self.replicas.withdraw(partition, proposal),
+            changed=self._in_sync_set_changed,
+        )
         self.replicas = ReplicaManager(
             config.broker_id,
             clock=clock,
@@ -67,13 +85,15 @@ class Broker:
             produce_purgatory=self.produce_purgatory,
             fetch_purgatory=self.fetch_purgatory,
             observer=self.metrics,
+            propose=in_sync.propose,
+            has_lease=self.registration.has_lease,
             producer_id_expiration_ms=config.producer_id_expiration_ms,
         )
         admin = AdminContext(
             broker_id=config.broker_id,
             store=store,
             rng=rng,
-            topics=TopicSettings(config.num_partitions, config.default_replication_factor, log_defaults),
+            topics=self._topics,
             auto_create_topics_enable=config.auto_create_topics_enable,
             broker_configs=describe(config),
             topic_synonyms=topic_synonyms(),
@@ -92,7 +112,6 @@ class Broker:
         self._children: list[asyncio.Task[None]] = []
         self._main: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
-        self._broker_epoch = -1
 
     def _build_purgatories(self) -> None:
         config, now_ms = self.config, self.clock.now_ms
@@ -136,11 +155,6 @@ class Broker:
 
     # --- life ---
 
-    async def failed(self) -> None:
-        """Wait until this broker dies of a broken invariant while it runs, and raise what it died of."""
-        assert self._main is not None, "the broker was not started"
-        await asyncio.shield(self._main)
-
     async def start(self) -> None:
         """Listen, register, and follow; returns when clients are answered.
 
@@ -161,6 +175,30 @@ class Broker:
         self._stopping.set()
         await self._main
 
+    async def kill(self) -> None:
+        """End at once, as a process that is killed does: nothing is answered, and the cluster is told nothing.
+
+        Unlike a killed process it leaves nothing behind in this one: no task, no socket.
+        """
+        self.store.close()
+        self.listener.abort()
+        if self._main is None:
+            return
+        for child in self._children:
+            child.cancel()
+        self._main.cancel()
+        await asyncio.wait([self._main])
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither stopped nor died since."""
+        return self._main is not None and not self._main.done()
+
+    def when_ended(self, callback: Callable[[BaseException | None], None]) -> None:
+        """Call back when this broker, which was started, has ended: with what it died of, or None if it was stopped."""
+        assert self._main is not None, "the broker was not started"
+        self._main.add_done_callback(lambda main: callback(None if main.cancelled() else main.exception()))
+
     async def _run(self, started: asyncio.Future[None]) -> None:
         """The task that owns all others of this broker."""
         await self.listener.start(self.config.host, self.config.port)
@@ -176,7 +214,13 @@ class Broker:
                 )
                 if config.log_cleaner_enable:
                     self._spawn(self._repeat(self.replicas.compaction_steps, config.log_cleaner_backoff_ms), "cleaner")
-                await self._register()
+                self.replicas.life = await self.registration.register(*self.address)
+                self._metadata_changed(self.store.image)
+                self._spawn(self.registration.run(), "registration")
+                self._spawn(self._repeat(self._drop_laggards, max(1, config.replica_lag_time_max_ms // 2)), "in-sync")
+                if config.auto_leader_rebalance_enable:
+                    interval_ms = config.leader_imbalance_check_interval_ms
+                    self._spawn(self._repeat(self._take_preferred_leaderships, interval_ms), "preferred leader")
                 logger.info("broker started", broker=self.broker_id, host=self.address[0], port=self.address[1])
                 started.set_result(None)
                 await self._stopping.wait()
@@ -196,27 +240,12 @@ class Broker:
     async def _drain(self) -> None:
         """Take no more, answer what is parked, and let the answers go out."""
         self.listener.stop_accepting()
-        self._unregister()
+        await self.registration.unregister(timeout_ms=self.config.shutdown_grace_ms)
         for purgatory in self.purgatories:
             purgatory.shutdown()
         await self.listener.drain(self.config.shutdown_grace_ms)
 
     # --- metadata ---
-
-    async def _register(self) -> None:
-        """Make this broker known, and wait until the metadata that it acts on says so."""
-        registered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        host, port = self.address
-        self.store.submit(
-            lambda image: register_broker(image, self.broker_id, host, port, self.config.rack),
-            registered.set_result,
-            registered.set_exception,
-        )
-        self._broker_epoch = await registered
-
-    def _unregister(self) -> None:
-        """Say that this broker leaves; nobody waits for it, since a broker that dies says nothing either."""
-        self.store.submit(lambda image: unregister_broker(image, self.broker_id, self._broker_epoch), lambda _: None)
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         self.replicas.apply(image)
@@ -235,7 +264,7 @@ class Broker:
             fetcher = self._fetchers[leader_id] = FollowerFetcher(
                 leader_id,
                 replicas=self.replicas,
-                broker_epoch=lambda: self._broker_epoch,
+                broker_epoch=lambda: self.registration.broker_epoch,
                 connect=self._connect,
                 settings=FetchSettings(
                     wait_max_ms=config.replica_fetch_wait_max_ms,
@@ -266,6 +295,26 @@ class Broker:
         return peer
 
     # --- upkeep ---
+
+    def _in_sync_set_changed(self, shrank: bool) -> None:
+        if shrank:
+            self.metrics.isr_shrunk()
+        else:
+            self.metrics.isr_expanded()
+
+    def _drop_laggards(self) -> Iterator[None]:
+        self.replicas.drop_laggards(self.config.replica_lag_time_max_ms)
+        yield
+
+    def _take_preferred_leaderships(self) -> Iterator[None]:
+        """Ask for the leaderships that this broker is the preferred one for and does not have."""
+        wanted = preferred_elections(self.image, self.broker_id)
+        if wanted and self.registration.has_lease():
+            self.store.submit(
+                lambda image: elect_leaders(image, wanted, ElectionType.PREFERRED, settings=self._topics),
+                lambda _: None,
+            )
+        yield
 
     @staticmethod
     async def _repeat(steps: Callable[[], Iterator[None]], interval_ms: int) -> None:

@@ -1,6 +1,7 @@
 """Several brokers in one process, and the admin HTTP that shows them.
 
-The brokers share nothing but the metadata store and the event loop: they talk to each other over TCP.
+The brokers share nothing but the metadata store and the event loop: they talk to each other over TCP. Each can be
+stopped, killed and started again while the others go on; a broker that starts again begins with empty logs.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from types import TracebackType
 
 from broker.broker import Broker
 from broker.clock import Clock, SystemClock
-from broker.config import ClusterConfig
+from broker.config import BrokerConfig, ClusterConfig
 from broker.metadata.embedded import EmbeddedStore
 from broker.web.server import AdminServer
+
+
+class BrokerStateError(Exception):
+    """A broker cannot be stopped, killed or started as it is, or there is none of that id."""
 
 
 class Cluster:
@@ -24,23 +29,39 @@ class Cluster:
         config: how many, where, and how they are set.
         clock: where all of them take their time from.
         seed: makes the cluster's chance (topic ids, placement, spread of retries) the same every time; None: not.
+
+    Attributes:
+        brokers: those that run, by ascending id.
     """
 
     def __init__(self, config: ClusterConfig, clock: Clock | None = None, *, seed: int | None = None) -> None:
         self.config = config
         self.clock = clock if clock is not None else SystemClock()
-        rng = random.Random(seed)
-        self.cluster_id = base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=")
-        self.truth = EmbeddedStore(self.cluster_id, lambda callback: asyncio.get_running_loop().call_soon(callback))
-        self.brokers = [
-            Broker(broker_config, self.truth.open(), clock=self.clock, rng=random.Random(rng.random()))
-            for broker_config in config.broker_configs()
-        ]
+        self._rng = random.Random(seed)
+        self.cluster_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
+        self.truth = EmbeddedStore(
+            self.cluster_id,
+            lambda callback: asyncio.get_running_loop().call_soon(callback),
+            now_ms=self.clock.now_ms,
+        )
+        self._configs = {broker_config.broker_id: broker_config for broker_config in config.broker_configs()}
+        self._changing: set[int] = set()
+        self._leases: asyncio.Task[None] | None = None
+        self._failure: asyncio.Future[None] | None = None
+        self.brokers = [self._build(broker_config) for broker_config in self._configs.values()]
         self.admin = AdminServer(self)
+
+    def _build(self, config: BrokerConfig) -> Broker:
+        return Broker(config, self.truth.open(), clock=self.clock, rng=random.Random(self._rng.random()))
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """All brokers of this process, running or not."""
+        return list(self._configs)
 
     @property
     def addresses(self) -> list[tuple[int, str, int]]:
-        """Each broker's id, host and port, as clients are told them."""
+        """Each running broker's id, host and port, as clients are told them."""
         return [(broker.broker_id, *broker.address) for broker in self.brokers]
 
     @property
@@ -53,15 +74,20 @@ class Cluster:
         """Where the page is."""
         return self.admin.url
 
+    # --- all of it ---
+
     async def start(self) -> None:
         """Start all brokers and the admin HTTP; returns when clients are answered.
 
         Raises:
             OSError: a port is taken or an address is none of this machine's; whatever was started is stopped again.
         """
+        loop = asyncio.get_running_loop()
+        self._failure = loop.create_future()
+        self._leases = loop.create_task(self.truth.run(), name="leases")
         try:
             for broker in self.brokers:
-                await broker.start()
+                await self._start(broker)
             await self.admin.start(*self.config.admin_address)
         except BaseException:
             await self.stop()
@@ -69,9 +95,8 @@ class Cluster:
 
     async def failed(self) -> None:
         """Wait until a broker dies of a broken invariant while it runs, and raise what it died of."""
-        async with asyncio.TaskGroup() as watched:
-            for broker in self.brokers:
-                watched.create_task(broker.failed())
+        assert self._failure is not None, "the cluster was not started"
+        await asyncio.shield(self._failure)
 
     async def stop(self) -> None:
         """Stop everything; nothing is left running, open or parked.
@@ -80,16 +105,103 @@ class Cluster:
             BaseExceptionGroup: what brokers died of while they ran; all others are stopped first.
         """
         await self.admin.stop()
+        # All at once: none of them is left to wait for the answer of one that is gone.
         outcomes = await asyncio.gather(*(broker.stop() for broker in self.brokers), return_exceptions=True)
-        died = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-        if died:
-            raise BaseExceptionGroup("brokers died while they ran", died)
+        for broker in self.brokers:
+            broker.store.close()
+        if self._leases is not None:
+            self._leases.cancel()
+            await asyncio.wait([self._leases])
+        if self._failure is not None and not self._failure.cancel():
+            self._failure.exception()  # whoever waits for it has been told; nobody need wait
+        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        if failures:
+            raise BaseExceptionGroup("brokers died while they ran", failures)
 
     async def __aenter__(self) -> Cluster:
         await self.start()
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+    # --- one broker ---
+
+    def broker(self, broker_id: int) -> Broker:
+        """A running broker.
+
+        Raises:
+            BrokerStateError: it does not run, or there is none of this id.
+        """
+        for broker in self.brokers:
+            if broker.broker_id == broker_id:
+                return broker
+        if broker_id in self._configs:
+            raise BrokerStateError(f"broker {broker_id} is not running")
+        known = ", ".join(map(str, self._configs))
+        raise BrokerStateError(f"there is no broker {broker_id}, only {known}")
+
+    async def stop_broker(self, broker_id: int) -> None:
+        """Stop a broker in good order: its leaderships move on, and what is parked in it is answered.
+
+        Its logs are gone with it.
+
+        Raises:
+            BrokerStateError: it does not run, or is being stopped.
+        """
+        await self._end(broker_id, kill=False)
+
+    async def kill_broker(self, broker_id: int) -> None:
+        """Kill a broker: it answers nothing and says nothing. The others find out when its lease runs out.
+
+        Raises:
+            BrokerStateError: it does not run, or is being stopped.
+        """
+        await self._end(broker_id, kill=True)
+
+    async def start_broker(self, broker_id: int) -> None:
+        """Start a broker again, with empty logs, on the port that it had.
+
+        Raises:
+            BrokerStateError: it runs already, or there is none of this id.
+            OSError: its port is taken.
+        """
+        if broker_id in self._changing or any(broker.broker_id == broker_id for broker in self.brokers):
+            raise BrokerStateError(f"broker {broker_id} is running already")
+        if broker_id not in self._configs:
+            self.broker(broker_id)
+        broker = self._build(self._configs[broker_id])
+        self._changing.add(broker_id)
+        try:
+            await self._start(broker)
+        except BaseException:
+            broker.store.close()
+            raise
+        finally:
+            self._changing.discard(broker_id)
+        self.brokers = sorted([*self.brokers, broker], key=lambda each: each.broker_id)
+
+    async def _start(self, broker: Broker) -> None:
+        await broker.start()
+        broker.when_ended(self._broker_ended)
+        # A free port that was taken is the broker's from now on: its clients come back to it.
+        port = broker.listener.address[1]
+        self._configs[broker.broker_id] = broker.config.model_copy(update={"port": port})
+
+    async def _end(self, broker_id: int, *, kill: bool) -> None:
+        broker = self.broker(broker_id)
+        if broker_id in self._changing:
+            raise BrokerStateError(f"broker {broker_id} is being stopped")
+        self._changing.add(broker_id)
+        try:
+            await (broker.kill() if kill else broker.stop())
+        finally:
+            broker.store.close()
+            self.brokers = [each for each in self.brokers if each is not broker]
+            self._changing.discard(broker_id)
+
+    def _broker_ended(self, error: BaseException | None) -> None:
+        if error is not None and self._failure is not None and not self._failure.done():
+            self._failure.set_exception(error)

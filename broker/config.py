@@ -226,11 +226,41 @@ class BrokerConfig(BaseModel):
         _MIB, "Bytes per partition in a follower's fetch; a larger first batch still comes."
     )
     replica_fetch_response_max_bytes: int = _number(10 * _MIB, "Bytes in a whole answer to a follower's fetch.")
-    replica_fetch_backoff_ms: int = _number(1_000, "Wait of a follower after a failed fetch.")
+    replica_fetch_backoff_ms: int = _number(
+        1_000,
+        "Longest wait of a follower after a failed fetch; the first is 20 ms, each further one twice as long. Kafka "
+        "always waits this long.",
+        ge=1,
+    )
+    replica_lag_time_max_ms: int = _number(
+        30_000, "Time without having caught up after which a follower leaves the in-sync set.", ge=1, long=True
+    )
     replica_socket_timeout_ms: int = _number(30_000, "Longest wait of a follower for an answer of its leader.", ge=1)
     follower_delay_ms: int = _number(
         0,
         "Purgatorio's own: time by which each follower fetch is held back, so that you can watch acks=all wait.",
+    )
+
+    # Membership and leadership
+    broker_session_timeout_ms: int = _number(
+        1_000,
+        "Time without a sign of life after which a broker is fenced and its leaderships move on. Kafka's is 9000; "
+        "shorter here, since a broker that dies should be missed for a second only.",
+        ge=10,
+    )
+    broker_heartbeat_interval_ms: int = _number(
+        250,
+        "Time between two signs of life; a good deal shorter than broker.session.timeout.ms. Kafka's is 2000.",
+        ge=1,
+    )
+    auto_leader_rebalance_enable: bool = _flag(
+        True, "Give leadership back to a partition's preferred leader once it is in sync again."
+    )
+    leader_imbalance_check_interval_ms: int = _number(
+        1_000,
+        "Time between two looks for partitions to lead again. Kafka's setting counts seconds, and is 300.",
+        ge=1,
+        long=True,
     )
 
     # Purgatory

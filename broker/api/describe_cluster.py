@@ -37,7 +37,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeClusterReq
         controller_id=image.controller_id,
         brokers=[
             DescribeClusterBroker(broker_id=broker.broker_id, host=broker.host, port=broker.port, rack=broker.rack)
-            for broker in image.brokers.values()
+            for broker in image.live_brokers.values()
         ],
     )
     if request.include_cluster_authorized_operations:

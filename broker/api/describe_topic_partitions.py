@@ -88,7 +88,7 @@ def _topic(image: ClusterImage, topic: Topic, indexes: range) -> DescribeTopicPa
                 leader_id=leader,
                 leader_epoch=state.leader_epoch,
                 replica_nodes=list(state.replicas),
-                isr_nodes=list(state.isr),
+                isr_nodes=list(state.isr_ids),
                 offline_replicas=offline_replicas(image, state),
             )
         )

@@ -49,6 +49,7 @@ class FetchHandler:
         max_bytes = min(request.max_bytes, self._max_bytes)
         params = FetchParams(
             replica_id=replica_id,
+            replica_epoch=state.replica_epoch,
             max_wait_ms=request.max_wait_ms,
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
@@ -62,9 +63,9 @@ class FetchHandler:
         self._replicas.fetch(params, fetches, answer)
 
     def _is_current(self, replica_id: int, replica_epoch: int) -> bool:
-        """Whether a follower speaks for its broker's present registration (KIP-903); -1: does not say."""
+        """Whether a follower speaks for its broker's present life (KIP-903); one that does not say which does not."""
         registered = self._image().brokers.get(replica_id)
-        return replica_epoch < 0 or (registered is not None and registered.broker_epoch == replica_epoch)
+        return registered is not None and registered.broker_epoch == replica_epoch
 
     def _fetches(self, version: int, request: FetchRequest) -> list[PartitionFetch]:
         by_id = version >= TOPIC_ID_VERSION

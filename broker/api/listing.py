@@ -26,11 +26,11 @@ CLUSTER_OPERATIONS: Final = _bits(
 
 def leader_of(image: ClusterImage, state: PartitionState) -> tuple[ErrorCode, int]:
     """A partition's error code and its leader: LEADER_NOT_AVAILABLE and −1 while no live broker leads it."""
-    if state.leader in image.brokers:
+    if image.live_broker(state.leader) is not None:
         return ErrorCode.NONE, state.leader
     return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
 
 
 def offline_replicas(image: ClusterImage, state: PartitionState) -> list[int]:
     """The replicas of a partition whose brokers are not there."""
-    return [replica for replica in state.replicas if replica not in image.brokers]
+    return [replica for replica in state.replicas if image.live_broker(replica) is None]

@@ -99,7 +99,7 @@ def _response(
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.broker_id, host=broker.host, port=broker.port, rack=broker.rack)
-            for broker in image.brokers.values()
+            for broker in image.live_brokers.values()
         ],
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
@@ -160,7 +160,7 @@ def _partition(image: ClusterImage, index: int, state: PartitionState) -> Metada
         leader_id=leader,
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
-        isr_nodes=list(state.isr),
+        isr_nodes=list(state.isr_ids),
         offline_replicas=offline_replicas(image, state),
     )
 

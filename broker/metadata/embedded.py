@@ -1,21 +1,23 @@
 """The metadata store of a cluster that lives in one process.
 
-`EmbeddedStore` holds the truth; each broker opens a view of it. Brokers share nothing but immutable images, and
-everything arrives through the event loop, one turn or more after it was asked for, so that code written against this
-store works against a remote one. Between a decision and its commit lies a turn of the loop too: conflicts are real here
-as they are there.
+`EmbeddedStore` holds the truth; each broker opens a view of it. Brokers share nothing but immutable images. View and
+store talk over a `Link` alone, by messages that arrive later, in order, or not at all while the link is cut; so code
+written against this store works against a remote one. Between a decision and its commit lies a message too: conflicts
+are real here as they are there.
 """
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from broker.metadata.image import ClusterImage
-from broker.metadata.store import Decision, StoreClosed, StoreContended, StoreOverloaded, T
+from broker.metadata.image import NO_LEASE, ClusterImage
+from broker.metadata.store import Decision, LeaseLost, StoreClosed, StoreContended, StoreOverloaded, T
 
 MAX_PENDING_DECISIONS: Final = 10_000
 """Decisions of one broker that may wait. Each is one administrative request, whose size the server bounds."""
@@ -23,9 +25,43 @@ MAX_PENDING_DECISIONS: Final = 10_000
 MAX_COMMIT_ATTEMPTS: Final = 100
 """Attempts to commit one decision. Each conflict means that another broker got on, so a handful is the rule."""
 
-CallSoon = Callable[[Callable[[], None]], object]
+LEASE_CHECK_INTERVAL_MS: Final = 50
+
+Callback = Callable[[], None]
+CallSoon = Callable[[Callback], object]
 
 _logger = logging.getLogger(__name__)
+
+
+class Link(Protocol):
+    """What carries messages between a broker and the store: in order, and never before the call has returned."""
+
+    def to_store(self, deliver: Callback) -> None:
+        """Carry a message to the store, where `deliver` takes it."""
+        ...
+
+    def to_broker(self, deliver: Callback) -> None:
+        """Carry a message to the broker."""
+        ...
+
+
+class DirectLink:
+    """Within one event loop: a message arrives a turn later.
+
+    Args:
+        call_soon: runs a function in a later turn of the loop, in the order of the calls: `loop.call_soon`.
+    """
+
+    def __init__(self, call_soon: CallSoon) -> None:
+        self._call_soon = call_soon
+
+    def to_store(self, deliver: Callback) -> None:
+        """See `Link.to_store`."""
+        self._call_soon(deliver)
+
+    def to_broker(self, deliver: Callback) -> None:
+        """See `Link.to_broker`."""
+        self._call_soon(deliver)
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +71,14 @@ class _Pending:
     decide: Callable[[ClusterImage], tuple[ClusterImage, Any]]
     done: Callable[[Any], None]
     failed: Callable[[Exception], None] | None
+    lease_id: int
     attempts: int = 0
+
+
+@dataclass(slots=True)
+class _Lease:
+    ttl_ms: int
+    expires_ms: int
 
 
 class EmbeddedStore:
@@ -44,33 +87,90 @@ class EmbeddedStore:
     Args:
         cluster_id: the cluster's name for itself, which clients see.
         call_soon: runs a function in a later turn of the loop, in the order of the calls: `loop.call_soon`.
+        now_ms: monotonic milliseconds, for leases.
     """
 
-    def __init__(self, cluster_id: str, call_soon: CallSoon) -> None:
+    def __init__(self, cluster_id: str, call_soon: CallSoon, *, now_ms: Callable[[], int]) -> None:
         self._call_soon = call_soon
+        self._now_ms = now_ms
         self._image = ClusterImage(version=0, cluster_id=cluster_id)
         self._views: list[EmbeddedView] = []
+        self._leases: dict[int, _Lease] = {}
+        self._lease_ids = itertools.count(1)
 
     @property
     def image(self) -> ClusterImage:
         """The truth."""
         return self._image
 
-    def open(self) -> EmbeddedView:
-        """Open a view for one broker; it has seen the present image."""
-        view = EmbeddedView(self, self._call_soon)
+    def open(self, link: Link | None = None) -> EmbeddedView:
+        """Open a view for one broker, which has seen the present image; by default over a `DirectLink`."""
+        view = EmbeddedView(self, link or DirectLink(self._call_soon), self._call_soon)
         self._views.append(view)
+        if self._lost_leases():
+            self._tell(view)
         return view
 
+    # --- leases ---
+
+    async def run(self) -> None:
+        """Let leases run out, until cancelled.
+
+        When this process was stopped for a while, the brokers in it could not keep their leases either: the time by
+        which a look comes late is added to all leases. A broker's own reckoning is stricter, so nothing is lost by it.
+        """
+        while True:
+            before_ms = self._now_ms()
+            await asyncio.sleep(LEASE_CHECK_INTERVAL_MS / 1000)
+            self.expire_leases(late_ms=max(0, self._now_ms() - before_ms - 2 * LEASE_CHECK_INTERVAL_MS))
+
+    def expire_leases(self, *, late_ms: int = 0) -> None:
+        """Drop the leases whose time is over, and tell of those that brokers rely on."""
+        now_ms = self._now_ms()
+        for lease in self._leases.values():
+            lease.expires_ms += late_ms
+        self._leases = {key: lease for key, lease in self._leases.items() if now_ms < lease.expires_ms}
+        if self._lost_leases():
+            for view in self._views:
+                self._tell(view)
+
+    def _lost_leases(self) -> tuple[int, ...]:
+        brokers = self._image.live_brokers.values()
+        return tuple(b.lease_id for b in brokers if b.lease_id != NO_LEASE and b.lease_id not in self._leases)
+
+    def _grant(self, ttl_ms: int) -> int:
+        lease_id = next(self._lease_ids)
+        self._leases[lease_id] = _Lease(ttl_ms, self._now_ms() + ttl_ms)
+        return lease_id
+
+    def _keep(self, lease_id: int) -> bool:
+        lease = self._leases.get(lease_id)
+        if lease is not None:
+            lease.expires_ms = self._now_ms() + lease.ttl_ms
+        return lease is not None
+
+    # --- the truth ---
+
+    def _commit(self, expected: ClusterImage, proposed: ClusterImage, lease_id: int) -> tuple[bool, Exception | None]:
+        """Whether it was committed, and what makes it hopeless to try again."""
+        if lease_id != NO_LEASE and lease_id not in self._leases:
+            return False, LeaseLost(f"lease {lease_id} has run out")
+        return self._compare_and_set(expected, proposed), None
+
     def _compare_and_set(self, expected: ClusterImage, proposed: ClusterImage) -> bool:
-        """Make `proposed` the truth if `expected` still is; tells the views later."""
+        """Make `proposed` the truth if `expected` still is; tells the views."""
         if expected.version != self._image.version:
             return False
         if proposed is not expected:
             self._image = proposed.with_version(expected.version + 1)
             for view in self._views:
-                view._notify()
+                self._tell(view)
         return True
+
+    def _tell(self, view: EmbeddedView) -> None:
+        """Send a view what is true now."""
+        image, lost = self._image, self._lost_leases()
+        view._link.to_broker(lambda: view._hear(image, lost))
 
     def _forget(self, view: EmbeddedView) -> None:
         self._views.remove(view)
@@ -79,14 +179,15 @@ class EmbeddedStore:
 class EmbeddedView:
     """One broker's `MetadataStore` over the `EmbeddedStore` of its process."""
 
-    def __init__(self, store: EmbeddedStore, call_soon: CallSoon) -> None:
+    def __init__(self, store: EmbeddedStore, link: Link, call_soon: CallSoon) -> None:
         self._store = store
+        self._link = link
         self._call_soon = call_soon
         self._image = store.image
         self._watchers: dict[object, Callable[[ClusterImage], None]] = {}
+        self._lease_watchers: dict[object, Callable[[int], None]] = {}
         self._pending: deque[_Pending] = deque()
         self._working = False
-        self._notified = False
         self._closed = False
 
     @property
@@ -104,9 +205,11 @@ class EmbeddedView:
         decide: Decision[T],
         done: Callable[[T], None],
         failed: Callable[[Exception], None] | None = None,
+        *,
+        lease_id: int = NO_LEASE,
     ) -> None:
         """See `MetadataStore.submit`."""
-        pending = _Pending(decide, done, failed)
+        pending = _Pending(decide, done, failed, lease_id)
         if self._closed:
             self._fail_later(pending, StoreClosed("the metadata store is closed"))
         elif len(self._pending) >= MAX_PENDING_DECISIONS:
@@ -119,13 +222,19 @@ class EmbeddedView:
 
     def watch(self, callback: Callable[[ClusterImage], None]) -> Callable[[], None]:
         """See `MetadataStore.watch`."""
-        token = object()
-        self._watchers[token] = callback
+        return _enter(self._watchers, callback)
 
-        def unwatch() -> None:
-            self._watchers.pop(token, None)
+    def grant_lease(self, ttl_ms: int, granted: Callable[[int], None]) -> None:
+        """See `MetadataStore.grant_lease`."""
+        self._ask(lambda store: store._grant(ttl_ms), granted)
 
-        return unwatch
+    def keep_lease(self, lease_id: int, kept: Callable[[bool], None]) -> None:
+        """See `MetadataStore.keep_lease`."""
+        self._ask(lambda store: store._keep(lease_id), kept)
+
+    def watch_lost_leases(self, callback: Callable[[int], None]) -> Callable[[], None]:
+        """See `MetadataStore.watch_lost_leases`."""
+        return _enter(self._lease_watchers, callback)
 
     def close(self) -> None:
         """See `MetadataStore.close`."""
@@ -134,8 +243,19 @@ class EmbeddedView:
         self._closed = True
         self._store._forget(self)
         self._watchers.clear()
+        self._lease_watchers.clear()
         while self._pending:
             self._fail_later(self._pending.popleft(), StoreClosed("the metadata store was closed"))
+
+    def _ask(self, question: Callable[[EmbeddedStore], T], answered: Callable[[T], None]) -> None:
+        """Have the store do something, and hear what came of it."""
+
+        def at_the_store() -> None:
+            if not self._closed:
+                answer = question(self._store)
+                self._link.to_broker(lambda: None if self._closed else self._run(answered, answer))
+
+        self._link.to_store(at_the_store)
 
     def _decide(self) -> None:
         """Take the decision that is first in line, on the image that this broker has seen."""
@@ -152,35 +272,55 @@ class EmbeddedView:
             self._fail_later(pending, error)
             self._call_soon(self._decide)
             return
-        self._call_soon(lambda: self._commit(pending, base, proposed, result))
 
-    def _commit(self, pending: _Pending, base: ClusterImage, proposed: ClusterImage, result: Any) -> None:
+        def at_the_store() -> None:
+            if self._closed:
+                return
+            committed, error = self._store._commit(base, proposed, pending.lease_id)
+            latest = self._store.image
+            self._link.to_broker(lambda: self._committed(pending, committed, error, result, latest))
+
+        self._link.to_store(at_the_store)
+
+    def _committed(
+        self, pending: _Pending, committed: bool, error: Exception | None, result: Any, latest: ClusterImage
+    ) -> None:
+        """The store has answered. What it told the views of a commit came before."""
         if self._closed:
             return
-        if self._store._compare_and_set(base, proposed):
-            self._pending.popleft()
-            # The store's notification came first, so this view shows the change by then.
-            self._call_soon(lambda: self._run(pending.done, result))
-            self._call_soon(self._decide)
+        self._pending.popleft()
+        if committed:
+            self._run(pending.done, result)
+        elif error is not None:
+            self._fail_later(pending, error)
+        else:
+            self._lost_a_race(pending, latest)
+            self._decide()
             return
+        # The loser of a race goes at once, the winner a turn later: nobody loses for ever.
+        self._call_soon(self._decide)
+
+    def _lost_a_race(self, pending: _Pending, latest: ClusterImage) -> None:
         pending.attempts += 1
         if pending.attempts >= MAX_COMMIT_ATTEMPTS:
-            self._pending.popleft()
             self._fail_later(pending, StoreContended(f"lost {pending.attempts} races against other changes"))
-        self._catch_up()
-        self._decide()
+        else:
+            self._pending.appendleft(pending)
+        self._see(latest)
 
-    def _notify(self) -> None:
-        if not self._notified:
-            self._notified = True
-            self._call_soon(self._catch_up)
+    def _hear(self, image: ClusterImage, lost_leases: tuple[int, ...]) -> None:
+        """What the store tells of itself: the truth as it was when it was sent."""
+        self._see(image)
+        for lease_id in lost_leases:
+            for token, watcher in list(self._lease_watchers.items()):
+                if token in self._lease_watchers:
+                    self._run(watcher, lease_id)
 
-    def _catch_up(self) -> None:
-        """See the truth as it is now, and show it to the watchers."""
-        self._notified = False
-        if self._closed or self._image.version == self._store.image.version:
+    def _see(self, image: ClusterImage) -> None:
+        """Take on a newer image, and show it to the watchers."""
+        if self._closed or image.version <= self._image.version:
             return
-        self._image = image = self._store.image
+        self._image = image
         for token, watcher in list(self._watchers.items()):
             if token in self._watchers:
                 self._run(watcher, image)
@@ -200,3 +340,14 @@ class EmbeddedView:
         except Exception:
             # Any error of a watcher is a bug of its own; it is logged with its traceback and goes no further.
             _logger.exception("a callback of the metadata store failed")
+
+
+def _enter(watchers: dict[object, Callable[[T], None]], callback: Callable[[T], None]) -> Callable[[], None]:
+    """Add a watcher; returns what takes it out again."""
+    token = object()
+    watchers[token] = callback
+
+    def unwatch() -> None:
+        watchers.pop(token, None)
+
+    return unwatch

@@ -9,10 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 NO_LEADER: Final = -1
 NO_BROKER: Final = -1
+NO_LEASE: Final = -1
+
+
+class BrokerLife(NamedTuple):
+    """One life of a broker, and so one memory. Logs are in memory: the next life of the same id begins empty."""
+
+    broker_id: int
+    broker_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,9 @@ class BrokerRegistration:
         broker_epoch: new at every registration; (broker id, broker epoch) names one life of a broker, and with it one
             memory.
         host, port: where clients and other brokers reach it.
+        lease_id: the store's lease that says that this broker lives.
+        fenced: its lease ran out. It leads nothing and is in no in-sync set until it holds another one; its memory may
+            still be there.
     """
 
     broker_id: int
@@ -30,6 +41,13 @@ class BrokerRegistration:
     host: str
     port: int
     rack: str | None = None
+    lease_id: int = NO_LEASE
+    fenced: bool = False
+
+    @property
+    def life(self) -> BrokerLife:
+        """This life of the broker."""
+        return BrokerLife(self.broker_id, self.broker_epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +58,32 @@ class PartitionState:
         leader: a broker id, or NO_LEADER.
         leader_epoch: grows by one whenever the leader changes (KIP-101).
         replicas: broker ids; the first is the preferred leader.
-        isr: the committed in-sync replicas, in the order of `replicas`.
+        isr: the committed in-sync replicas, in the order of `replicas`: lives, not ids, since a broker that comes back
+            comes back empty (KIP-903).
         partition_epoch: grows by one with every change of this state (KIP-497).
+        elr: the eligible leader replicas (KIP-966): they left the in-sync set when it had shrunk below
+            min.insync.replicas, so they have everything that was acknowledged. Empty while the set is large enough.
+        adding, removing: while the replicas are being reassigned (KIP-455): those of `replicas` that come and that go.
     """
 
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
-    isr: tuple[int, ...]
+    isr: tuple[BrokerLife, ...]
     partition_epoch: int = 0
+    elr: tuple[BrokerLife, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def isr_ids(self) -> tuple[int, ...]:
+        """The broker ids of the in-sync replicas."""
+        return tuple(life.broker_id for life in self.isr)
+
+    @property
+    def elr_ids(self) -> tuple[int, ...]:
+        """The broker ids of the eligible leader replicas."""
+        return tuple(life.broker_id for life in self.elr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +102,8 @@ class ClusterImage:
 
     Attributes:
         version: given by the store: it grows with every committed change, and decisions leave it alone.
-        controller_id: the broker that clients send administrative requests to: the lowest id, or NO_BROKER.
+        controller_id: the broker that clients send administrative requests to: the lowest live id, or NO_BROKER.
+        brokers: all that are registered, the fenced ones too.
         topics: by name.
         next_producer_id: the first producer id that no broker has been given.
         next_broker_epoch: the epoch of the next registration.
@@ -106,6 +142,21 @@ class ClusterImage:
         """Partitions of all topics together."""
         return sum(len(topic.partitions) for topic in self.topics.values())
 
+    def live_broker(self, broker_id: int) -> BrokerRegistration | None:
+        """The registration of a broker that is not fenced."""
+        registration = self.brokers.get(broker_id)
+        return None if registration is None or registration.fenced else registration
+
+    @property
+    def live_brokers(self) -> dict[int, BrokerRegistration]:
+        """All brokers that are not fenced, by id."""
+        return {key: registration for key, registration in self.brokers.items() if not registration.fenced}
+
+    def is_alive(self, life: BrokerLife) -> bool:
+        """Whether this very life of a broker goes on, and is not fenced."""
+        registration = self.brokers.get(life.broker_id)
+        return registration is not None and not registration.fenced and registration.broker_epoch == life.broker_epoch
+
     def with_version(self, version: int) -> ClusterImage:
         """This image as the store commits it."""
         return replace(self, version=version)
@@ -121,7 +172,8 @@ class ClusterImage:
     def _with_brokers(self, brokers: dict[int, BrokerRegistration]) -> ClusterImage:
         # Sorted, so that listings and placements do not depend on who registered first.
         ordered = dict(sorted(brokers.items()))
-        return replace(self, brokers=ordered, controller_id=min(ordered, default=NO_BROKER))
+        live = [broker_id for broker_id, registration in ordered.items() if not registration.fenced]
+        return replace(self, brokers=ordered, controller_id=min(live, default=NO_BROKER))
 
     def with_topics(self, topics: Iterable[Topic]) -> ClusterImage:
         """With these topics, each in place of one of the same name."""

@@ -2,8 +2,12 @@
 
 A broker holds a `MetadataStore` of its own. It acts on the image that this store last showed it, and changes the truth
 by submitting decisions. Whether the truth lives in this process or on other machines must not matter above this line:
-nothing is delivered before the call that asked for it has returned, and a broker may see its own change later than
-another broker does.
+nothing is delivered before the call that asked for it has returned, a broker may see its own change later than another
+broker does, and while the store cannot be reached nothing is delivered at all: who must not wait for ever sets a time
+limit of its own.
+
+Leases tell who lives. A lease lasts for a time after it was granted or kept alive last, by the store's clock; once it
+has run out it never comes back, so that what was done about its end stays right.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from broker.metadata.image import ClusterImage
+from broker.metadata.image import NO_LEASE, ClusterImage
 
 T = TypeVar("T")
 
@@ -24,11 +28,11 @@ but decide.
 
 
 class StoreError(Exception):
-    """A submitted decision was not committed; the cluster is unchanged by it."""
+    """A submitted decision was not committed; but for `StoreClosed`, the cluster is unchanged by it."""
 
 
 class StoreClosed(StoreError):
-    """The store was closed before the decision was committed."""
+    """The store was closed before it told what became of the decision."""
 
 
 class StoreOverloaded(StoreError):
@@ -37,6 +41,10 @@ class StoreOverloaded(StoreError):
 
 class StoreContended(StoreError):
     """Other brokers' changes came first, time after time."""
+
+
+class LeaseLost(StoreError):
+    """The lease that the decision depends on has run out."""
 
 
 class MetadataStore(Protocol):
@@ -52,10 +60,12 @@ class MetadataStore(Protocol):
         decide: Decision[T],
         done: Callable[[T], None],
         failed: Callable[[Exception], None] | None = None,
+        *,
+        lease_id: int = NO_LEASE,
     ) -> None:
         """Change the truth: decide, compare, set; and again on a newer image when somebody else was faster.
 
-        Decisions of one broker are taken in the order of their submission. Exactly one of the callbacks is called, once
+        Decisions of one broker are taken in the order of their submission. At most one of the callbacks is called, once
         and never before `submit` has returned.
 
         Args:
@@ -63,6 +73,7 @@ class MetadataStore(Protocol):
             done: receives the decision's result when `image` shows the change and the watchers have seen it; or, if
                 the decision changes nothing, when that is confirmed to rest on the latest image.
             failed: receives a `StoreError`, or what `decide` raised. Without it the failure is only logged.
+            lease_id: commit only while this lease lasts, else fail with `LeaseLost`.
         """
         ...
 
@@ -74,6 +85,27 @@ class MetadataStore(Protocol):
         """
         ...
 
+    def grant_lease(self, ttl_ms: int, granted: Callable[[int], None]) -> None:
+        """Ask for a new lease that lasts for `ttl_ms`; `granted` receives its id."""
+        ...
+
+    def keep_lease(self, lease_id: int, kept: Callable[[bool], None]) -> None:
+        """Let a lease begin anew; `kept` receives whether it still lasted."""
+        ...
+
+    def watch_lost_leases(self, callback: Callable[[int], None]) -> Callable[[], None]:
+        """Call back with each lease that a broker of the image relies on and that has run out.
+
+        The callback may come again for the same lease, until no broker that is not fenced relies on it.
+
+        Returns:
+            A function that ends the watch.
+        """
+        ...
+
     def close(self) -> None:
-        """Deliver no further image; decisions that are not committed fail with `StoreClosed`. May be called again."""
+        """Deliver no further image; decisions whose outcome is not known yet fail with `StoreClosed`.
+
+        May be called again.
+        """
         ...

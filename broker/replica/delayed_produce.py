@@ -67,8 +67,9 @@ class DelayedProduce(DelayedOperation):
         elif partition.leader != partition.broker_id:
             ack.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif partition.high_watermark < ack.required_offset:
-            return False
-        elif not partition.has_enough_in_sync_replicas:
+            if partition.has_enough_in_sync_replicas:
+                return False
+            # The high watermark stands still until there are enough again: the producer learns now what it waits for.
             ack.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return True
 

@@ -39,6 +39,9 @@ logger = structlog.get_logger(__name__)
 FETCH_VERSION = 16
 LIST_OFFSETS_VERSION = 7
 EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+FIRST_BACKOFF_MS = 20
+"""Most refusals mean that leader and follower do not know the same metadata yet, and are over in a moment."""
 
 
 class Peer(Protocol):
@@ -112,6 +115,15 @@ class FollowerGate:
         await self._open.wait()
 
 
+@dataclass(slots=True)
+class _Refusal:
+    """Why a partition is left out of the fetches, how often in a row it was refused, and until when (loop time)."""
+
+    reason: str
+    times: int = 0
+    until_seconds: float = 0.0
+
+
 class FollowerFetcher:
     """Fetches everything that this broker follows of one leader, in an endless loop.
 
@@ -144,8 +156,8 @@ class FollowerFetcher:
         self._rng = rng
         self._followed: list[Partition] = []
         self._changed = asyncio.Event()
-        self._paused_until: dict[TopicPartition, float] = {}
-        self._refusals: dict[TopicPartition, str] = {}
+        self._refusals: dict[TopicPartition, _Refusal] = {}
+        self._failures = 0
         self._turn = -1
 
     def follow(self, partitions: list[Partition]) -> None:
@@ -174,8 +186,13 @@ class FollowerFetcher:
                 peer.close()
 
     async def _back_off(self, event: str, error: Exception) -> None:
+        self._failures += 1
         logger.warning(event, broker=self._replicas.broker_id, leader=self.leader_id, reason=str(error) or repr(error))
-        await asyncio.sleep(self._settings.backoff_ms / 1000 * self._rng.uniform(0.5, 1.0))
+        await asyncio.sleep(self._delay_ms(self._failures) / 1000 * self._rng.uniform(0.5, 1.0))
+
+    def _delay_ms(self, failures: int) -> int:
+        """How long to wait after so many failures in a row."""
+        return min(self._settings.backoff_ms, FIRST_BACKOFF_MS << min(failures - 1, 20))
 
     async def _fetch_from(self, peer: Peer) -> None:
         """Fetch over one connection for as long as there is something to follow."""
@@ -191,9 +208,10 @@ class FollowerFetcher:
             response: FetchResponse = await peer.request(ApiKey.FETCH, FETCH_VERSION, request, timeout_ms=timeout_ms)
             if response.error_code:
                 raise ProtocolError(f"the leader answered {ErrorCode(response.error_code).name}")
+            self._failures = 0
             got_records, out_of_range = self._apply(asked, response)
             for partition in out_of_range:
-                await self._restart_at_leaders_start(peer, partition)
+                await self._go_where_the_leader_is(peer, partition)
             await self._gate.passed(after_records=got_records)
 
     def _ready(self) -> list[Partition]:
@@ -202,16 +220,17 @@ class FollowerFetcher:
         They take turns at the front: an answer is filled from there until it is full.
         """
         now = asyncio.get_running_loop().time()
-        self._paused_until = {tp: until for tp, until in self._paused_until.items() if until > now}
-        ready = [p for p in self._followed if p.tp not in self._paused_until]
+        refusals = self._refusals
+        ready = [p for p in self._followed if p.tp not in refusals or refusals[p.tp].until_seconds <= now]
         self._turn += 1
         first = self._turn % len(ready) if ready else 0
         return ready[first:] + ready[:first]
 
     def _pause(self, partition: Partition, error: object) -> None:
         """Leave a partition out for a while: its leader refused it, or its records do not fit. Said once a reason."""
-        if self._refusals.get(partition.tp) != str(error):
-            self._refusals[partition.tp] = str(error)
+        refusal = self._refusals.get(partition.tp)
+        if refusal is None or refusal.reason != str(error):
+            refusal = self._refusals[partition.tp] = _Refusal(str(error))
             logger.warning(
                 "follower fetch refused",
                 broker=self._replicas.broker_id,
@@ -219,14 +238,14 @@ class FollowerFetcher:
                 partition=str(partition.tp),
                 reason=str(error),
             )
-        until = asyncio.get_running_loop().time() + self._settings.backoff_ms / 1000
-        self._paused_until[partition.tp] = until
+        refusal.times += 1
+        refusal.until_seconds = asyncio.get_running_loop().time() + self._delay_ms(refusal.times) / 1000
 
     async def _until_resumed(self) -> None:
         """Wait until a refused partition is asked for again, or there are others to follow."""
         self._changed.clear()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(min(self._paused_until.values(), default=0)):
+            async with asyncio.timeout_at(min((r.until_seconds for r in self._refusals.values()), default=0)):
                 await self._changed.wait()
 
     def _request(self, fetched: list[Partition]) -> FetchRequest:
@@ -249,11 +268,20 @@ class FollowerFetcher:
             )
         return FetchRequest(
             replica_state=ReplicaState(replica_id=self._replicas.broker_id, replica_epoch=self._broker_epoch()),
-            max_wait_ms=min(settings.wait_max_ms, settings.backoff_ms) if self._paused_until else settings.wait_max_ms,
+            max_wait_ms=self._max_wait_ms(),
             min_bytes=settings.min_bytes,
             max_bytes=settings.max_bytes,
             topics=list(topics.values()),
         )
+
+    def _max_wait_ms(self) -> int:
+        """How long the leader may let this broker wait: no longer than until a refused partition is asked for again."""
+        wait_ms = self._settings.wait_max_ms
+        if self._refusals:
+            now = asyncio.get_running_loop().time()
+            pauses = [r.until_seconds - now for r in self._refusals.values() if r.until_seconds > now]
+            wait_ms = min(wait_ms, int(1000 * min(pauses)) + 1) if pauses else wait_ms
+        return wait_ms
 
     def _apply(
         self, asked: Mapping[tuple[bytes, int], tuple[Partition, int]], response: FetchResponse
@@ -305,13 +333,28 @@ class FollowerFetcher:
         _, own_end_offset = partition.log.end_offset_for_epoch(diverging.epoch)
         partition.truncate_to(min(own_end_offset, diverging.end_offset))
 
-    async def _restart_at_leaders_start(self, peer: Peer, partition: Partition) -> None:
-        """Begin anew where the leader's log begins, which has moved past the end of this one."""
+    async def _go_where_the_leader_is(self, peer: Peer, partition: Partition) -> None:
+        """The leader has no record where this log ends: go to where it has one.
+
+        A log that ends past the leader's is cut to the leader's end; one that ends before the leader's begins, or
+        whose epochs the leader does not know, has nothing of use, and begins anew at the leader's start.
+        """
         leader_epoch = partition.leader_epoch
+        start_offset = await self._ask_offset(peer, partition, EARLIEST_TIMESTAMP)
+        end_offset = await self._ask_offset(peer, partition, LATEST_TIMESTAMP)
+        if start_offset is None or end_offset is None or not self._still_followed(partition, leader_epoch):
+            return
+        if partition.log.log_end_offset > end_offset > partition.log.log_start_offset:
+            partition.truncate_to(end_offset)
+        else:
+            partition.restart_at(start_offset)
+
+    async def _ask_offset(self, peer: Peer, partition: Partition, timestamp: int) -> int | None:
+        """Where the leader's log begins or ends; None if it does not say."""
         question = ListOffsetsPartition(
             partition_index=partition.tp.partition,
-            current_leader_epoch=leader_epoch,
-            timestamp=EARLIEST_TIMESTAMP,
+            current_leader_epoch=partition.leader_epoch,
+            timestamp=timestamp,
         )
         request = ListOffsetsRequest(
             replica_id=self._replicas.broker_id,
@@ -323,5 +366,5 @@ class FollowerFetcher:
         answer = response.topics[0].partitions[0]
         if answer.error_code:
             self._pause(partition, ErrorCode(answer.error_code).name)
-        elif self._still_followed(partition, leader_epoch):
-            partition.restart_at(answer.offset)
+            return None
+        return answer.offset

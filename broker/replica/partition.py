@@ -2,21 +2,26 @@
 
 The leader's rules (KIP-101, KIP-497, KIP-966):
 
-* The high watermark is the smallest log end offset over the leader and the in-sync replicas. It only moves up, and
-  it does not move while fewer than min.insync.replicas are in sync.
-* A follower's log end offset is what it asks for next: it has everything before its fetch offset.
+* The high watermark is the smallest log end offset over the leader and the maximal in-sync set: the committed one and
+  those whom the leader has proposed to add. Whom it has proposed to drop counts until that is committed. The high
+  watermark only moves up, and it does not move while fewer than min.insync.replicas are in sync.
+* A follower's log end offset is what it asks for next: it has everything before its fetch offset. What one life of a
+  broker has says nothing of the next one (KIP-903).
 * A produce request with acks=-1 is refused before anything is appended when too few replicas are in sync.
+* A leader whose lease may have run out leads nothing: it takes nothing, answers nothing, acknowledges nothing.
 
 `Partition` is the only writer of these facts; everything in it is a plain function.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker.log.log import AppendInfo, Log
 from broker.log.topic_partition import TopicPartition
-from broker.metadata.image import PartitionState
+from broker.metadata.controller import InSyncProposal
+from broker.metadata.image import NO_LEADER, BrokerLife, PartitionState
 from protocol.errors import ErrorCode
 from protocol.primitives import Buffer
 
@@ -36,17 +41,19 @@ class FollowerState:
     """What the leader knows of one follower.
 
     Attributes:
+        broker_epoch: the life of the follower that all this is known of; -1 before its first fetch.
         log_end_offset: the offset that the follower asked for last; -1 before its first fetch in this leader epoch.
         last_fetch_ms: monotonic time of its last fetch; -1 before the first.
-        last_caught_up_ms: monotonic time at which it last had everything; -1 if never in this leader epoch.
+        last_caught_up_ms: monotonic time at which it last had everything; before that, when the leader began to lead.
         last_fetch_leader_end_offset: the leader's log end offset at its last fetch.
     """
 
     broker_id: int
+    last_caught_up_ms: int = -1
+    broker_epoch: int = -1
     log_end_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
     last_fetch_ms: int = -1
-    last_caught_up_ms: int = -1
     last_fetch_leader_end_offset: int = UNKNOWN_OFFSET
 
     def fetched(self, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int) -> None:
@@ -71,17 +78,26 @@ class Partition:
     Args:
         tp: the partition's name.
         topic_id: the 16 bytes that tell this topic from an earlier one of the same name.
-        broker_id: the broker that holds this replica.
+        life: the life of the broker that holds this replica.
         log: the replica's records.
+        has_lease: whether the broker certainly holds its lease, and so may act as a leader.
+
+    Attributes:
+        isr: the broker ids of the committed in-sync set.
     """
 
     __slots__ = (
+        "_awaited",
+        "_has_lease",
+        "_in_sync",
+        "_proposal",
         "broker_id",
         "followers",
         "isr",
         "leader",
         "leader_epoch",
         "leader_epoch_start_offset",
+        "life",
         "log",
         "partition_epoch",
         "replicas",
@@ -89,11 +105,21 @@ class Partition:
         "tp",
     )
 
-    def __init__(self, tp: TopicPartition, topic_id: bytes, broker_id: int, log: Log) -> None:
+    def __init__(
+        self,
+        tp: TopicPartition,
+        topic_id: bytes,
+        life: BrokerLife,
+        log: Log,
+        *,
+        has_lease: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.tp = tp
         self.topic_id = topic_id
-        self.broker_id = broker_id
+        self.life = life
+        self.broker_id = life.broker_id
         self.log = log
+        self._has_lease = has_lease
         self.leader = -1
         self.leader_epoch = -1
         self.leader_epoch_start_offset = 0
@@ -101,6 +127,9 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.followers: dict[int, FollowerState] = {}
+        self._in_sync: tuple[BrokerLife, ...] = ()
+        self._proposal: InSyncProposal | None = None
+        self._awaited: tuple[BrokerLife, ...] = ()
 
     # --- role ---
 
@@ -114,25 +143,30 @@ class Partition:
         """Whether this replica leads."""
         return self.leader == self.broker_id
 
-    def apply_state(self, state: PartitionState) -> None:
+    def apply_state(self, state: PartitionState, now_ms: int) -> None:
         """Take the role that the metadata gives this replica. A state that is older than the known one is ignored."""
         if state.partition_epoch < self.partition_epoch:
             return
-        new_epoch = not self.is_leader or state.leader_epoch > self.leader_epoch
-        becomes_leader = state.leader == self.broker_id and new_epoch
-        self.leader = state.leader
+        # Another life of this broker may have been elected; this one, which has another memory, was not.
+        leader = NO_LEADER if state.leader == self.broker_id and self.life not in state.isr else state.leader
+        begins_to_lead = leader == self.broker_id and (not self.is_leader or state.leader_epoch > self.leader_epoch)
+        if state.partition_epoch > self.partition_epoch:
+            self._proposal = None
+        self.leader = leader
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
-        self.isr = state.isr
-        if becomes_leader:
+        self.isr = state.isr_ids
+        self._in_sync = state.isr
+        self._await_in_sync()
+        if begins_to_lead:
             self.leader_epoch_start_offset = self.log.log_end_offset
             self.log.epochs.assign(state.leader_epoch, self.leader_epoch_start_offset)
             self.followers = {}
         if self.is_leader:
             known = self.followers
             others = [b for b in state.replicas if b != self.broker_id]
-            self.followers = {b: known.get(b) or FollowerState(b) for b in others}
+            self.followers = {b: known.get(b) or FollowerState(b, last_caught_up_ms=now_ms) for b in others}
             self.advance_high_watermark()
         else:
             self.followers = {}
@@ -147,10 +181,75 @@ class Partition:
             if current_leader_epoch < self.leader_epoch:
                 raise PartitionError(ErrorCode.FENCED_LEADER_EPOCH, f"{self.tp} is in leader epoch {self.leader_epoch}")
             raise PartitionError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.tp} is in leader epoch {self.leader_epoch}")
-        if not self.is_leader:
-            raise PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.tp} is led by broker {self.leader}")
+        self._check_leads()
 
-    # --- the leader's side ---
+    def _check_leads(self) -> None:
+        if self.leader != self.broker_id:
+            raise PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.tp} is led by broker {self.leader}")
+        if not self._has_lease():
+            raise PartitionError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.broker_id} may have been fenced: its lease ran out"
+            )
+
+    # --- the leader's side: the in-sync set ---
+
+    def _await_in_sync(self) -> None:
+        """Note whom the high watermark waits for: the maximal in-sync set."""
+        proposed = () if self._proposal is None else self._proposal.isr
+        maximal = dict.fromkeys((*self._in_sync, *proposed))
+        self._awaited = tuple(life for life in maximal if life.broker_id != self.broker_id)
+
+    @property
+    def proposal(self) -> InSyncProposal | None:
+        """The in-sync set that this leader has proposed, and that is not committed or refused yet."""
+        return self._proposal
+
+    def propose_to_add(self, life: BrokerLife) -> InSyncProposal | None:
+        """Propose a follower for the in-sync set if it has caught up: with the high watermark, and with this epoch.
+
+        Until that is committed or `withdraw` is called, the high watermark waits for it.
+        """
+        follower = self.followers.get(life.broker_id)
+        if (
+            self._proposal is not None
+            or follower is None
+            or follower.broker_epoch != life.broker_epoch
+            or life in self._in_sync
+            or not self.is_leader
+            or follower.log_end_offset < max(self.high_watermark, self.leader_epoch_start_offset)
+        ):
+            return None
+        return self._propose((*(member for member in self._in_sync if member.broker_id != life.broker_id), life))
+
+    def propose_to_drop_laggards(self, now_ms: int, max_lag_ms: int) -> InSyncProposal | None:
+        """Propose the in-sync set without those who have not had everything for longer than `max_lag_ms`."""
+        if self._proposal is not None or not self.is_leader:
+            return None
+        kept = tuple(life for life in self._in_sync if not self._lags(life, now_ms, max_lag_ms))
+        return None if kept == self._in_sync else self._propose(kept)
+
+    def _lags(self, life: BrokerLife, now_ms: int, max_lag_ms: int) -> bool:
+        follower = self.followers.get(life.broker_id)
+        if life == self.life or follower is None:
+            return False
+        return follower.log_end_offset != self.log.log_end_offset and now_ms - follower.last_caught_up_ms > max_lag_ms
+
+    def _propose(self, isr: tuple[BrokerLife, ...]) -> InSyncProposal:
+        self._proposal = InSyncProposal(
+            self.topic_id, self.tp.topic, self.tp.partition, self.leader_epoch, self.partition_epoch, isr
+        )
+        self._await_in_sync()
+        return self._proposal
+
+    def withdraw(self, proposal: InSyncProposal) -> bool:
+        """The proposal came to nothing; whether the high watermark moved."""
+        if self._proposal is not proposal:
+            return False
+        self._proposal = None
+        self._await_in_sync()
+        return self.is_leader and self.advance_high_watermark()
+
+    # --- the leader's side: records ---
 
     @property
     def min_in_sync_replicas(self) -> int:
@@ -169,8 +268,7 @@ class Partition:
             PartitionError: this replica does not lead, or acks=-1 and too few replicas are in sync.
             LogError: the log refuses the batch; nothing was appended.
         """
-        if self.leader != self.broker_id:
-            raise PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.tp} is led by broker {self.leader}")
+        self._check_leads()
         if acks == -1 and not self.has_enough_in_sync_replicas:
             raise PartitionError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -178,35 +276,49 @@ class Partition:
             )
         return self.log.append_as_leader(records, leader_epoch=self.leader_epoch, wall_ms=wall_ms)
 
-    def follower_fetched(self, broker_id: int, fetch_offset: int, log_start_offset: int, now_ms: int) -> bool:
+    def follower_fetched(self, life: BrokerLife, fetch_offset: int, log_start_offset: int, now_ms: int) -> bool:
         """Take note of a follower's fetch; whether the high watermark moved."""
-        follower = self.followers[broker_id]
+        follower = self.followers[life.broker_id]
+        if follower.broker_epoch != life.broker_epoch:
+            follower = FollowerState(life.broker_id, follower.last_caught_up_ms, life.broker_epoch)
+            self.followers[life.broker_id] = follower
         follower.fetched(fetch_offset, log_start_offset, self.log.log_end_offset, now_ms)
         return self.advance_high_watermark()
 
     def advance_high_watermark(self) -> bool:
         """Move the high watermark up to what every in-sync replica has; whether it moved."""
-        if not self.has_enough_in_sync_replicas:
+        if not self.has_enough_in_sync_replicas or not self._has_lease():
             return False
         reached = self.log.log_end_offset
-        for broker_id in self.isr:
-            if broker_id != self.broker_id:
-                follower = self.followers.get(broker_id)
-                reached = min(reached, follower.log_end_offset if follower is not None else UNKNOWN_OFFSET)
+        for life in self._awaited:
+            reached = min(reached, self._end_of(life))
         if reached <= self.high_watermark:
             return False
         self.log.high_watermark = reached
         return True
 
+    def _end_of(self, life: BrokerLife) -> int:
+        """The log end offset of a follower, as far as it is known of this very life of its broker."""
+        follower = self.followers.get(life.broker_id)
+        if follower is None or follower.broker_epoch != life.broker_epoch:
+            return UNKNOWN_OFFSET
+        return follower.log_end_offset
+
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start offset over the leader and the in-sync followers (KIP-107); -1: not known yet."""
+        starts = [self.followers[life.broker_id].log_start_offset for life in self._awaited]
+        return min([self.log.log_start_offset, *starts])
+
     def laggards(self, required_offset: int) -> str:
         """Which in-sync replicas do not have everything before `required_offset`, as a sentence."""
         behind = []
-        for broker_id, follower in self.followers.items():
-            if broker_id not in self.isr or follower.log_end_offset >= required_offset:
+        for life in self._awaited:
+            at = self._end_of(life)
+            if at >= required_offset:
                 continue
-            at = follower.log_end_offset
             behind.append(
-                f"broker {broker_id} " + (f"is at {at} of {required_offset}" if at >= 0 else "has not fetched yet")
+                f"broker {life.broker_id} " + (f"is at {at} of {required_offset}" if at >= 0 else "has not fetched yet")
             )
         if not self.has_enough_in_sync_replicas:
             behind.append(f"{len(self.isr)} in-sync replicas, {self.min_in_sync_replicas} needed")

@@ -21,6 +21,7 @@ class FetchParams:
 
     Attributes:
         replica_id: the follower's broker id, or -1 for a consumer.
+        replica_epoch: the follower's broker epoch (KIP-903).
         max_wait_ms: how long the request may wait; 0 or less: not at all.
         min_bytes: how many bytes are enough, never more than `max_bytes`.
         max_bytes: how many bytes the answer may hold; only its first batch may go past it.
@@ -32,6 +33,7 @@ class FetchParams:
     min_bytes: int
     max_bytes: int
     read_committed: bool = False
+    replica_epoch: int = -1
 
     @property
     def is_follower(self) -> bool:

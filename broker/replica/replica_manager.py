@@ -27,7 +27,8 @@ from broker.log.log import Log, LogError
 from broker.log.memory import MemoryBudget
 from broker.log.producer_state import PRODUCER_EXPIRATION_MS
 from broker.log.topic_partition import TopicPartition
-from broker.metadata.image import ClusterImage, Topic
+from broker.metadata.controller import InSyncProposal
+from broker.metadata.image import BrokerLife, ClusterImage, Topic
 from broker.purgatory import ActionQueue, Purgatory
 from broker.replica.delayed_fetch import DelayedFetch, FollowerKey
 from broker.replica.delayed_produce import DelayedProduce, PendingAck
@@ -81,6 +82,10 @@ class ReplicaObserver(Protocol):
         ...
 
 
+LAGGING_METADATA_WAIT_MS = 20
+"""How long a follower's fetch is parked that asks for fewer partitions than it should: its metadata may lag behind."""
+
+
 class ReplicaManager:
     """The replicas of one broker.
 
@@ -93,7 +98,12 @@ class ReplicaManager:
         produce_purgatory: where produce requests wait.
         fetch_purgatory: where fetch requests wait.
         observer: told what happens.
+        propose: takes what a partition proposes for its in-sync set.
+        has_lease: whether this broker certainly holds its lease, and so may act as a leader.
         producer_id_expiration_ms: after how long the sequence numbers of an idle producer are forgotten.
+
+    Attributes:
+        life: this broker's registration; until there is one no metadata are acted on.
     """
 
     def __init__(
@@ -107,6 +117,8 @@ class ReplicaManager:
         produce_purgatory: Purgatory[DelayedProduce],
         fetch_purgatory: Purgatory[DelayedFetch],
         observer: ReplicaObserver,
+        propose: Callable[[Partition, InSyncProposal], None],
+        has_lease: Callable[[], bool],
         producer_id_expiration_ms: int = PRODUCER_EXPIRATION_MS,
     ) -> None:
         self.broker_id = broker_id
@@ -118,6 +130,9 @@ class ReplicaManager:
         self._memory = memory
         self._actions = actions
         self._observer = observer
+        self._propose = propose
+        self._has_lease = has_lease
+        self.life: BrokerLife | None = None
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._image: ClusterImage | None = None
         self._follower_assignments: dict[int, tuple[TopicPartition, ...]] = {}
@@ -126,7 +141,13 @@ class ReplicaManager:
     # --- metadata ---
 
     def apply(self, image: ClusterImage) -> None:
-        """Take on, keep or give up replicas as the metadata says, and wake what waits for a partition that changed."""
+        """Take on, keep or give up replicas as the metadata says, and wake what waits for a partition that changed.
+
+        An image that knows another life of this broker is no concern of this one.
+        """
+        registered = image.brokers.get(self.broker_id)
+        if self.life is None or registered is None or registered.life != self.life:
+            return
         before = self._image.topics if self._image is not None else {}
         self._image = image
         with self._actions:
@@ -137,7 +158,7 @@ class ReplicaManager:
                     changed += self._remove_topic(old)
             for name, topic in image.topics.items():
                 if before.get(name) is not topic:
-                    changed += self._apply_topic(topic)
+                    changed += self._apply_topic(topic, self.life)
             if changed:
                 self._wake_reassigned_followers()
                 for tp in changed:
@@ -153,7 +174,7 @@ class ReplicaManager:
         self.partitions.pop(tp).log.close()
         self._observer.partition_removed(tp)
 
-    def _apply_topic(self, topic: Topic) -> list[TopicPartition]:
+    def _apply_topic(self, topic: Topic, life: BrokerLife) -> list[TopicPartition]:
         config = LogConfig.from_strings(topic.configs, self._log_defaults)
         changed = []
         for index, state in enumerate(topic.partitions):
@@ -167,10 +188,11 @@ class ReplicaManager:
             if partition is None:
                 log = Log(config, memory=self._memory)
                 log.producers.expiration_ms = self._producer_id_expiration_ms
-                partition = self.partitions[tp] = Partition(tp, topic.topic_id, self.broker_id, log)
+                partition = Partition(tp, topic.topic_id, life, log, has_lease=self._has_lease)
+                self.partitions[tp] = partition
             partition.log.config = config
             was_leader = partition.is_leader
-            partition.apply_state(state)
+            partition.apply_state(state, self._clock.now_ms())
             if was_leader and not partition.is_leader:
                 self._observer.partition_removed(tp)
             changed.append(tp)
@@ -258,25 +280,37 @@ class ReplicaManager:
         with self._actions:
             result = self.reader.read_all(params, fetches)
             if params.is_follower:
-                self._note_progress(params.replica_id, fetches, result.partitions)
+                life = BrokerLife(params.replica_id, params.replica_epoch)
+                self._note_progress(life, fetches, result.partitions)
             answer = self._counting(params, fetches, answer)
+            if len(fetches) < self._assigned_to(params):
+                params.max_wait_ms = min(params.max_wait_ms, LAGGING_METADATA_WAIT_MS)
             if params.max_wait_ms <= 0 or not fetches or result.answer_now or result.size_bytes >= params.min_bytes:
                 answer(result.partitions)
             else:
                 operation = DelayedFetch(params, fetches, self.reader, answer, self._observer.fetch_expired)
                 self.fetch_purgatory.try_complete_else_watch(operation, operation.watch_keys())
 
+    def _assigned_to(self, params: FetchParams) -> int:
+        """How many partitions a follower should fetch from this broker; 0 for a consumer."""
+        return len(self._follower_assignments.get(params.replica_id, ())) if params.is_follower else 0
+
     def _note_progress(
-        self, replica_id: int, fetches: Sequence[PartitionFetch], partitions: Sequence[PartitionData]
+        self, life: BrokerLife, fetches: Sequence[PartitionFetch], partitions: Sequence[PartitionData]
     ) -> None:
         """A follower has everything before its fetch offset, unless that could not be read or its log diverges."""
         now_ms = self._clock.now_ms()
+        may_join = self._image is not None and self._image.is_alive(life)
         for fetch, data in zip(fetches, partitions, strict=True):
             if data.error_code or data.diverging_epoch.end_offset >= 0:
                 continue
             request, partition = fetch.request, self.partitions[fetch.tp]
-            if partition.follower_fetched(replica_id, request.fetch_offset, request.log_start_offset, now_ms):
+            if partition.follower_fetched(life, request.fetch_offset, request.log_start_offset, now_ms):
                 self._wake(fetch.tp, high_watermark_moved=True, cause="high watermark")
+            if may_join and life.broker_id not in partition.isr:
+                proposal = partition.propose_to_add(life)
+                if proposal is not None:
+                    self._propose(partition, proposal)
 
     def _counting(
         self,
@@ -326,6 +360,20 @@ class ReplicaManager:
             self.fetch_purgatory.check_and_complete(partition.tp, "high watermark")
 
     # --- upkeep ---
+
+    def drop_laggards(self, max_lag_ms: int) -> None:
+        """Propose to drop the followers from the in-sync sets that have not caught up for longer than `max_lag_ms`."""
+        now_ms = self._clock.now_ms()
+        for partition in self.partitions.values():
+            proposal = partition.propose_to_drop_laggards(now_ms, max_lag_ms)
+            if proposal is not None:
+                self._propose(partition, proposal)
+
+    def withdraw(self, partition: Partition, proposal: InSyncProposal) -> None:
+        """A proposal for an in-sync set came to nothing."""
+        with self._actions:
+            if partition.withdraw(proposal):
+                self._wake(partition.tp, high_watermark_moved=True, cause="high watermark")
 
     def retention_steps(self) -> Iterator[None]:
         """Delete what retention does not keep, one replica per step, so that the loop can go round in between."""

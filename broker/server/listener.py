@@ -193,6 +193,14 @@ class Listener:
         if self._server is not None:
             await self._server.wait_closed()
 
+    def abort(self) -> None:
+        """Close the port and all connections now, without answers; `drain` waits until they are gone."""
+        self._accepting = False
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.abort()
+
     async def stop(self, grace_ms: int = 2_000) -> None:
         """`stop_accepting` and `drain`, for when nothing needs to be done between them."""
         self.stop_accepting()

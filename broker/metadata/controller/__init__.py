@@ -4,7 +4,14 @@ Any broker may take any of them; the store's compare-and-set keeps them from con
 refuses everything returns the very image it was given. Randomness comes from the caller.
 """
 
-from broker.metadata.controller.brokers import allocate_producer_ids, register_broker, unregister_broker
+from broker.metadata.controller.brokers import (
+    DuplicateBrokerId,
+    allocate_producer_ids,
+    fence_broker,
+    register_broker,
+    resume_broker,
+    unregister_broker,
+)
 from broker.metadata.controller.configs import (
     ConfigChange,
     ConfigOperation,
@@ -12,7 +19,15 @@ from broker.metadata.controller.configs import (
     incremental_alter_topic_configs,
     topic_log_config,
 )
+from broker.metadata.controller.elections import (
+    ElectionResult,
+    ElectionType,
+    elect_leaders,
+    preferred_elections,
+)
+from broker.metadata.controller.in_sync import InSyncProposal, change_in_sync_sets
 from broker.metadata.controller.partitions import MorePartitions, create_partitions
+from broker.metadata.controller.reassignments import Reassignment, ReassignmentResult, reassign_partitions
 from broker.metadata.controller.result import Refused, TopicResult
 from broker.metadata.controller.settings import TopicSettings
 from broker.metadata.controller.topics import NewTopic, TopicReference, create_topics, delete_topics
@@ -20,19 +35,31 @@ from broker.metadata.controller.topics import NewTopic, TopicReference, create_t
 __all__ = [
     "ConfigChange",
     "ConfigOperation",
+    "DuplicateBrokerId",
+    "ElectionResult",
+    "ElectionType",
+    "InSyncProposal",
     "MorePartitions",
     "NewTopic",
+    "Reassignment",
+    "ReassignmentResult",
     "Refused",
     "TopicReference",
     "TopicResult",
     "TopicSettings",
     "allocate_producer_ids",
     "alter_topic_configs",
+    "change_in_sync_sets",
     "create_partitions",
     "create_topics",
     "delete_topics",
+    "elect_leaders",
+    "fence_broker",
     "incremental_alter_topic_configs",
+    "preferred_elections",
+    "reassign_partitions",
     "register_broker",
+    "resume_broker",
     "topic_log_config",
     "unregister_broker",
 ]

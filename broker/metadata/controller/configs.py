@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from broker.log.config import TOPIC_CONFIGS, ConfigType, InvalidConfig, LogConfig
+from broker.metadata.controller.elections import MIN_IN_SYNC_REPLICAS, min_in_sync_replicas, settle
 from broker.metadata.controller.result import Refused, TopicResult, done, refused
 from broker.metadata.controller.settings import TopicSettings
 from broker.metadata.image import ClusterImage, Topic
@@ -37,8 +38,11 @@ class ConfigChange:
     value: str | None
 
 
-def check_configs(configs: Mapping[str, str | None], defaults: LogConfig) -> dict[str, str]:
+def check_configs(configs: Mapping[str, str | None], defaults: LogConfig, *, replicas: int) -> dict[str, str]:
     """Check all that is set for a topic.
+
+    Args:
+        replicas: how many each of its partitions has, at least.
 
     Raises:
         Refused: with INVALID_CONFIG.
@@ -52,6 +56,12 @@ def check_configs(configs: Mapping[str, str | None], defaults: LogConfig) -> dic
         LogConfig.from_strings(checked, defaults)
     except InvalidConfig as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
+    in_sync = checked.get(MIN_IN_SYNC_REPLICAS)
+    if in_sync is not None and int(in_sync) > replicas:
+        raise Refused(
+            ErrorCode.INVALID_CONFIG,
+            f"{MIN_IN_SYNC_REPLICAS}={in_sync} cannot be held: there are only {replicas} replicas of a partition.",
+        )
     return checked
 
 
@@ -71,7 +81,7 @@ def alter_topic_configs(
     """Set exactly these configs for a topic; what is set now and not among them goes back to its default."""
     try:
         topic = _topic(image, name)
-        return _replace(image, topic, check_configs(configs, settings.log), validate_only)
+        return _replace(image, topic, configs, settings, validate_only)
     except Refused as refusal:
         return image, refused(name, refusal)
 
@@ -93,7 +103,7 @@ def incremental_alter_topic_configs(
         configs = dict(topic.configs)
         for change in changes:
             _apply(configs, change, settings.log)
-        return _replace(image, topic, check_configs(configs, settings.log), validate_only)
+        return _replace(image, topic, configs, settings, validate_only)
     except Refused as refusal:
         return image, refused(name, refusal)
 
@@ -106,11 +116,21 @@ def _topic(image: ClusterImage, name: str) -> Topic:
 
 
 def _replace(
-    image: ClusterImage, topic: Topic, configs: Mapping[str, str], validate_only: bool
+    image: ClusterImage,
+    topic: Topic,
+    configs: Mapping[str, str | None],
+    settings: TopicSettings,
+    validate_only: bool,
 ) -> tuple[ClusterImage, TopicResult]:
-    changed = replace(topic, configs=configs)
-    if not validate_only and configs != topic.configs:
-        image = image.with_topics([changed])
+    replicas = min(len(state.replicas) for state in topic.partitions)
+    checked = check_configs(configs, settings.log, replicas=replicas)
+    changed = replace(topic, configs=checked)
+    if checked != topic.configs:
+        # With a smaller min.insync.replicas the high watermark may move on without those who were eligible.
+        states = [settle(image, s, min_in_sync_replicas(changed, s, settings)) for s in topic.partitions]
+        changed = replace(changed, partitions=tuple(states))
+        if not validate_only:
+            image = image.with_topics([changed])
     return image, done(changed)
 
 

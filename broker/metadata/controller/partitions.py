@@ -85,14 +85,15 @@ def _extend(image: ClusterImage, request: MorePartitions, budget: PartitionBudge
     else:
         replicas = _given(image, request.assignments, present, added, factor)
     budget.spend(added)
-    return replace(topic, partitions=topic.partitions + tuple(map(new_partition, replicas)))
+    return replace(topic, partitions=topic.partitions + tuple(new_partition(image, brokers) for brokers in replicas))
 
 
 def _placed(image: ClusterImage, topic: Topic, added: int, factor: int) -> list[Replicas]:
     """Go on from where the placement of the present partitions began."""
     existing = [state.replicas for state in topic.partitions]
-    start = ring_place(image.brokers, existing[0][0])
-    return place_replicas(image.brokers, added, factor, start=start, existing=existing)
+    brokers = image.live_brokers
+    start = ring_place(brokers, existing[0][0])
+    return place_replicas(brokers, added, factor, start=start, existing=existing)
 
 
 def _given(

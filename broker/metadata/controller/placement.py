@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from broker.metadata.controller.result import Refused
-from broker.metadata.image import BrokerRegistration, PartitionState
+from broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState
 from protocol.errors import ErrorCode
 
 Replicas = tuple[int, ...]
@@ -114,6 +114,13 @@ def check_assignment(brokers: Mapping[int, BrokerRegistration], index: int, repl
     return tuple(replicas)
 
 
-def new_partition(replicas: Replicas) -> PartitionState:
-    """A partition without a past: led by its preferred leader, all replicas in sync."""
-    return PartitionState(leader=replicas[0], leader_epoch=0, replicas=replicas, isr=replicas, partition_epoch=0)
+def new_partition(image: ClusterImage, replicas: Replicas) -> PartitionState:
+    """A partition without a past: all live replicas are in sync, and the first of them leads.
+
+    Raises:
+        Refused: with INVALID_REPLICA_ASSIGNMENT, if none of them lives.
+    """
+    isr = tuple(live.life for broker_id in replicas if (live := image.live_broker(broker_id)) is not None)
+    if not isr:
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "None of the assigned brokers is available.")
+    return PartitionState(leader=isr[0].broker_id, leader_epoch=0, replicas=replicas, isr=isr, partition_epoch=0)

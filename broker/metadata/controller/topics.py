@@ -99,8 +99,9 @@ class _TopicBuilder:
         """Make the topic, or raise Refused."""
         self._check_name(new.name)
         replicas = self._given(new) if new.assignments else self._placed(new)
-        configs = check_configs(new.configs, self._settings.log)
-        topic = Topic(new.name, self._new_id(), tuple(map(new_partition, replicas)), configs)
+        configs = check_configs(new.configs, self._settings.log, replicas=min(map(len, replicas)))
+        partitions = tuple(new_partition(self._image, brokers) for brokers in replicas)
+        topic = Topic(new.name, self._new_id(), partitions, configs)
         self._budget.spend(len(replicas))
         self._taken[collision_key(new.name)] = new.name
         return topic
@@ -127,7 +128,7 @@ class _TopicBuilder:
         if factor <= 0:
             raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, f"A partition cannot have {factor} replicas.")
         self._budget.check(count)
-        brokers = self._image.brokers
+        brokers = self._image.live_brokers
         # Kafka starts at random; going on where the last topic ended spreads many small topics, too, and evenly.
         return place_replicas(brokers, count, factor, start=self._budget.total)
 

@@ -64,11 +64,15 @@ class Cluster:
 
     def __init__(self, turns: Any) -> None:
         self.turns = turns
-        self.store = EmbeddedStore("test-cluster", turns.call_soon)
+        self.store = EmbeddedStore("test-cluster", turns.call_soon, now_ms=lambda: 0)
         self.view = self.store.open()
         self.other_view = self.store.open()
         for broker_id in (1, 2, 3):
-            self.change(lambda image, id=broker_id: register_broker(image, id, f"host-{id}", 9000 + id, f"rack-{id}"))
+            self.change(
+                lambda image, id=broker_id: register_broker(
+                    image, id, f"host-{id}", 9000 + id, f"rack-{id}", settings=TopicSettings()
+                )
+            )
         self.admin = AdminContext(
             broker_id=1,
             store=self.view,
@@ -104,7 +108,7 @@ class Cluster:
     def stop(self, broker_id: int) -> None:
         """Take a broker out of the cluster."""
         epoch = self.image.brokers[broker_id].broker_epoch
-        self.change(lambda image: unregister_broker(image, broker_id, epoch))
+        self.change(lambda image: unregister_broker(image, broker_id, epoch, settings=SETTINGS))
 
     def send(self, api: ModuleType, version: int, request: Message) -> RecordingReply:
         """Give a request to its handler, as its bytes say it in this version."""

@@ -9,7 +9,8 @@ from broker.clock import ManualClock
 from broker.log.config import LogConfig
 from broker.log.memory import MemoryBudget
 from broker.log.topic_partition import TopicPartition
-from broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
+from broker.metadata.controller import InSyncProposal
+from broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, PartitionState, Topic
 from broker.purgatory import ActionQueue, Purgatory, Timer
 from broker.replica.partition import Partition
 from broker.replica.reader import FetchParams, PartitionFetch
@@ -41,7 +42,8 @@ def topic(
     **configs: str,
 ) -> Topic:
     """A topic whose partitions are all in the same state; configs with _ for the dots of their names."""
-    state = PartitionState(leader, leader_epoch, replicas, replicas if isr is None else isr, partition_epoch)
+    in_sync = tuple(BrokerLife(i, i) for i in (replicas if isr is None else isr))
+    state = PartitionState(leader, leader_epoch, replicas, in_sync, partition_epoch)
     return Topic(
         name,
         topic_id if topic_id is not None else name.encode().ljust(16, b"\0"),
@@ -111,6 +113,8 @@ class Harness:
         self.produce_purgatory = Purgatory("Produce", self.timers[0], actions=self.actions)
         self.fetch_purgatory = Purgatory("Fetch", self.timers[1], actions=self.actions)
         self.observed = Observed()
+        self.proposals: list[tuple[Partition, InSyncProposal]] = []
+        self.has_lease = True
         self.replicas = ReplicaManager(
             BROKER_ID,
             clock=self.clock,
@@ -120,7 +124,10 @@ class Harness:
             produce_purgatory=self.produce_purgatory,
             fetch_purgatory=self.fetch_purgatory,
             observer=self.observed,
+            propose=lambda partition, proposal: self.proposals.append((partition, proposal)),
+            has_lease=lambda: self.has_lease,
         )
+        self.replicas.life = BrokerLife(BROKER_ID, BROKER_ID)
         self.brokers = {i: BrokerRegistration(i, i, "127.0.0.1", 9090 + i) for i in (1, 2, 3)}
 
     def set_topics(self, *topics: Topic) -> None:
@@ -183,7 +190,7 @@ class Harness:
             )
             for tp, offset in wanted
         ]
-        params = FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, read_committed)
+        params = FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, read_committed, replica_epoch=replica_id)
         self.replicas.fetch(params, fetches, fetched.answers.append)
         return fetched
 

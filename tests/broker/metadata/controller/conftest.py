@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.metadata.controller import register_broker
+from broker.metadata.controller import TopicSettings, register_broker
 from broker.metadata.image import ClusterImage
 
 MakeImage = Callable[..., ClusterImage]
@@ -26,7 +26,7 @@ def make_image() -> MakeImage:
         image = ClusterImage(version=0, cluster_id="c")
         for place, broker_id in enumerate(broker_ids):
             rack = racks[place] if racks else None
-            image, _ = register_broker(image, broker_id, "localhost", 9000 + broker_id, rack)
+            image, _ = register_broker(image, broker_id, "localhost", 9000 + broker_id, rack, settings=TopicSettings())
         return image
 
     return make

@@ -30,7 +30,7 @@ def cluster(count: int = 3, factor: int = 2, brokers: int = 3, seed: int = 7) ->
     """A cluster with topic `orders`."""
     image = ClusterImage(version=0, cluster_id="c")
     for broker_id in range(1, brokers + 1):
-        image, _ = register_broker(image, broker_id, "h", 9000)
+        image, _ = register_broker(image, broker_id, "h", 9000, settings=TopicSettings())
     topic = NewTopic("orders", count, factor)
     return create_topics(image, [topic], settings=SETTINGS, rng=random.Random(seed))[0]
 
@@ -109,7 +109,7 @@ def test_the_bounds_count_the_added_partitions() -> None:
 def test_partitions_are_added_though_the_first_leader_has_gone() -> None:
     before = cluster()
     gone = before.topics["orders"].partitions[0].replicas[0]
-    before, _ = unregister_broker(before, gone, before.brokers[gone].broker_epoch)
+    before, _ = unregister_broker(before, gone, before.brokers[gone].broker_epoch, settings=TopicSettings())
     image, (result,) = add(before, MorePartitions("orders", 5))
     assert result.error == ErrorCode.NONE
     assert all(gone not in state.replicas for state in image.topics["orders"].partitions[3:])

@@ -1,0 +1,133 @@
+"""The decision that moves partitions to other replicas (KIP-455).
+
+While a partition moves it has its old replicas and its new ones. When all of the new ones are in sync, those that are
+not wanted any more are gone; `broker.metadata.controller.elections.settle` sees to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from broker.metadata.controller.elections import PartitionName, min_in_sync_replicas, settle
+from broker.metadata.controller.placement import check_assignment
+from broker.metadata.controller.result import Refused
+from broker.metadata.controller.settings import TopicSettings
+from broker.metadata.image import ClusterImage, PartitionState, Topic
+from protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """Where a partition is to be.
+
+    Attributes:
+        replicas: broker ids, the preferred leader first; None calls a reassignment off that is going on.
+    """
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentResult:
+    """The outcome for one partition."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+def reassign_partitions(
+    image: ClusterImage,
+    reassignments: Sequence[Reassignment],
+    *,
+    settings: TopicSettings,
+    allow_replication_factor_change: bool = True,
+) -> tuple[ClusterImage, tuple[ReassignmentResult, ...]]:
+    """Begin, change or call off reassignments, each for itself.
+
+    Args:
+        allow_replication_factor_change: whether a partition may come out with more or fewer replicas (KIP-860).
+    """
+    changed: dict[PartitionName, PartitionState] = {}
+    results = []
+    for wanted in reassignments:
+        try:
+            if (wanted.topic, wanted.partition) in changed:
+                raise Refused(ErrorCode.INVALID_REQUEST, "The request names this partition more than once.")
+            topic, state = _find(image, wanted)
+            if wanted.replicas is None:
+                moving = _called_off(state)
+            else:
+                moving = _begun(image, topic, state, wanted, settings, allow_replication_factor_change)
+        except Refused as refusal:
+            results.append(ReassignmentResult(wanted.topic, wanted.partition, refusal.error, refusal.message))
+        else:
+            settled = settle(image, moving, min_in_sync_replicas(topic, moving, settings))
+            # Both steps are one change of the state.
+            if settled != state:
+                changed[wanted.topic, wanted.partition] = replace(settled, partition_epoch=state.partition_epoch + 1)
+            results.append(ReassignmentResult(wanted.topic, wanted.partition))
+    return (image.with_partitions(changed) if changed else image), tuple(results)
+
+
+def _find(image: ClusterImage, wanted: Reassignment) -> tuple[Topic, PartitionState]:
+    state = image.partition(wanted.topic, wanted.partition)
+    if state is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {wanted.topic}-{wanted.partition}.")
+    return image.topics[wanted.topic], state
+
+
+def _begun(
+    image: ClusterImage,
+    topic: Topic,
+    state: PartitionState,
+    wanted: Reassignment,
+    settings: TopicSettings,
+    allow_replication_factor_change: bool,
+) -> PartitionState:
+    assert wanted.replicas is not None
+    target = check_assignment(image.brokers, wanted.partition, wanted.replicas)
+    before = _without_adding(state)
+    if len(target) != len(before) and not allow_replication_factor_change:
+        raise Refused(
+            ErrorCode.INVALID_REPLICATION_FACTOR, f"The partition has {len(before)} replicas, not {len(target)}."
+        )
+    needed = topic.configs.get("min.insync.replicas")
+    if needed is not None and int(needed) > len(target):
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{len(target)} replicas are fewer than the topic's min.insync.replicas, {needed}.",
+        )
+    adding = tuple(broker_id for broker_id in target if broker_id not in before)
+    removing = tuple(broker_id for broker_id in before if broker_id not in target)
+    moving = replace(state, replicas=(*target, *removing), adding=adding, removing=removing)
+    return _only_replicas(moving)
+
+
+def _called_off(state: PartitionState) -> PartitionState:
+    if not state.adding and not state.removing:
+        raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No reassignment of this partition is going on.")
+    back = _only_replicas(replace(state, replicas=_without_adding(state), adding=(), removing=()))
+    if state.leader >= 0 and not back.isr:
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "None of the replicas that it had before is in sync any more."
+        )
+    return back
+
+
+def _without_adding(state: PartitionState) -> tuple[int, ...]:
+    """The replicas without those that a reassignment adds."""
+    return tuple(broker_id for broker_id in state.replicas if broker_id not in state.adding)
+
+
+def _only_replicas(state: PartitionState) -> PartitionState:
+    """Without in-sync and eligible replicas that are no replicas any more."""
+    return replace(
+        state,
+        isr=tuple(life for life in state.isr if life.broker_id in state.replicas),
+        elr=tuple(life for life in state.elr if life.broker_id in state.replicas),
+    )
