@@ -42,6 +42,8 @@ EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 FIRST_BACKOFF_MS = 20
 """Most refusals mean that leader and follower do not know the same metadata yet, and are over in a moment."""
+TOLD_AFTER_FAILURES = 5
+"""Failures in a row until the log tells of them, once: about 0.6 seconds."""
 
 
 class Peer(Protocol):
@@ -117,9 +119,8 @@ class FollowerGate:
 
 @dataclass(slots=True)
 class _Refusal:
-    """Why a partition is left out of the fetches, how often in a row it was refused, and until when (loop time)."""
+    """How often in a row a partition was refused, and until when (loop time) it is left out of the fetches."""
 
-    reason: str
     times: int = 0
     until_seconds: float = 0.0
 
@@ -187,7 +188,8 @@ class FollowerFetcher:
 
     async def _back_off(self, event: str, error: Exception) -> None:
         self._failures += 1
-        logger.warning(event, broker=self._replicas.broker_id, leader=self.leader_id, reason=str(error) or repr(error))
+        log = logger.warning if self._failures == TOLD_AFTER_FAILURES else logger.debug
+        log(event, broker=self._replicas.broker_id, leader=self.leader_id, reason=str(error) or repr(error))
         await asyncio.sleep(self._delay_ms(self._failures) / 1000 * self._rng.uniform(0.5, 1.0))
 
     def _delay_ms(self, failures: int) -> int:
@@ -227,19 +229,18 @@ class FollowerFetcher:
         return ready[first:] + ready[:first]
 
     def _pause(self, partition: Partition, error: object) -> None:
-        """Leave a partition out for a while: its leader refused it, or its records do not fit. Said once a reason."""
-        refusal = self._refusals.get(partition.tp)
-        if refusal is None or refusal.reason != str(error):
-            refusal = self._refusals[partition.tp] = _Refusal(str(error))
-            logger.warning(
-                "follower fetch refused",
-                broker=self._replicas.broker_id,
-                leader=self.leader_id,
-                partition=str(partition.tp),
-                reason=str(error),
-            )
+        """Leave a partition out for a while: its leader refused it, or its records do not fit."""
+        refusal = self._refusals.setdefault(partition.tp, _Refusal())
         refusal.times += 1
         refusal.until_seconds = asyncio.get_running_loop().time() + self._delay_ms(refusal.times) / 1000
+        log = logger.warning if refusal.times == TOLD_AFTER_FAILURES else logger.debug
+        log(
+            "follower fetch refused",
+            broker=self._replicas.broker_id,
+            leader=self.leader_id,
+            partition=str(partition.tp),
+            reason=str(error),
+        )
 
     async def _until_resumed(self) -> None:
         """Wait until a refused partition is asked for again, or there are others to follow."""

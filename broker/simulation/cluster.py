@@ -1,0 +1,159 @@
+"""A cluster on a simulated network: each broker is a node, and the metadata store is a place that can be out of reach."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from broker.broker import Broker
+from broker.config import BrokerConfig
+from broker.metadata.embedded import EmbeddedStore
+from broker.metadata.image import ClusterImage, PartitionState
+from broker.simulation.loop import Node, SimulatedClock, SimulatedLoop
+from broker.simulation.network import Network
+
+FIRST_PORT: Final = 9092
+STORE_LATENCY_MS: Final = (0.1, 2.0)
+
+
+class StoreLink:
+    """Between a broker's node and the metadata store: messages take time, and are held while the link is cut."""
+
+    def __init__(self, network: Network, rng: random.Random, node: Node) -> None:
+        self._network = network
+        self._rng = rng
+        self._node = node
+        self._cut = False
+        self._to_store: deque[Callable[[], None]] = deque()
+        self._to_broker: deque[Callable[[], None]] = deque()
+        self._free_at = {id(self._to_store): 0.0, id(self._to_broker): 0.0}
+
+    def to_store(self, deliver: Callable[[], None]) -> None:
+        """See `broker.metadata.embedded.Link`."""
+        self._send(self._to_store, deliver)
+
+    def to_broker(self, deliver: Callable[[], None]) -> None:
+        """See `broker.metadata.embedded.Link`."""
+        self._send(self._to_broker, lambda: self._node.call(deliver))
+
+    def cut(self) -> None:
+        """Hold every message."""
+        self._cut = True
+
+    def heal(self) -> None:
+        """Let the held messages go on."""
+        if self._cut:
+            self._cut = False
+            for queue in (self._to_store, self._to_broker):
+                for _ in range(len(queue)):
+                    self._schedule(queue)
+
+    def _send(self, queue: deque[Callable[[], None]], deliver: Callable[[], None]) -> None:
+        if self._node.alive:
+            queue.append(deliver)
+            if not self._cut:
+                self._schedule(queue)
+
+    def _schedule(self, queue: deque[Callable[[], None]]) -> None:
+        when = self._network.loop.time() + self._rng.uniform(*STORE_LATENCY_MS) / 1000
+        self._free_at[id(queue)] = when = max(self._free_at[id(queue)], when)
+        self._network.in_world(when, lambda: self._arrive(queue))
+
+    def _arrive(self, queue: deque[Callable[[], None]]) -> None:
+        if not self._cut and queue:
+            queue.popleft()()
+
+
+class SimulatedCluster:
+    """Brokers as nodes named ``broker-1``, ``broker-2`` …
+
+    Args:
+        count: how many brokers there are.
+        settings: what their configuration sets, beside ids, addresses and what the simulator needs.
+    """
+
+    def __init__(
+        self, loop: SimulatedLoop, network: Network, rng: random.Random, *, count: int = 3, **settings: object
+    ) -> None:
+        self.loop = loop
+        self.network = network
+        self.clock = SimulatedClock(loop)
+        self.truth = EmbeddedStore("simulated", loop.call_soon, now_ms=self.clock.now_ms)
+        self.brokers: dict[int, Broker] = {}
+        self.nodes: dict[int, Node] = {}
+        self.links: dict[int, StoreLink] = {}
+        self._rng = rng
+        self._configs = {
+            broker_id: BrokerConfig.model_validate(
+                {"broker_id": broker_id, "port": FIRST_PORT + broker_id - 1, **settings}
+            )
+            for broker_id in range(1, count + 1)
+        }
+        self._leases: asyncio.Task[None] | None = None
+        self._starting: dict[int, asyncio.Task[None]] = {}
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """All brokers, running or not."""
+        return list(self._configs)
+
+    @property
+    def image(self) -> ClusterImage:
+        """The truth."""
+        return self.truth.image
+
+    @property
+    def partitions(self) -> dict[tuple[str, int], PartitionState]:
+        """The truth about every partition."""
+        return {
+            (topic.name, index): state
+            for topic in self.image.topics.values()
+            for index, state in enumerate(topic.partitions)
+        }
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Where every broker listens when it runs."""
+        return [(config.host, config.port) for config in self._configs.values()]
+
+    def is_running(self, broker_id: int) -> bool:
+        """Whether the broker runs, paused or not."""
+        return broker_id in self.brokers
+
+    async def start(self) -> None:
+        """Start the store and all brokers."""
+        self._leases = self.loop.create_task(self.truth.run(), name="leases")
+        await asyncio.gather(*(self.start_broker(broker_id) for broker_id in self._configs))
+
+    def start_broker(self, broker_id: int) -> asyncio.Task[None]:
+        """Begin a new life of a broker; the task ends when it serves."""
+        node = self.loop.node(f"broker-{broker_id}")
+        rng = random.Random(self._rng.random())
+        self.links[broker_id] = link = StoreLink(self.network, rng, node)
+        self.nodes[broker_id] = node
+        broker = Broker(self._configs[broker_id], self.truth.open(link), clock=self.clock, rng=rng)
+        self.brokers[broker_id] = broker
+        return node.spawn(broker.start(), name=f"start broker {broker_id}")
+
+    def kill_broker(self, broker_id: int) -> None:
+        """End a broker's life without a word."""
+        del self.brokers[broker_id]
+        self.links.pop(broker_id).cut()
+        self.nodes.pop(broker_id).kill()
+
+    async def stop_broker(self, broker_id: int) -> None:
+        """Stop a broker in good order, then end its process."""
+        broker, node = self.brokers[broker_id], self.nodes[broker_id]
+        await asyncio.wait([node.spawn(broker.stop())])
+        if self.brokers.get(broker_id) is broker:
+            self.kill_broker(broker_id)
+
+    async def stop(self) -> None:
+        """Stop all brokers in good order, and the store."""
+        await asyncio.gather(*(self.stop_broker(broker_id) for broker_id in list(self.brokers)))
+        if self._leases is not None:
+            self._leases.cancel()
+            await asyncio.wait([self._leases])
