@@ -1,4 +1,4 @@
-"""A cluster on a simulated network: each broker is a node, and the metadata store is a place that can be out of reach."""
+"""A cluster on a simulated network: each broker is a node, and the metadata store can be out of its reach."""
 
 from __future__ import annotations
 

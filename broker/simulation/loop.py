@@ -182,10 +182,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _run_handle(node: Node | None, handle: asyncio.Handle) -> None:
         if handle.cancelled():
             return
-        if node is not None:
-            if node.paused or not node.alive:
-                node.held.append(handle)
-                return
+        if node is not None and (node.paused or not node.alive):
+            node.held.append(handle)
+            return
         cast("Any", handle)._run()
 
     # --- the end of a node ---
