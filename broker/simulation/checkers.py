@@ -139,7 +139,7 @@ def duplicate(facts: _Facts) -> Iterator[Anomaly]:
 
 
 def nonmonotonic_send(facts: _Facts) -> Iterator[Anomaly]:
-    """An idempotent producer's value was acknowledged, and lies at an earlier offset than one acknowledged before it."""
+    """An idempotent producer's acknowledged value lies at an earlier offset than one acknowledged before it."""
     placed: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
     for ack in facts.history.of(Acked):
         offsets = facts.seen.get((ack.partition, ack.value))

@@ -67,6 +67,21 @@ class StoreLink:
             queue.popleft()()
 
 
+class WatchedStore(EmbeddedStore):
+    """The truth, which tells of each change in the moment in which it is made."""
+
+    def __init__(self, loop: SimulatedLoop, clock: SimulatedClock) -> None:
+        super().__init__("simulated", loop.call_soon, now_ms=clock.now_ms)
+        self.committed: Callable[[ClusterImage, ClusterImage], None] = lambda before, after: None
+
+    def _compare_and_set(self, expected: ClusterImage, proposed: ClusterImage) -> bool:
+        before = self.image
+        done = super()._compare_and_set(expected, proposed)
+        if self.image is not before:
+            self.committed(before, self.image)
+        return done
+
+
 class SimulatedCluster:
     """Brokers as nodes named ``broker-1``, ``broker-2`` …
 
@@ -81,7 +96,7 @@ class SimulatedCluster:
         self.loop = loop
         self.network = network
         self.clock = SimulatedClock(loop)
-        self.truth = EmbeddedStore("simulated", loop.call_soon, now_ms=self.clock.now_ms)
+        self.truth = WatchedStore(loop, self.clock)
         self.brokers: dict[int, Broker] = {}
         self.nodes: dict[int, Node] = {}
         self.links: dict[int, StoreLink] = {}

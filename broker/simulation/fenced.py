@@ -1,0 +1,69 @@
+"""Watches from outside whether a broker acts as a leader after the truth has fenced it (rule: it must know before)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from broker.broker import Broker
+from broker.log.topic_partition import TopicPartition
+from broker.metadata.image import ClusterImage
+from broker.replica.partition import Partition
+from broker.simulation.cluster import SimulatedCluster
+from broker.simulation.history import FencedAnswer, History
+
+
+class _Standstill(NamedTuple):
+    """Where a leader stood in the moment in which it was fenced, and where it has to stay while it thinks it leads."""
+
+    broker: Broker
+    partition: Partition
+    leader_epoch: int
+    end_offset: int
+    high_watermark: int
+
+
+class FencedWatch:
+    """Writes a `FencedAnswer` down for each leader that moves on after it was fenced or unregistered."""
+
+    def __init__(self, cluster: SimulatedCluster, history: History) -> None:
+        self._cluster = cluster
+        self._history = history
+        self._standing: dict[tuple[int, TopicPartition], _Standstill] = {}
+        cluster.truth.committed = self._committed
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(0.02)
+            self.look()
+
+    def _committed(self, before: ClusterImage, after: ClusterImage) -> None:
+        for broker_id, broker in self._cluster.brokers.items():
+            life = broker.registration.life
+            if life is None or not before.is_alive(life) or after.is_alive(life):
+                continue
+            for tp, partition in broker.replicas.partitions.items():
+                if partition.is_leader:
+                    self._standing[broker_id, tp] = _Standstill(
+                        broker,
+                        partition,
+                        partition.leader_epoch,
+                        partition.log.log_end_offset,
+                        partition.high_watermark,
+                    )
+
+    def look(self) -> None:
+        """Compare every fenced leader with where it stood."""
+        for (broker_id, tp), stood in list(self._standing.items()):
+            partition, life = stood.partition, stood.broker.registration.life
+            running = self._cluster.brokers.get(broker_id) is stood.broker
+            leads = partition.is_leader and partition.leader_epoch == stood.leader_epoch
+            if not running or not leads or (life is not None and self._cluster.image.is_alive(life)):
+                del self._standing[broker_id, tp]
+                continue
+            at = (partition.log.log_end_offset, partition.high_watermark)
+            if at > (stood.end_offset, stood.high_watermark):
+                del self._standing[broker_id, tp]
+                what = f"it went from {stood.end_offset, stood.high_watermark} to {at} (log end, high watermark)"
+                self._history.record(FencedAnswer(self._cluster.clock.now_ms(), broker_id, str(tp), what))

@@ -1,0 +1,230 @@
+"""Does harm to a simulated cluster, by chance, and undoes it: the faults of Jepsen's nemesis.
+
+It keeps to what the cluster promises: a broker's memory is only taken when every partition keeps at least one living
+replica that is in sync or eligible. Pauses, partitions and a store out of reach take no memory, and know no bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+
+from broker.metadata.image import BrokerLife, PartitionState
+from broker.simulation.cluster import SimulatedCluster
+from broker.simulation.history import Fault, History
+
+
+class Nemesis:
+    """Runs faults that overlap.
+
+    Args:
+        clients: the node names of the clients.
+        rng: chooses faults, victims and times.
+        kinds: names of `FAULTS`, to choose from.
+    """
+
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        clients: list[str],
+        history: History,
+        rng: random.Random,
+        *,
+        kinds: tuple[str, ...] = (),
+    ) -> None:
+        self._cluster = cluster
+        self._clients = clients
+        self._history = history
+        self._rng = rng
+        self._kinds = kinds or tuple(FAULTS)
+        self._busy: set[int] = set()
+
+    async def run(self, seconds: float) -> None:
+        """Do harm for so long; when it returns, everything is undone."""
+        loop = self._cluster.loop
+        end = loop.time() + seconds
+        async with asyncio.TaskGroup() as faults:
+            while loop.time() < end:
+                kind = self._rng.choice(self._kinds)
+                faults.create_task(FAULTS[kind](self, end), name=kind)
+                await asyncio.sleep(self._rng.uniform(0.1, 2.5))
+        self._cluster.network.heal_all()
+        for link in self._cluster.links.values():
+            link.heal()
+        self._note("all healed")
+
+    def _note(self, what: str) -> None:
+        self._history.record(Fault(self._cluster.clock.now_ms(), what))
+
+    async def _hold(self, end: float, low: float, high: float) -> None:
+        """Let a fault last, but not longer than the harm as a whole."""
+        now = self._cluster.loop.time()
+        await asyncio.sleep(max(0.0, min(self._rng.uniform(low, high), end - now)))
+
+    # --- brokers ---
+
+    def _victim(self, candidates: list[int] | None = None) -> int | None:
+        """A running broker that nothing is being done to."""
+        running = [b for b in (candidates or self._cluster.broker_ids) if self._cluster.is_running(b)]
+        free = [broker_id for broker_id in running if broker_id not in self._busy]
+        return self._rng.choice(free) if free else None
+
+    def may_lose_memory(self, broker_id: int) -> bool:
+        """Whether every partition keeps a living replica that is in sync or eligible without this broker."""
+        return all(
+            not (state.isr or state.elr) or self._survivors(state, broker_id)
+            for state in self._cluster.partitions.values()
+        )
+
+    def _survivors(self, state: PartitionState, broker_id: int) -> list[BrokerLife]:
+        lives = (*state.isr, *state.elr)
+        return [life for life in lives if life.broker_id != broker_id and self._lives(life)]
+
+    def _lives(self, life: BrokerLife) -> bool:
+        broker = self._cluster.brokers.get(life.broker_id)
+        return broker is not None and broker.registration.life == life
+
+    async def _take_down(self, broker_id: int, end: float, *, kill: bool) -> None:
+        if not self.may_lose_memory(broker_id):
+            return
+        self._busy.add(broker_id)
+        self._note(f"{'kill' if kill else 'stop'} broker {broker_id}")
+        if kill:
+            self._cluster.kill_broker(broker_id)
+        else:
+            await self._cluster.stop_broker(broker_id)
+        await self._hold(end, 0.0, 4.0)
+        self._note(f"start broker {broker_id}")
+        await self._cluster.start_broker(broker_id)
+        self._busy.discard(broker_id)
+
+    async def kill(self, end: float) -> None:
+        """Kill a broker, and start it again after a while."""
+        victim = self._victim()
+        if victim is not None:
+            await self._take_down(victim, end, kill=True)
+
+    async def stop(self, end: float) -> None:
+        """Stop a broker in good order, and start it again."""
+        victim = self._victim()
+        if victim is not None:
+            await self._take_down(victim, end, kill=False)
+
+    async def chase_leader(self, end: float) -> None:
+        """Kill whoever leads a partition, two or three times in a row."""
+        for _ in range(self._rng.randint(2, 3)):
+            states = list(self._cluster.partitions.values())
+            leader = self._rng.choice(states).leader if states else -1
+            victim = self._victim([leader]) if leader >= 0 else None
+            if victim is not None:
+                await self._take_down(victim, end, kill=True)
+
+    async def pause(self, end: float) -> None:
+        """Stop a broker's process from running for a while (SIGSTOP)."""
+        victim = self._victim()
+        if victim is None:
+            return
+        self._busy.add(victim)
+        self._note(f"pause broker {victim}")
+        self._cluster.nodes[victim].pause()
+        await self._hold(end, 0.2, 4.0)
+        self._note(f"resume broker {victim}")
+        self._cluster.nodes[victim].resume()
+        self._busy.discard(victim)
+
+    async def hold_followers(self, end: float) -> None:
+        """Hold a broker's follower fetches back, long enough to fall out of sync, or only almost."""
+        victim = self._victim()
+        if victim is None:
+            return
+        broker = self._cluster.brokers[victim]
+        self._note(f"hold the followers of broker {victim}")
+        broker.gate.hold()
+        await self._hold(end, 0.1, 4.0)
+        self._note(f"release the followers of broker {victim}")
+        broker.gate.release()
+
+    async def restart_in_turn(self, end: float) -> None:
+        """A rolling restart: each broker in good order, the next when all are in sync again."""
+        if self._busy:
+            return
+        self._busy.update(self._cluster.broker_ids)
+        for broker_id in self._cluster.broker_ids:
+            if self._cluster.loop.time() >= end:
+                break
+            self._note(f"restart broker {broker_id}")
+            await self._cluster.stop_broker(broker_id)
+            await self._cluster.start_broker(broker_id)
+            await self.wait_for_full_in_sync_sets()
+        self._busy.clear()
+
+    async def wait_for_full_in_sync_sets(self) -> None:
+        """Wait until every replica of every partition is in sync."""
+        while not all(len(s.isr) == len(s.replicas) for s in self._cluster.partitions.values()):  # noqa: ASYNC110 - seen from outside
+            await asyncio.sleep(0.05)
+
+    # --- network and store ---
+
+    def _names(self) -> list[str]:
+        return [*(f"broker-{broker_id}" for broker_id in self._cluster.broker_ids), *self._clients]
+
+    async def isolate(self, end: float) -> None:
+        """Cut one broker off from everybody, in both directions."""
+        broker_id = self._rng.choice(self._cluster.broker_ids)
+        name = f"broker-{broker_id}"
+        others = [other for other in self._names() if other != name]
+        self._note(f"cut broker {broker_id} off")
+        self._cluster.network.partition([name], others)
+        await self._hold(end, 0.2, 4.0)
+        for other in others:
+            self._cluster.network.heal(name, other)
+            self._cluster.network.heal(other, name)
+        self._note(f"broker {broker_id} is reachable again")
+
+    async def cut_one_way(self, end: float) -> None:
+        """Cut one direction between two nodes."""
+        source, target = self._rng.sample(self._names(), 2)
+        self._note(f"cut {source} → {target}")
+        self._cluster.network.cut(source, target)
+        await self._hold(end, 0.2, 4.0)
+        self._cluster.network.heal(source, target)
+        self._note(f"heal {source} → {target}")
+
+    async def slow_link(self, end: float) -> None:
+        """Make a link slow and far."""
+        source, target = self._rng.sample(self._names(), 2)
+        link = self._cluster.network.link(source, target)
+        self._note(f"slow {source} → {target}")
+        link.latency_ms, link.bytes_per_second = (20.0, 400.0), 20_000.0
+        await self._hold(end, 0.5, 4.0)
+        self._cluster.network.heal(source, target)
+        self._note(f"{source} → {target} is fast again")
+
+    async def lose_store(self, end: float) -> None:
+        """Cut a broker off from the metadata store; its lease runs out while it runs."""
+        victim = self._victim()
+        if victim is None:
+            return
+        link = self._cluster.links[victim]
+        self._note(f"broker {victim} loses the metadata store")
+        link.cut()
+        await self._hold(end, 0.2, 4.0)
+        link.heal()
+        self._note(f"broker {victim} reaches the metadata store again")
+
+
+FAULTS: Final[Mapping[str, Callable[[Nemesis, float], Coroutine[Any, Any, None]]]] = {
+    "kill": Nemesis.kill,
+    "stop": Nemesis.stop,
+    "chase-leader": Nemesis.chase_leader,
+    "pause": Nemesis.pause,
+    "hold-followers": Nemesis.hold_followers,
+    "rolling-restart": Nemesis.restart_in_turn,
+    "isolate": Nemesis.isolate,
+    "one-way": Nemesis.cut_one_way,
+    "slow": Nemesis.slow_link,
+    "store": Nemesis.lose_store,
+}
+"""Every fault by the name that the command line knows it by."""

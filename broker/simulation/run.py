@@ -1,0 +1,228 @@
+"""Runs one simulation from a seed: a cluster, its clients, its faults, the healing, and the judgement."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from dataclasses import dataclass, field
+
+from broker.metadata.controller import NewTopic, TopicSettings, create_topics
+from broker.simulation.checkers import Anomaly, check
+from broker.simulation.clients import Client, Consumer, Producer
+from broker.simulation.cluster import SimulatedCluster
+from broker.simulation.fenced import FencedWatch
+from broker.simulation.history import Acked, History, Sent
+from broker.simulation.loop import SimulatedClock, SimulatedLoop
+from broker.simulation.nemesis import Nemesis
+from broker.simulation.network import Network
+
+TOPIC = "orders"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What is simulated.
+
+    Attributes:
+        seconds: how long harm is done, in virtual time.
+        heal_seconds: how long the cluster may take to be whole again.
+        faults: names of `broker.simulation.nemesis.FAULTS`; empty: all of them.
+    """
+
+    seconds: float = 20.0
+    heal_seconds: float = 20.0
+    brokers: int = 3
+    partitions: int = 2
+    min_insync_replicas: int = 2
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Report:
+    """What came of a simulation.
+
+    Attributes:
+        anomalies: what must not happen, and did; the cluster not becoming whole again is among them.
+        virtual_seconds: how long it was.
+    """
+
+    seed: int
+    scenario: Scenario
+    history: History
+    anomalies: list[Anomaly] = field(default_factory=list)
+    virtual_seconds: float = 0.0
+
+    @property
+    def sent(self) -> int:
+        """Values that were sent."""
+        return sum(1 for _ in self.history.of(Sent))
+
+    @property
+    def acked(self) -> int:
+        """Values that were acknowledged."""
+        return sum(1 for _ in self.history.of(Acked))
+
+
+def simulate(seed: int, scenario: Scenario | None = None) -> Report:
+    """Run one simulation; the same seed and scenario give the same history."""
+    simulation = _Simulation(seed, scenario or Scenario())
+    return simulation.run()
+
+
+class _Simulation:
+    def __init__(self, seed: int, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._rng = rng = random.Random(seed)
+        self._loop = SimulatedLoop(self._random())
+        self._network = Network(self._loop, self._random())
+        self._network.split_writes = rng.random() < 0.3
+        self._clock = SimulatedClock(self._loop)
+        self._history = History()
+        self._report = Report(seed, scenario, self._history)
+        self._cluster = SimulatedCluster(
+            self._loop,
+            self._network,
+            self._random(),
+            count=scenario.brokers,
+            replica_lag_time_max_ms=1_500,
+            replica_fetch_wait_max_ms=300,
+            replica_socket_timeout_ms=2_000,
+            shutdown_grace_ms=500,
+        )
+        self._values = itertools.count(1)
+        self._stopped = False
+
+    def _random(self) -> random.Random:
+        return random.Random(self._rng.random())
+
+    def run(self) -> Report:
+        """Run it."""
+        try:
+            self._loop.run_until_complete(self._run())
+        finally:
+            self._loop.close()
+        return self._report
+
+    async def _run(self) -> None:
+        began = self._loop.time()
+        cluster, scenario = self._cluster, self._scenario
+        await cluster.start()
+        await self._create_topic()
+        watch = FencedWatch(cluster, self._history)
+        watching = self._loop.create_task(watch.run())
+        clients = self._start_clients()
+        nemesis = Nemesis(
+            cluster,
+            [f"client-{number}" for number in range(1, len(clients) + 1)],
+            self._history,
+            self._random(),
+            kinds=scenario.faults,
+        )
+        await asyncio.sleep(0.5)
+        await nemesis.run(scenario.seconds)
+        self._stopped = True
+        await self._converge(clients)
+        await self._drain()
+        watching.cancel()
+        await asyncio.wait([watching])
+        await cluster.stop()
+        self._report.anomalies += check(self._history)
+        self._report.virtual_seconds = self._loop.time() - began
+
+    async def _create_topic(self) -> None:
+        scenario = self._scenario
+        new = NewTopic(
+            TOPIC,
+            scenario.partitions,
+            min(3, scenario.brokers),
+            configs={"min.insync.replicas": str(scenario.min_insync_replicas)},
+        )
+        rng = self._random()
+        done: asyncio.Future[object] = self._loop.create_future()
+        self._cluster.truth.open().submit(
+            lambda image: create_topics(image, [new], settings=TopicSettings(), rng=rng), done.set_result
+        )
+        await done
+
+    # --- clients ---
+
+    def _client(self, name: str) -> Client:
+        return Client(name, self._cluster.addresses, clock=self._clock, rng=self._random())
+
+    def _start_clients(self) -> list[asyncio.Task[None]]:
+        """For each partition producers with acks=-1 and with acks=1, and a consumer, each a node of its own."""
+        tasks: list[asyncio.Task[None]] = []
+        for partition in range(self._scenario.partitions):
+            for acks in (-1, 1):
+                name = f"client-{len(tasks) + 1}"
+                producer = Producer(
+                    self._client(name),
+                    TOPIC,
+                    partition,
+                    acks=acks,
+                    values=self._values,
+                    history=self._history,
+                    clock=self._clock,
+                )
+                tasks.append(self._loop.node(name).spawn(producer.run(self._is_stopped), name=name))
+            name = f"client-{len(tasks) + 1}"
+            consumer = Consumer(self._client(name), TOPIC, partition, history=self._history, clock=self._clock)
+            tasks.append(self._loop.node(name).spawn(consumer.run(self._is_stopped), name=name))
+        return tasks
+
+    def _is_stopped(self) -> bool:
+        return self._stopped
+
+    async def _drain(self) -> None:
+        """Read everything."""
+        readers = [
+            Consumer(
+                self._client(f"final-{partition}"),
+                TOPIC,
+                partition,
+                history=self._history,
+                clock=self._clock,
+                final=True,
+            )
+            for partition in range(self._scenario.partitions)
+        ]
+        try:
+            async with asyncio.timeout(self._scenario.heal_seconds):
+                await asyncio.gather(*(reader.run(lambda: False) for reader in readers))
+        except TimeoutError:
+            self._anomaly("not-converged", "not everything could be read after the faults had healed")
+
+    # --- healing ---
+
+    def _anomaly(self, name: str, message: str) -> None:
+        self._report.anomalies.append(Anomaly(name, TOPIC, message))
+
+    async def _converge(self, clients: list[asyncio.Task[None]]) -> None:
+        """Wait until the cluster is whole again and nothing waits in vain."""
+        try:
+            async with asyncio.timeout(self._scenario.heal_seconds):
+                await asyncio.gather(*clients)
+                while self._missing() is not None:  # noqa: ASYNC110 - seen from outside
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            missing = self._missing() or "clients did not come to an end"
+            self._anomaly("not-converged", f"{self._scenario.heal_seconds:g} s after the faults had healed: {missing}")
+
+    def _missing(self) -> str | None:
+        """What keeps the cluster from being whole, if anything does."""
+        for (topic, index), state in self._cluster.partitions.items():
+            if len(state.isr) < len(state.replicas):
+                return f"{topic}-{index} has in-sync replicas {state.isr_ids} of {state.replicas}"
+            if state.leader != state.replicas[0]:
+                return f"{topic}-{index} is led by broker {state.leader}, not {state.replicas[0]}"
+        for broker_id, broker in self._cluster.brokers.items():
+            parked = [p.name for p in broker.purgatories if p.name != "Fetch" and p.num_delayed]
+            if parked:
+                return f"broker {broker_id} has parked operations in {', '.join(parked)}"
+            late = [
+                op for op in broker.fetch_purgatory.operations(1_000) if op.deadline_ms < self._clock.now_ms() - 100
+            ]
+            if late:
+                return f"broker {broker_id} has a fetch parked past its deadline"
+        return None
