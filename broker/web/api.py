@@ -1,36 +1,31 @@
 """The JSON API under /api/v1/, which is all that the live page knows.
 
-Errors are ``{"error": "…"}`` with status 400 (malformed), 403 (another site, or unknown host name), 404, 405, 408, 413
-or 415. Unknown query parameters are ignored. The shapes of the answers are in `broker.web.document`.
+Errors are ``{"error": "…"}`` with status 400 (malformed), 403 (another site, or unknown host name), 404, 405, 408, 409
+(the cluster refuses), 413, 415, 503 or 504. Unknown query parameters are ignored. The shapes of the answers are in
+`broker.web.document`; what an operator does to brokers is in `broker.web.control`.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from broker.web.guard import check_may_change, read_body
+from broker.web.control import CONTROL_ENDPOINTS
+from broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
 from broker.web.state import OPERATIONS_PER_PURGATORY, read_finished, read_follower, read_purgatory, read_state
-from broker.web.views import ClusterView, ShownBroker, ShownPurgatory
+from broker.web.views import ClusterView, ControlView, ShownBroker, ShownPurgatory
 
 MAX_OPERATIONS: Final = 1000
 """Parked or finished operations that one request may ask for."""
 MAX_DELAY_MS: Final = 3_600_000
 
 
-class _Body(BaseModel):
-    """A request's body: JSON types as they are, nothing unknown."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class FollowerChange(_Body):
+class FollowerChange(Body):
     """How a broker's follower fetches are to be held back; what is not given stays as it is.
 
     Attributes:
@@ -48,29 +43,18 @@ class FollowerChange(_Body):
         return self
 
 
-class Nothing(_Body):
-    """An empty object."""
-
-
-B = TypeVar("B", bound=_Body)
-
-
-def json_response(content: object, status_code: int = 200) -> Response:
-    """Compact JSON, in ASCII: what clients named may hold anything."""
-    body = json.dumps(content, separators=(",", ":"))
-    return Response(body, status_code, media_type="application/json", headers={"Cache-Control": "no-store"})
-
-
 class JsonApi:
     """The API's handlers.
 
     Args:
         cluster: what is shown and changed.
+        control: knows of the brokers that do not run.
         allowed_host: the host that was configured (see `broker.web.guard`).
     """
 
-    def __init__(self, cluster: ClusterView, allowed_host: str) -> None:
+    def __init__(self, cluster: ClusterView, control: ControlView, allowed_host: str) -> None:
         self._cluster = cluster
+        self._control = control
         self._allowed_host = allowed_host
 
     def routes(self) -> list[Route]:
@@ -92,27 +76,27 @@ class JsonApi:
 
     async def state(self, request: Request) -> Response:
         """``GET /api/v1/state?operations=60&since_ms=…``: everything that the page shows, at one moment."""
-        operations = _int_param(request, "operations", OPERATIONS_PER_PURGATORY, most=MAX_OPERATIONS)
+        operations = int_param(request, "operations", OPERATIONS_PER_PURGATORY, most=MAX_OPERATIONS)
         given = "since_ms" in request.query_params
-        since_ms = _int_param(request, "since_ms", 0, most=2**63) if given else None
-        return json_response(read_state(self._cluster, operations=operations, since_ms=since_ms))
+        since_ms = int_param(request, "since_ms", 0, most=2**63) if given else None
+        return json_response(read_state(self._cluster, self._control, operations=operations, since_ms=since_ms))
 
     async def finished(self, request: Request) -> Response:
         """``GET /api/v1/finished?limit=100``: the operations that ended last, newest first."""
-        limit = _int_param(request, "limit", 100, most=MAX_OPERATIONS)
+        limit = int_param(request, "limit", 100, most=MAX_OPERATIONS)
         now_ms = self._cluster.clock.now_ms()
         return json_response({"now_ms": now_ms, "finished": read_finished(self._cluster.brokers, limit)})
 
     async def purgatory(self, request: Request) -> Response:
         """``GET /api/v1/brokers/{id}/purgatories/{name}?operations=1000``: one purgatory and what is parked in it."""
-        operations = _int_param(request, "operations", MAX_OPERATIONS, most=MAX_OPERATIONS)
+        operations = int_param(request, "operations", MAX_OPERATIONS, most=MAX_OPERATIONS)
         _, purgatory = self._purgatory(request)
         now_ms = self._cluster.clock.now_ms()
         return json_response({"now_ms": now_ms, **read_purgatory(purgatory, now_ms, operations)})
 
     async def follower(self, request: Request) -> Response:
         """``POST /api/v1/brokers/{id}/follower`` with a `FollowerChange`: hold this broker's follower fetches back."""
-        change = await self._body(request, FollowerChange)
+        change = await read_change(request, FollowerChange, self._allowed_host)
         broker = self._broker(request)
         if change.delay_ms is not None:
             broker.gate.delay_ms = change.delay_ms
@@ -122,35 +106,24 @@ class JsonApi:
 
     async def expire(self, request: Request) -> Response:
         """``POST …/operations/{op}/expire`` with ``{}``: let a parked operation's deadline come now."""
-        await self._body(request, Nothing)
+        await read_change(request, Nothing, self._allowed_host)
         broker, purgatory = self._purgatory(request)
-        operation_id = _whole_number(request.path_params["operation_id"], most=2**63)
+        operation_id = whole_number(request.path_params["operation_id"], most=2**63)
         operation = None if operation_id is None else purgatory.find(operation_id)
         if operation is None or not operation.expire():
             where = f"in purgatory {purgatory.name} of broker {broker.broker_id}"
             raise HTTPException(404, f"there is no such operation parked {where}, or no longer")
         return json_response({"broker": broker.broker_id, "purgatory": purgatory.name, "id": operation_id})
 
-    async def _body(self, request: Request, model: type[B]) -> B:
-        """The body of a request that changes something, checked.
-
-        Raises:
-            HTTPException: it must not change anything, or its body is not what it should be.
-        """
-        check_may_change(request.headers, self._allowed_host)
-        body = await read_body(request)
-        try:
-            return model.model_validate_json(body)
-        except ValidationError as error:
-            raise HTTPException(400, _in_words(error)) from None
-
     def _broker(self, request: Request) -> ShownBroker:
         broker_id = request.path_params["broker_id"]
         for broker in self._cluster.brokers:
             if str(broker.broker_id) == broker_id:
                 return broker
-        known = ", ".join(str(broker.broker_id) for broker in self._cluster.brokers)
-        raise HTTPException(404, f"there is no such broker, only {known}")
+        known = [str(member.broker_id) for member in self._control.members]
+        if broker_id in known:
+            raise HTTPException(409, f"broker {broker_id} is not running")
+        raise HTTPException(404, f"there is no such broker, only {', '.join(known)}")
 
     def _purgatory(self, request: Request) -> tuple[ShownBroker, ShownPurgatory]:
         broker = self._broker(request)
@@ -162,40 +135,11 @@ class JsonApi:
         raise HTTPException(404, f"broker {broker.broker_id} has no such purgatory, only {known}")
 
 
-def _int_param(request: Request, name: str, default: int, *, most: int) -> int:
-    """A whole number of the query string, from 0 to `most`."""
-    given = request.query_params.get(name)
-    if given is None:
-        return default
-    number = _whole_number(given, most)
-    if number is None:
-        raise HTTPException(400, f"{name} must be a whole number from 0 to {most}")
-    return number
-
-
-def _whole_number(text: str, most: int) -> int | None:
-    """The number that `text` is; None if it is none, or a larger one. Its length is looked at before it is parsed."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most))):
-        return None
-    number = int(text)
-    return number if number <= most else None
-
-
-def _in_words(error: ValidationError) -> str:
-    """What is wrong with a body, one clause per mistake."""
-    clauses = []
-    for mistake in error.errors(include_url=False, include_context=False, include_input=False):
-        where = ".".join(str(step) for step in mistake["loc"])
-        what = mistake["msg"].removeprefix("Value error, ")
-        clauses.append(f"{where}: {what}" if where else what)
-    return "; ".join(clauses[:5])
-
-
 ENDPOINTS: Final[list[dict[str, Any]]] = [
     {"method": "GET", "path": "/", "does": "the live page"},
     {"method": "GET", "path": "/metrics", "does": "metrics of all brokers and the process, for Prometheus"},
     {"method": "GET", "path": "/healthz", "does": "200 while the process answers"},
-    {"method": "GET", "path": "/readyz", "does": "200 when every broker is registered, else 503"},
+    {"method": "GET", "path": "/readyz", "does": "200 when every broker runs and is registered, else 503"},
     {"method": "GET", "path": "/api/v1", "does": "this list"},
     {
         "method": "GET",
@@ -230,4 +174,5 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
         "does": "let the deadline of a parked operation come now",
         "body": {},
     },
+    *CONTROL_ENDPOINTS,
 ]

@@ -13,21 +13,25 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from broker.collector import Snapshot, build_registry
+from broker.operations import OperationRefused
 from broker.web import pages
-from broker.web.api import JsonApi, json_response
+from broker.web.api import JsonApi
+from broker.web.control import ControlApi, not_done
 from broker.web.guard import SecurityHeaders
-from broker.web.views import ClusterView
+from broker.web.requests import json_response
+from broker.web.views import ClusterView, ControlView
 
 
-def create_app(cluster: ClusterView, *, allowed_host: str) -> ASGIApp:
+def create_app(cluster: ClusterView, control: ControlView, *, allowed_host: str) -> ASGIApp:
     """The application that shows a cluster.
 
     Args:
         cluster: what is shown.
+        control: what an operator does to it.
         allowed_host: the configured host; a request that changes something must be addressed to it, to localhost, or
             to an IP address.
     """
-    health = _Health(cluster)
+    health = _Health(cluster, control)
     app = Starlette(
         routes=[
             Route("/", pages.index),
@@ -35,9 +39,10 @@ def create_app(cluster: ClusterView, *, allowed_host: str) -> ASGIApp:
             Route("/metrics", health.metrics),
             Route("/healthz", health.alive),
             Route("/readyz", health.ready),
-            *JsonApi(cluster, allowed_host).routes(),
+            *JsonApi(cluster, control, allowed_host).routes(),
+            *ControlApi(cluster, control, allowed_host).routes(),
         ],
-        exception_handlers={HTTPException: _refused, Exception: _failed},
+        exception_handlers={HTTPException: _refused, OperationRefused: not_done, Exception: _failed},
     )
     # A redirect would repeat the Host header, whatever it says; and there is nothing to redirect to.
     app.router.redirect_slashes = False
@@ -47,8 +52,9 @@ def create_app(cluster: ClusterView, *, allowed_host: str) -> ASGIApp:
 class _Health:
     """What machines ask."""
 
-    def __init__(self, cluster: ClusterView) -> None:
+    def __init__(self, cluster: ClusterView, control: ControlView) -> None:
         self._cluster = cluster
+        self._control = control
         self._registry = build_registry(lambda: cluster.brokers)
 
     async def metrics(self, request: Request) -> Response:
@@ -62,11 +68,12 @@ class _Health:
         return json_response({"status": "ok"})
 
     async def ready(self, request: Request) -> Response:
-        """``GET /readyz``: 200 when every broker listens and the metadata that it acts on names it, else 503.
+        """``GET /readyz``: 200 when every broker runs and the metadata that it acts on names it, else 503.
 
         A broker registers after it has begun to listen, and leaves before it stops.
         """
-        missing = [b.broker_id for b in self._cluster.brokers if b.broker_id not in b.image.brokers]
+        ready = [b.broker_id for b in self._cluster.brokers if b.broker_id in b.image.brokers]
+        missing = [m.broker_id for m in self._control.members if m.broker_id not in ready]
         return json_response({"ready": not missing, "missing": missing}, status_code=503 if missing else 200)
 
 

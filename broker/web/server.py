@@ -7,9 +7,11 @@ import errno
 import socket
 from typing import TYPE_CHECKING, Final
 
+from broker.operations import ClusterControl
+
 if TYPE_CHECKING:
     from broker.web.http_server import HttpServer
-    from broker.web.views import ClusterView
+    from broker.web.views import AdministeredCluster
 
 ACCEPT_BACKLOG: Final = 128
 _THIS_MACHINE: Final = ("0.0.0.0", "::", "127.0.0.1")
@@ -19,14 +21,15 @@ class AdminServer:
     """The admin HTTP of a cluster. May be started and stopped again and again.
 
     Args:
-        cluster: what is shown.
+        cluster: what is shown and operated.
     """
 
-    def __init__(self, cluster: ClusterView) -> None:
+    def __init__(self, cluster: AdministeredCluster) -> None:
         self._cluster = cluster
         self._address: tuple[str, int] | None = None
         self._server: HttpServer | None = None
         self._serving: asyncio.Task[None] | None = None
+        self._control: ClusterControl | None = None
 
     @property
     def address(self) -> tuple[str, int]:
@@ -69,7 +72,8 @@ class AdminServer:
 
         sockets = await _listen(host, port)
         self._address = sockets[0].getsockname()[:2]
-        self._server = server = HttpServer(create_app(self._cluster, allowed_host=host))
+        self._control = ClusterControl(self._cluster)  # now that the brokers have addresses, which it remembers
+        self._server = server = HttpServer(create_app(self._cluster, self._control, allowed_host=host))
         self._serving = asyncio.create_task(server.serve(sockets), name="admin http")
         listening = asyncio.create_task(server.listening.wait())
         try:
@@ -81,12 +85,16 @@ class AdminServer:
             await serving
 
     async def stop(self) -> None:
-        """Close the port and all connections, within a second; does nothing if it is not running."""
-        if self._serving is None or self._server is None:
+        """Close the port and all connections, within a second; does nothing if it is not running.
+
+        A broker that is being stopped or started on request is waited for.
+        """
+        if self._serving is None or self._server is None or self._control is None:
             return
         serving, self._serving = self._serving, None
         self._server.stop()
         await serving
+        await self._control.close()
 
 
 async def _listen(host: str, port: int) -> list[socket.socket]:

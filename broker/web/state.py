@@ -10,11 +10,15 @@ import heapq
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
+from broker.collector import PartitionView
 from broker.log.topic_partition import TopicPartition
+from broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
+from broker.operations import Member
 from broker.purgatory import FinishedOperation, ParkedOperation
 from broker.replica.delayed_fetch import FollowerKey
 from broker.web import document
-from broker.web.views import ClusterView, ShownBroker, ShownPartition, ShownPurgatory
+from broker.web.members import read_member, read_placement
+from broker.web.views import ClusterView, ControlView, ShownBroker, ShownPurgatory
 
 OPERATIONS_PER_PURGATORY: Final = 60
 """Parked operations of each purgatory in the state: with three brokers and two purgatories each, up to 360."""
@@ -32,23 +36,31 @@ TEXT_CHARS: Final = 500
 
 
 def read_state(
-    cluster: ClusterView, *, operations: int = OPERATIONS_PER_PURGATORY, since_ms: int | None = None
+    cluster: ClusterView,
+    control: ControlView,
+    *,
+    operations: int = OPERATIONS_PER_PURGATORY,
+    since_ms: int | None = None,
 ) -> document.State:
     """Everything that the page shows.
 
     Args:
         cluster: what is shown.
+        control: knows of the brokers that do not run.
         operations: how many parked operations of each purgatory, at most.
         since_ms: only the operations that finished at this time or later; not given: the last ones.
     """
     now_ms = cluster.clock.now_ms()
-    brokers = cluster.brokers
-    partitions, partition_count = read_partitions(brokers)
+    brokers, image = cluster.brokers, control.image
+    running = {broker.broker_id: broker for broker in brokers}
+    partitions, partition_count = read_partitions(brokers, image)
     return {
         "cluster_id": cluster.cluster_id,
         "now_ms": now_ms,
         "wall_ms": cluster.clock.wall_ms(),
-        "brokers": [_broker(broker, now_ms, operations) for broker in brokers],
+        "brokers": [
+            _broker(member, running.get(member.broker_id), image, now_ms, operations) for member in control.members
+        ],
         "partitions": partitions,
         "partition_count": partition_count,
         "finished": _finished_for_page(brokers, since_ms),
@@ -69,15 +81,14 @@ def _cut(text: str) -> str:
 # --- brokers and what waits there ---
 
 
-def _broker(broker: ShownBroker, now_ms: int, operations: int) -> document.Broker:
-    host, port = broker.address
-    image = broker.image
+def _broker(
+    member: Member, broker: ShownBroker | None, image: ClusterImage, now_ms: int, operations: int
+) -> document.Broker:
+    shown = read_member(member, broker, image)
+    if broker is None:
+        return {**shown, "connections": 0, "follower": None, "finished_total": 0, "purgatories": []}
     return {
-        "id": broker.broker_id,
-        "host": host,
-        "port": port,
-        "registered": broker.broker_id in image.brokers,
-        "controller": image.controller_id == broker.broker_id,
+        **shown,
         "connections": broker.metrics.connections,
         "follower": read_follower(broker),
         "finished_total": broker.finished.total,
@@ -131,56 +142,75 @@ def _operation(parked: ParkedOperation, now_ms: int) -> document.Operation:
 # --- partitions ---
 
 
-def read_partitions(brokers: Iterable[ShownBroker], limit: int = PARTITIONS) -> tuple[list[document.Partition], int]:
-    """Up to `limit` partitions by name, those first that wait for a replica; and how many partitions there are."""
-    replicas: dict[TopicPartition, dict[int, ShownPartition]] = {}
+def read_partitions(
+    brokers: Iterable[ShownBroker], image: ClusterImage, limit: int = PARTITIONS
+) -> tuple[list[document.Partition], int]:
+    """Up to `limit` partitions by name, those first that are offline or wait; and how many partitions there are.
+
+    Args:
+        brokers: those that run; their replicas tell of the logs.
+        image: tells which partitions there are, and who leads them.
+        limit: how many.
+    """
+    held: dict[TopicPartition, dict[int, PartitionView]] = {}
     for broker in brokers:
-        for partition in broker.partitions:
-            replicas.setdefault(partition.tp, {})[broker.broker_id] = partition
-    seen = {tp: _seen_from(held) for tp, held in replicas.items()}
-    chosen = heapq.nsmallest(limit, seen, key=lambda tp: (not _waits(seen[tp]), tp))
-    return [_partition(seen[tp], replicas[tp]) for tp in sorted(chosen)], len(seen)
+        for replica in broker.partitions:
+            held.setdefault(replica.tp, {})[broker.broker_id] = replica
+    states = {
+        TopicPartition(topic.name, index): state
+        for topic in image.topics.values()
+        for index, state in enumerate(topic.partitions)
+    }
+    seen = {tp: _seen(state, held.get(tp, {})) for tp, state in states.items()}
+    chosen = heapq.nsmallest(limit, states, key=lambda tp: (_rank(states[tp], seen[tp]), tp))
+    return [_partition(tp, states[tp], seen[tp], held.get(tp, {})) for tp in sorted(chosen)], len(states)
 
 
-def _seen_from(held: dict[int, ShownPartition]) -> ShownPartition:
-    """The leader's view of a partition; if the leader is elsewhere, that of the first replica."""
-    return next((partition for partition in held.values() if partition.is_leader), next(iter(held.values())))
+def _seen(state: PartitionState, held: dict[int, PartitionView]) -> PartitionView | None:
+    """The leader's view of a partition; if the leader does not run here, that of the first replica that does."""
+    return held.get(state.leader) or next(iter(held.values()), None)
 
 
-def _waits(partition: ShownPartition) -> bool:
-    return partition.high_watermark < partition.log.log_end_offset or len(partition.isr) < len(partition.replicas)
+def _rank(state: PartitionState, seen: PartitionView | None) -> int:
+    """The smaller, the more is to be told."""
+    if state.leader == NO_LEADER or seen is None:
+        return 0
+    waits = seen.high_watermark < seen.log.log_end_offset or len(state.isr) < len(state.replicas)
+    return 1 if waits else 2
 
 
-def _partition(seen: ShownPartition, held: dict[int, ShownPartition]) -> document.Partition:
+def _partition(
+    tp: TopicPartition, state: PartitionState, seen: PartitionView | None, held: dict[int, PartitionView]
+) -> document.Partition:
     return {
-        "topic": seen.tp.topic,
-        "partition": seen.tp.partition,
-        "leader": seen.leader,
-        "leader_epoch": seen.leader_epoch,
-        "log_start_offset": seen.log.log_start_offset,
-        "log_end_offset": seen.log.log_end_offset,
-        "high_watermark": seen.high_watermark,
-        "min_in_sync_replicas": seen.min_in_sync_replicas,
-        "isr": list(seen.isr),
-        "replicas": [_replica(broker_id, seen, held.get(broker_id)) for broker_id in seen.replicas],
+        **read_placement(tp.topic, tp.partition, state),
+        "log_start_offset": seen.log.log_start_offset if seen is not None else 0,
+        "log_end_offset": seen.log.log_end_offset if seen is not None else 0,
+        "high_watermark": seen.high_watermark if seen is not None else 0,
+        "min_in_sync_replicas": seen.min_in_sync_replicas if seen is not None else None,
+        "replicas": [_replica(broker_id, state, seen, held.get(broker_id)) for broker_id in state.replicas],
     }
 
 
-def _replica(broker_id: int, seen: ShownPartition, own: ShownPartition | None) -> document.Replica:
+def _replica(
+    broker_id: int, state: PartitionState, seen: PartitionView | None, own: PartitionView | None
+) -> document.Replica:
     """A replica as the leader (`seen`) knows it, and as it is itself (`own`)."""
-    end_offset = seen.log.log_end_offset
-    follower = seen.followers.get(broker_id)
-    if broker_id == seen.leader:
+    end_offset = seen.log.log_end_offset if seen is not None else 0
+    start_offset = seen.log.log_start_offset if seen is not None else 0
+    follower = seen.followers.get(broker_id) if seen is not None else None
+    if broker_id == state.leader:
         acknowledged_offset = end_offset
     else:
         acknowledged_offset = follower.log_end_offset if follower is not None else -1
     return {
         "broker": broker_id,
-        "leader": broker_id == seen.leader,
-        "in_sync": broker_id in seen.isr,
+        "leader": broker_id == state.leader,
+        "in_sync": broker_id in state.isr_ids,
+        "eligible": broker_id in state.elr_ids,
         "log_end_offset": own.log.log_end_offset if own is not None else None,
         "acknowledged_offset": acknowledged_offset,
-        "lag": max(0, end_offset - max(acknowledged_offset, seen.log.log_start_offset)),
+        "lag": max(0, end_offset - max(acknowledged_offset, start_offset)),
     }
 
 

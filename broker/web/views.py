@@ -7,6 +7,9 @@ from typing import Protocol
 
 from broker.clock import Clock
 from broker.collector import BrokerView, PartitionView
+from broker.metadata.controller import ElectionResult
+from broker.metadata.image import ClusterImage
+from broker.operations import Member, OperatedBroker, OperatedCluster
 from broker.purgatory import DelayedOperation, FinishedOperation, LevelSnapshot, ParkedOperation, WatchListSnapshot
 
 
@@ -78,17 +81,11 @@ class FinishedView(Protocol):
         ...
 
 
-class ShownPartition(PartitionView, Protocol):
-    """A replica, with its role."""
+class RegistrationView(Protocol):
+    """A broker's membership."""
 
-    @property
-    def leader(self) -> int:
-        """The broker that leads, as far as this replica knows; -1 for none."""
-        ...
-
-    @property
-    def leader_epoch(self) -> int:
-        """How often the leader has changed."""
+    def has_lease(self) -> bool:
+        """Whether nobody can have taken the broker for dead yet."""
         ...
 
 
@@ -111,8 +108,13 @@ class ShownBroker(BrokerView, Protocol):
         ...
 
     @property
-    def partitions(self) -> Iterable[ShownPartition]:
+    def partitions(self) -> Iterable[PartitionView]:
         """Its replicas."""
+        ...
+
+    @property
+    def registration(self) -> RegistrationView:
+        """Its membership."""
         ...
 
     @property
@@ -141,5 +143,54 @@ class ClusterView(Protocol):
 
     @property
     def brokers(self) -> Sequence[ShownBroker]:
-        """All of this process."""
+        """Those of this process that run."""
+        ...
+
+
+class ControlView(Protocol):
+    """What an operator may do to a cluster; see `broker.operations.ClusterControl`, which also says what it raises."""
+
+    @property
+    def image(self) -> ClusterImage:
+        """The newest metadata."""
+        ...
+
+    @property
+    def members(self) -> Sequence[Member]:
+        """All brokers of this process, running or not."""
+        ...
+
+    async def stop_broker(self, broker_id: int, *, force: bool) -> None:
+        """Stop a broker in good order."""
+        ...
+
+    async def kill_broker(self, broker_id: int) -> None:
+        """End a broker without a word."""
+        ...
+
+    async def start_broker(self, broker_id: int) -> None:
+        """Start a broker."""
+        ...
+
+    async def restart_brokers(self) -> None:
+        """Restart all brokers in turn."""
+        ...
+
+    async def elect_leaders(
+        self, topic: str | None, partition: int | None, *, unclean: bool
+    ) -> Sequence[ElectionResult]:
+        """Elect leaders."""
+        ...
+
+
+class AdministeredBroker(ShownBroker, OperatedBroker, Protocol):
+    """A broker that is shown and operated."""
+
+
+class AdministeredCluster(ClusterView, OperatedCluster, Protocol):
+    """A cluster that is shown and operated."""
+
+    @property
+    def brokers(self) -> Sequence[AdministeredBroker]:
+        """Those of this process that run."""
         ...

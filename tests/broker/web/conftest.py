@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import functools
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +13,13 @@ import httpx
 import pytest
 
 from broker.clock import ManualClock
+from broker.config import BrokerConfig
 from broker.finished import FinishedOperations
 from broker.log.topic_partition import TopicPartition
-from broker.metadata.image import BrokerRegistration, ClusterImage
+from broker.metadata.embedded import EmbeddedStore
+from broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, PartitionState, Topic
 from broker.metrics import BrokerMetrics
+from broker.operations import ClusterControl
 from broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from broker.replica.delayed_fetch import FollowerKey
 from broker.replica.follower import FollowerGate
@@ -23,8 +28,8 @@ from broker.web.app import create_app
 START_MS = 10_000
 IMAGE = functools.reduce(
     ClusterImage.with_broker,
-    [BrokerRegistration(broker_id, 1, "127.0.0.1", 9091 + broker_id) for broker_id in (1, 2, 3)],
-    ClusterImage(1, "test"),
+    [BrokerRegistration(id_, 10 + id_, "127.0.0.1", 9091 + id_, lease_id=20 + id_) for id_ in (1, 2, 3)],
+    ClusterImage(0, "test", next_broker_epoch=14),
 )
 HOST = "broker.example"
 
@@ -65,34 +70,50 @@ class FakeFollower:
 @dataclass
 class FakePartition:
     tp: TopicPartition
-    leader: int
     is_leader: bool
     log: FakeLog
     high_watermark: int
     replicas: Sequence[int] = (1, 2, 3)
     isr: Sequence[int] = (1, 2, 3)
     followers: dict[int, FakeFollower] = field(default_factory=dict)
-    leader_epoch: int = 0
     min_in_sync_replicas: int = 1
+
+
+class FakeRegistration:
+    """A membership whose lease a test may take away."""
+
+    def __init__(self) -> None:
+        self.lease_lasts = True
+
+    def has_lease(self) -> bool:
+        return self.lease_lasts
 
 
 class FakeBroker:
     """What the admin HTTP sees of a broker."""
 
-    def __init__(self, broker_id: int, clock: ManualClock) -> None:
+    def __init__(self, broker_id: int, cluster: FakeCluster) -> None:
+        clock = cluster.clock
         self.broker_id = broker_id
         self.address = ("127.0.0.1", 9091 + broker_id)
+        self.config = BrokerConfig(broker_id=broker_id)
+        self.store = cluster.truth.open()
         self.metrics = BrokerMetrics(broker_id)
         self.finished = FinishedOperations()
+        self.registration = FakeRegistration()
         self.gate = FollowerGate()
         self.partitions: list[FakePartition] = []
         self.request_memory_used_bytes = 0
-        self.image = IMAGE
+        self.own_image: ClusterImage | None = None
         actions = ActionQueue()
         self.purgatories: tuple[Purgatory[Waiting], Purgatory[Waiting]] = (
             Purgatory("Produce", Timer(clock.now_ms), actions=actions, on_finished=self.finished.add),
             Purgatory("Fetch", Timer(clock.now_ms), actions=actions, on_finished=self.finished.add),
         )
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.own_image or self.store.image
 
     def park_produce(self, *keys: Any, delay_ms: int = 30_000, missing: str = "") -> Waiting:
         operation = Waiting(delay_ms, missing)
@@ -106,20 +127,82 @@ class FakeBroker:
         return operation
 
     def holds(self, name: str, index: int = 0, **facts: Any) -> FakePartition:
-        facts = {"leader": 1, "is_leader": False, "high_watermark": 0, "log": FakeLog(0)} | facts
+        """A replica of a partition, whatever the metadata say."""
+        facts = {"is_leader": False, "high_watermark": 0, "log": FakeLog(0)} | facts
         partition = FakePartition(TopicPartition(name, index), **facts)
         self.partitions.append(partition)
         return partition
 
 
 class FakeCluster:
-    """Three brokers on a clock that is moved by hand."""
+    """Three brokers on a clock that is moved by hand, with real metadata."""
 
     cluster_id = "test"
 
     def __init__(self) -> None:
         self.clock = ManualClock(START_MS)
-        self.brokers = [FakeBroker(broker_id, self.clock) for broker_id in (1, 2, 3)]
+        self._turns: list[Callable[[], None]] = []
+        self.truth = EmbeddedStore("test", self._call_soon, now_ms=self.clock.now_ms)
+        self.brokers: list[FakeBroker] = []
+        self.broker_ids = [1, 2, 3]
+        self.change_image(lambda _: IMAGE)
+        self.brokers = [FakeBroker(broker_id, self) for broker_id in self.broker_ids]
+        self.control = ClusterControl(self)
+        self.refuses_to_start: OSError | None = None
+
+    def _call_soon(self, callback: Callable[[], None]) -> None:
+        self._turns.append(callback)
+        with contextlib.suppress(RuntimeError):  # not in a test that is no coroutine
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        while self._turns:
+            self._turns.pop(0)()
+
+    def change_image(self, change: Callable[[ClusterImage], ClusterImage]) -> None:
+        """Change the metadata, and let all brokers see it."""
+        self.truth._compare_and_set(self.truth.image, change(self.truth.image))
+        self._turn()
+
+    def has_topic(self, name: str, *partitions: PartitionState, count: int = 1) -> None:
+        """Add a topic: these partitions, or so many that broker 1 leads and all three hold."""
+        states = partitions or (partition_state(),) * count
+        self.change_image(lambda image: image.with_topics([Topic(name, name.encode().ljust(16), tuple(states))]))
+
+    async def stop_broker(self, broker_id: int) -> None:
+        self.brokers = [broker for broker in self.brokers if broker.broker_id != broker_id]
+
+    kill_broker = stop_broker
+
+    async def start_broker(self, broker_id: int) -> None:
+        if self.refuses_to_start is not None:
+            raise self.refuses_to_start
+        self.brokers = sorted([*self.brokers, FakeBroker(broker_id, self)], key=lambda broker: broker.broker_id)
+
+
+def partition_state(
+    leader: int = 1,
+    *,
+    replicas: Sequence[int] = (1, 2, 3),
+    isr: Sequence[int] | None = None,
+    elr: Sequence[int] = (),
+    **facts: Any,
+) -> PartitionState:
+    """A partition of brokers in their first life."""
+    in_sync = replicas if isr is None else isr
+    return PartitionState(
+        leader,
+        facts.pop("leader_epoch", 0),
+        tuple(replicas),
+        tuple(BrokerLife(id_, 10 + id_) for id_ in in_sync),
+        elr=tuple(BrokerLife(id_, 10 + id_) for id_ in elr),
+        **facts,
+    )
+
+
+@pytest.fixture
+def state_of() -> Callable[..., PartitionState]:
+    return partition_state
 
 
 @pytest.fixture
@@ -140,6 +223,6 @@ def fake_follower() -> Callable[..., FakeFollower]:
 @pytest.fixture
 async def client(cluster: FakeCluster) -> AsyncIterator[httpx.AsyncClient]:
     """Asks the application without a socket; what it raises comes back as an answer."""
-    transport = httpx.ASGITransport(create_app(cluster, allowed_host=HOST), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(create_app(cluster, cluster.control, allowed_host=HOST), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:9644") as asking:
         yield asking

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from broker.web import api, guard
+from broker.web import api, control, guard, requests
 from broker.web.api import ENDPOINTS
 
 FOLLOWER = "/api/v1/brokers/2/follower"
@@ -134,8 +134,15 @@ async def test_what_is_not_there_is_404(client: httpx.AsyncClient, path: str, er
     assert (response.status_code, response.json()) == (404, {"error": error})
 
 
+async def test_a_broker_that_does_not_run_cannot_be_asked(client: httpx.AsyncClient, cluster: Any) -> None:
+    await cluster.stop_broker(2)
+    response = await client.post(FOLLOWER, json={"held": True})
+    assert (response.status_code, response.json()) == (409, {"error": "broker 2 is not running"})
+
+
 async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient, cluster: Any) -> None:
-    """Wrong bodies and missing operations aside, none of them is unknown or asked by the wrong method."""
+    """Wrong bodies and refusals aside, none of them is unknown or asked by the wrong method."""
+    expected = {"follower": 400, "kill": 409}
     names = {"id": "1", "name": "Produce", "operation": "1"}
     listed = (await client.get("/api/v1")).json()["endpoints"]
     assert listed == ENDPOINTS
@@ -143,11 +150,14 @@ async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient,
         cluster.brokers[0].park_produce()
         path = re.sub(r"{(\w+)}", lambda match: names[match[1]], endpoint["path"])
         response = await client.request(endpoint["method"], path, json={} if "body" in endpoint else None)
-        assert response.status_code == (400 if path.endswith("follower") else 200), path
+        assert response.status_code == expected.get(path.rpartition("/")[2], 200), path
 
 
 def test_every_handler_says_how_it_is_called(cluster: Any) -> None:
-    for route in api.JsonApi(cluster, "").routes():
+    for route in [
+        *api.JsonApi(cluster, cluster.control, "").routes(),
+        *control.ControlApi(cluster, cluster.control, "").routes(),
+    ]:
         assert "``GET /" in (route.endpoint.__doc__ or "") or "``POST " in (route.endpoint.__doc__ or ""), route.path
 
 
@@ -157,7 +167,7 @@ async def test_a_request_is_checked_before_its_body_is_read(
     async def fail(request: Request) -> bytes:
         raise AssertionError("the body was read")
 
-    monkeypatch.setattr(api, "read_body", fail)
+    monkeypatch.setattr(requests, "read_body", fail)
     response = await client.post(FOLLOWER, json={}, headers={"origin": "http://evil.example"})
     assert response.status_code == 403
 

@@ -39,9 +39,15 @@ async def test_it_is_alive(client: httpx.AsyncClient) -> None:
 async def test_it_is_ready_when_every_broker_is_registered(client: httpx.AsyncClient, cluster: Any) -> None:
     response = await client.get("/readyz")
     assert (response.status_code, response.json()) == (200, {"ready": True, "missing": []})
-    cluster.brokers[1].image = ClusterImage(0, "test")
+    cluster.brokers[1].own_image = ClusterImage(0, "test")
     response = await client.get("/readyz")
     assert (response.status_code, response.json()) == (503, {"ready": False, "missing": [2]})
+
+
+async def test_it_is_not_ready_while_a_broker_does_not_run(client: httpx.AsyncClient, cluster: Any) -> None:
+    await cluster.stop_broker(3)
+    response = await client.get("/readyz")
+    assert (response.status_code, response.json()) == (503, {"ready": False, "missing": [3]})
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,206 @@
+"""The part of the JSON API by which an operator stops, kills, starts and restarts brokers, and elects leaders.
+
+What the cluster refuses is answered with 409, what is not there with 404; 503 says that nobody can do it now, 504 that
+replicas were not in sync in time.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Self
+
+from pydantic import Field, model_validator
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from broker.metadata.controller import ElectionResult
+from broker.operations import ClusterUnavailable, NotInSync, NotThere, OperationRefused
+from broker.web import document
+from broker.web.members import read_members, read_placements
+from broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
+from broker.web.views import ClusterView, ControlView
+
+MAX_BROKER_ID: Final = 2**31 - 1
+MAX_PLACEMENTS: Final = 1000
+"""Partitions that one request lists."""
+
+
+class Stop(Body):
+    """How a broker is to be stopped.
+
+    Attributes:
+        force: even if it is the last in-sync replica of partitions, whose records are lost then.
+    """
+
+    force: bool = False
+
+
+class Election(Body):
+    """Where leaders are to be elected.
+
+    Attributes:
+        topic: not given: all topics.
+        partition: of that topic; not given: all its partitions.
+        unclean: where a partition has no leader, let any live replica lead, whatever it has.
+    """
+
+    topic: Annotated[str, Field(min_length=1, max_length=249)] | None = None
+    partition: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    unclean: bool = False
+
+    @model_validator(mode="after")
+    def _names_the_topic(self) -> Self:
+        if self.partition is not None and self.topic is None:
+            raise ValueError("give the topic of that partition")
+        return self
+
+
+class ControlApi:
+    """The handlers.
+
+    Args:
+        cluster: whose brokers.
+        control: what is done to them.
+        allowed_host: the host that was configured (see `broker.web.guard`).
+    """
+
+    def __init__(self, cluster: ClusterView, control: ControlView, allowed_host: str) -> None:
+        self._cluster = cluster
+        self._control = control
+        self._allowed_host = allowed_host
+
+    def routes(self) -> list[Route]:
+        """The routes."""
+        broker = "/api/v1/brokers/{broker_id}"
+        return [
+            Route("/api/v1/brokers", self.brokers),
+            Route("/api/v1/topics", self.topics),
+            Route("/api/v1/brokers/restart", self.restart, methods=["POST"]),
+            Route("/api/v1/topics/elect", self.elect, methods=["POST"]),
+            Route(f"{broker}/stop", self.stop, methods=["POST"]),
+            Route(f"{broker}/kill", self.kill, methods=["POST"]),
+            Route(f"{broker}/start", self.start, methods=["POST"]),
+        ]
+
+    async def brokers(self, request: Request) -> Response:
+        """``GET /api/v1/brokers``: all brokers, running or not."""
+        return json_response({"brokers": read_members(self._cluster.brokers, self._control)})
+
+    async def topics(self, request: Request) -> Response:
+        """``GET /api/v1/topics?topic=orders&limit=1000``: who leads and holds each partition, as the metadata say."""
+        limit = int_param(request, "limit", MAX_PLACEMENTS, most=MAX_PLACEMENTS)
+        placements, count, offline = read_placements(self._control.image, request.query_params.get("topic"), limit)
+        return json_response({"partitions": placements, "partition_count": count, "offline_count": offline})
+
+    async def stop(self, request: Request) -> Response:
+        """``POST /api/v1/brokers/{id}/stop`` with a `Stop`: stop a broker in good order."""
+        change = await read_change(request, Stop, self._allowed_host)
+        broker_id = self._broker_id(request)
+        await self._control.stop_broker(broker_id, force=change.force)
+        return json_response({"broker": broker_id, "state": "stopped"})
+
+    async def kill(self, request: Request) -> Response:
+        """``POST /api/v1/brokers/{id}/kill`` with ``{}``: end a broker without a word."""
+        await read_change(request, Nothing, self._allowed_host)
+        broker_id = self._broker_id(request)
+        await self._control.kill_broker(broker_id)
+        return json_response({"broker": broker_id, "state": "killed"})
+
+    async def start(self, request: Request) -> Response:
+        """``POST /api/v1/brokers/{id}/start`` with ``{}``: start a broker with empty logs."""
+        await read_change(request, Nothing, self._allowed_host)
+        broker_id = self._broker_id(request)
+        await self._control.start_broker(broker_id)
+        return json_response({"broker": broker_id, "state": "running"})
+
+    async def restart(self, request: Request) -> Response:
+        """``POST /api/v1/brokers/restart`` with ``{}``: restart all brokers in turn; answers when that is done."""
+        await read_change(request, Nothing, self._allowed_host)
+        await self._control.restart_brokers()
+        return json_response({"brokers": [member.broker_id for member in self._control.members], "state": "running"})
+
+    async def elect(self, request: Request) -> Response:
+        """``POST /api/v1/topics/elect`` with an `Election`: a result for each partition that needed one."""
+        wanted = await read_change(request, Election, self._allowed_host)
+        results = await self._control.elect_leaders(wanted.topic, wanted.partition, unclean=wanted.unclean)
+        return json_response({"unclean": wanted.unclean, "partitions": [_elected(result) for result in results]})
+
+    def _broker_id(self, request: Request) -> int:
+        given = whole_number(request.path_params["broker_id"], MAX_BROKER_ID)
+        known = [member.broker_id for member in self._control.members]
+        if given not in known:
+            raise HTTPException(404, f"there is no such broker, only {', '.join(map(str, known))}")
+        return given
+
+
+def _elected(result: ElectionResult) -> document.Elected:
+    state = result.state
+    return {
+        "topic": result.topic,
+        "partition": result.partition,
+        "error": result.error.name,
+        "message": result.message or "",
+        "leader": -1 if state is None else state.leader,
+        "leader_epoch": -1 if state is None else state.leader_epoch,
+    }
+
+
+async def not_done(request: Request, error: Exception) -> Response:
+    """An `OperationRefused`, as JSON."""
+    assert isinstance(error, OperationRefused)
+    content: dict[str, Any] = {"error": str(error)}
+    status = 409
+    if isinstance(error, NotInSync):
+        status = 504
+        content["not_in_sync"] = [str(tp) for tp in error.partitions[:MAX_PLACEMENTS]]
+    elif isinstance(error, NotThere):
+        status = 404
+    elif isinstance(error, ClusterUnavailable):
+        status = 503
+    return json_response(content, status)
+
+
+CONTROL_ENDPOINTS: Final[list[dict[str, Any]]] = [
+    {"method": "GET", "path": "/api/v1/brokers", "does": "all brokers, running or not, with their epochs and leases"},
+    {
+        "method": "GET",
+        "path": "/api/v1/topics",
+        "does": "leader, replicas, ISR and ELR of each partition, by name",
+        "query": {"topic": "only this topic's", "limit": f"how many, up to {MAX_PLACEMENTS}"},
+    },
+    {
+        "method": "POST",
+        "path": "/api/v1/brokers/{id}/stop",
+        "does": "stop a broker in good order; its records are gone with it",
+        "body": {"force": "true: even if it is the last in-sync replica of partitions, which loses their records"},
+    },
+    {
+        "method": "POST",
+        "path": "/api/v1/brokers/{id}/kill",
+        "does": "end a broker without a word: the others learn of it when its lease runs out",
+        "body": {},
+    },
+    {
+        "method": "POST",
+        "path": "/api/v1/brokers/{id}/start",
+        "does": "start a broker with empty logs; answers when it is registered",
+        "body": {},
+    },
+    {
+        "method": "POST",
+        "path": "/api/v1/brokers/restart",
+        "does": "restart all brokers in turn, each when all partitions are in sync again; answers when that is done",
+        "body": {},
+    },
+    {
+        "method": "POST",
+        "path": "/api/v1/topics/elect",
+        "does": "elect preferred leaders, or uncleanly leaders of partitions that have none",
+        "body": {
+            "topic": "not given: all topics",
+            "partition": "of that topic; not given: all of them",
+            "unclean": "true: any live replica may lead where there is no leader; acknowledged records may be lost",
+        },
+    },
+]

@@ -1,0 +1,73 @@
+"""Reads who is part of the cluster and who leads what, as the metadata say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from broker.metadata.image import NO_LEADER, NO_LEASE, ClusterImage, PartitionState
+from broker.operations import Member
+from broker.web import document
+from broker.web.views import ControlView, ShownBroker
+
+
+def read_members(brokers: Sequence[ShownBroker], control: ControlView) -> list[document.Member]:
+    """All brokers, running or not."""
+    running = {broker.broker_id: broker for broker in brokers}
+    image = control.image
+    return [read_member(member, running.get(member.broker_id), image) for member in control.members]
+
+
+def read_member(member: Member, broker: ShownBroker | None, image: ClusterImage) -> document.Member:
+    """One broker.
+
+    Args:
+        member: which one.
+        broker: the broker itself, if it runs.
+        image: the newest metadata.
+    """
+    host, port = member.address or ("", 0)
+    registration = image.brokers.get(member.broker_id)
+    return {
+        "id": member.broker_id,
+        "state": member.state,
+        "host": host,
+        "port": port,
+        "registered": registration is not None,
+        "controller": image.controller_id == member.broker_id,
+        "broker_epoch": -1 if registration is None else registration.broker_epoch,
+        "fenced": registration is not None and registration.fenced,
+        "lease": {
+            "id": NO_LEASE if registration is None else registration.lease_id,
+            "held": broker is not None and broker.registration.has_lease(),
+        },
+    }
+
+
+def read_placements(image: ClusterImage, topic: str | None, limit: int) -> tuple[list[document.Placement], int, int]:
+    """Up to `limit` partitions by name, of one topic or all; how many there are, and how many of them are offline."""
+    states = [
+        (name, index, state)
+        for name, found in sorted(image.topics.items())
+        if topic in (None, name)
+        for index, state in enumerate(found.partitions)
+    ]
+    offline = sum(state.leader == NO_LEADER for _, _, state in states)
+    return [read_placement(*row) for row in islice(states, limit)], len(states), offline
+
+
+def read_placement(topic: str, partition: int, state: PartitionState) -> document.Placement:
+    """Who leads a partition, and who holds it."""
+    reassigned = bool(state.adding or state.removing)
+    return {
+        "topic": topic,
+        "partition": partition,
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "partition_epoch": state.partition_epoch,
+        "offline": state.leader == NO_LEADER,
+        "replicas": list(state.replicas),
+        "isr": list(state.isr_ids),
+        "elr": list(state.elr_ids),
+        "reassignment": {"adding": list(state.adding), "removing": list(state.removing)} if reassigned else None,
+    }

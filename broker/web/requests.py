@@ -1,0 +1,75 @@
+"""What the JSON API's handlers share: bodies, numbers in addresses, answers."""
+
+from __future__ import annotations
+
+import json
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from broker.web.guard import check_may_change, read_body
+
+
+class Body(BaseModel):
+    """A request's body: JSON types as they are, nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Nothing(Body):
+    """An empty object."""
+
+
+B = TypeVar("B", bound=Body)
+
+
+def json_response(content: object, status_code: int = 200) -> Response:
+    """Compact JSON, in ASCII: what clients named may hold anything."""
+    body = json.dumps(content, separators=(",", ":"))
+    return Response(body, status_code, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+async def read_change(request: Request, model: type[B], allowed_host: str) -> B:
+    """The body of a request that changes something, checked.
+
+    Raises:
+        HTTPException: it must not change anything, or its body is not what it should be.
+    """
+    check_may_change(request.headers, allowed_host)
+    body = await read_body(request)
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise HTTPException(400, _in_words(error)) from None
+
+
+def _in_words(error: ValidationError) -> str:
+    """What is wrong with a body, one clause per mistake."""
+    clauses = []
+    for mistake in error.errors(include_url=False, include_context=False, include_input=False):
+        where = ".".join(str(step) for step in mistake["loc"])
+        what = mistake["msg"].removeprefix("Value error, ")
+        clauses.append(f"{where}: {what}" if where else what)
+    return "; ".join(clauses[:5])
+
+
+def int_param(request: Request, name: str, default: int, *, most: int) -> int:
+    """A whole number of the query string, from 0 to `most`."""
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    number = whole_number(given, most)
+    if number is None:
+        raise HTTPException(400, f"{name} must be a whole number from 0 to {most}")
+    return number
+
+
+def whole_number(text: str, most: int) -> int | None:
+    """The number that `text` is; None if it is none, or a larger one. Its length is looked at before it is parsed."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most))):
+        return None
+    number = int(text)
+    return number if number <= most else None
