@@ -86,7 +86,7 @@ class Broker:
             fetch_purgatory=self.fetch_purgatory,
             observer=self.metrics,
             propose=in_sync.propose,
-            has_lease=self.registration.has_lease,
+            may_lead=self.registration.may_lead,
             producer_id_expiration_ms=config.producer_id_expiration_ms,
         )
         admin = AdminContext(

@@ -84,6 +84,10 @@ class Registration:
         """Whether nobody can have taken this broker for dead yet."""
         return self._clock.now_ms() < self._lease_ends_ms
 
+    def may_lead(self) -> bool:
+        """Whether to act as a leader: this broker fences itself before anybody else does."""
+        return self.has_lease()
+
     async def register(self, host: str, port: int) -> BrokerLife:
         """Make this broker known; returns when the metadata that it sees say so.
 

@@ -80,7 +80,7 @@ class Partition:
         topic_id: the 16 bytes that tell this topic from an earlier one of the same name.
         life: the life of the broker that holds this replica.
         log: the replica's records.
-        has_lease: whether the broker certainly holds its lease, and so may act as a leader.
+        may_lead: whether the broker certainly holds its lease, and so may act as a leader.
 
     Attributes:
         isr: the broker ids of the committed in-sync set.
@@ -88,7 +88,7 @@ class Partition:
 
     __slots__ = (
         "_awaited",
-        "_has_lease",
+        "_may_lead",
         "_in_sync",
         "_proposal",
         "broker_id",
@@ -112,14 +112,14 @@ class Partition:
         life: BrokerLife,
         log: Log,
         *,
-        has_lease: Callable[[], bool] = lambda: True,
+        may_lead: Callable[[], bool] = lambda: True,
     ) -> None:
         self.tp = tp
         self.topic_id = topic_id
         self.life = life
         self.broker_id = life.broker_id
         self.log = log
-        self._has_lease = has_lease
+        self._may_lead = may_lead
         self.leader = -1
         self.leader_epoch = -1
         self.leader_epoch_start_offset = 0
@@ -147,8 +147,7 @@ class Partition:
         """Take the role that the metadata gives this replica. A state that is older than the known one is ignored."""
         if state.partition_epoch < self.partition_epoch:
             return
-        # Another life of this broker may have been elected; this one, which has another memory, was not.
-        leader = NO_LEADER if state.leader == self.broker_id and self.life not in state.isr else state.leader
+        leader = state.leader if state.leader != self.broker_id or self._is_elected(state) else NO_LEADER
         begins_to_lead = leader == self.broker_id and (not self.is_leader or state.leader_epoch > self.leader_epoch)
         if state.partition_epoch > self.partition_epoch:
             self._proposal = None
@@ -171,6 +170,10 @@ class Partition:
         else:
             self.followers = {}
 
+    def _is_elected(self, state: PartitionState) -> bool:
+        """Whether this life of the broker was elected, and not an earlier one, which had another memory."""
+        return self.life in state.isr
+
     def check_leader(self, current_leader_epoch: int) -> None:
         """Check that this replica leads, in the epoch that the asker believes in (-1: does not say). KIP-320.
 
@@ -186,7 +189,7 @@ class Partition:
     def _check_leads(self) -> None:
         if self.leader != self.broker_id:
             raise PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.tp} is led by broker {self.leader}")
-        if not self._has_lease():
+        if not self._may_lead():
             raise PartitionError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.broker_id} may have been fenced: its lease ran out"
             )
@@ -287,7 +290,7 @@ class Partition:
 
     def advance_high_watermark(self) -> bool:
         """Move the high watermark up to what every in-sync replica has; whether it moved."""
-        if not self.has_enough_in_sync_replicas or not self._has_lease():
+        if not self.has_enough_in_sync_replicas or not self._may_lead():
             return False
         reached = self.log.log_end_offset
         for life in self._awaited:

@@ -99,7 +99,7 @@ class ReplicaManager:
         fetch_purgatory: where fetch requests wait.
         observer: told what happens.
         propose: takes what a partition proposes for its in-sync set.
-        has_lease: whether this broker certainly holds its lease, and so may act as a leader.
+        may_lead: whether this broker certainly holds its lease, and so may act as a leader.
         producer_id_expiration_ms: after how long the sequence numbers of an idle producer are forgotten.
 
     Attributes:
@@ -118,7 +118,7 @@ class ReplicaManager:
         fetch_purgatory: Purgatory[DelayedFetch],
         observer: ReplicaObserver,
         propose: Callable[[Partition, InSyncProposal], None],
-        has_lease: Callable[[], bool],
+        may_lead: Callable[[], bool],
         producer_id_expiration_ms: int = PRODUCER_EXPIRATION_MS,
     ) -> None:
         self.broker_id = broker_id
@@ -131,7 +131,7 @@ class ReplicaManager:
         self._actions = actions
         self._observer = observer
         self._propose = propose
-        self._has_lease = has_lease
+        self._may_lead = may_lead
         self.life: BrokerLife | None = None
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._image: ClusterImage | None = None
@@ -188,7 +188,7 @@ class ReplicaManager:
             if partition is None:
                 log = Log(config, memory=self._memory)
                 log.producers.expiration_ms = self._producer_id_expiration_ms
-                partition = Partition(tp, topic.topic_id, life, log, has_lease=self._has_lease)
+                partition = Partition(tp, topic.topic_id, life, log, may_lead=self._may_lead)
                 self.partitions[tp] = partition
             partition.log.config = config
             was_leader = partition.is_leader

@@ -152,18 +152,20 @@ class Nemesis:
             return
         self._busy.update(self._cluster.broker_ids)
         for broker_id in self._cluster.broker_ids:
-            if self._cluster.loop.time() >= end:
+            if not await self.all_in_sync(end):
                 break
             self._note(f"restart broker {broker_id}")
             await self._cluster.stop_broker(broker_id)
             await self._cluster.start_broker(broker_id)
-            await self.wait_for_full_in_sync_sets()
         self._busy.clear()
 
-    async def wait_for_full_in_sync_sets(self) -> None:
-        """Wait until every replica of every partition is in sync."""
-        while not all(len(s.isr) == len(s.replicas) for s in self._cluster.partitions.values()):  # noqa: ASYNC110 - seen from outside
+    async def all_in_sync(self, end: float) -> bool:
+        """Wait until every replica of every partition is in sync; False if that takes until `end`."""
+        while not all(len(s.isr) == len(s.replicas) for s in self._cluster.partitions.values()):
+            if self._cluster.loop.time() >= end:
+                return False
             await asyncio.sleep(0.05)
+        return self._cluster.loop.time() < end
 
     # --- network and store ---
 

@@ -98,8 +98,11 @@ class _Simulation:
 
     def run(self) -> Report:
         """Run it."""
+        limit_seconds = self._scenario.seconds + 4 * self._scenario.heal_seconds
         try:
-            self._loop.run_until_complete(self._run())
+            self._loop.run_until_complete(asyncio.wait_for(self._run(), limit_seconds))
+        except TimeoutError:
+            self._anomaly("not-converged", f"the simulation was not done after {limit_seconds:g} s")
         finally:
             self._loop.close()
         return self._report

@@ -114,7 +114,7 @@ class Harness:
         self.fetch_purgatory = Purgatory("Fetch", self.timers[1], actions=self.actions)
         self.observed = Observed()
         self.proposals: list[tuple[Partition, InSyncProposal]] = []
-        self.has_lease = True
+        self.may_lead = True
         self.replicas = ReplicaManager(
             BROKER_ID,
             clock=self.clock,
@@ -125,7 +125,7 @@ class Harness:
             fetch_purgatory=self.fetch_purgatory,
             observer=self.observed,
             propose=lambda partition, proposal: self.proposals.append((partition, proposal)),
-            has_lease=lambda: self.has_lease,
+            may_lead=lambda: self.may_lead,
         )
         self.replicas.life = BrokerLife(BROKER_ID, BROKER_ID)
         self.brokers = {i: BrokerRegistration(i, i, "127.0.0.1", 9090 + i) for i in (1, 2, 3)}

@@ -1,0 +1,163 @@
+"""Switches the rules that keep acknowledged records off, one at a time: a check that never fails proves nothing.
+
+The rules are those that the README promises by. Each mutant replaces what carries its rule in the running code; the
+simulation with its checks must find every one of them out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+from unittest import mock
+
+from broker.api.fetch import FetchHandler
+from broker.metadata.controller import elections
+from broker.metadata.image import BrokerLife, ClusterImage, PartitionState
+from broker.registration import Registration
+from broker.replica.partition import Partition
+from broker.replica.reader import ReplicaReader
+from broker.replica.replica_manager import ReplicaManager
+from broker.simulation.nemesis import Nemesis
+
+Patches = Iterator[contextlib.AbstractContextManager[Any]]
+
+
+def _identity() -> Patches:
+    """1. A replica is a life of a broker. Without: it is a broker id, and whoever comes back empty is still in sync."""
+
+    def is_alive(image: ClusterImage, life: BrokerLife) -> bool:
+        return image.live_broker(life.broker_id) is not None
+
+    yield mock.patch.object(ClusterImage, "is_alive", is_alive)
+    yield mock.patch.object(elections, "_lasts", lambda image, life: life.broker_id in image.brokers)
+    yield mock.patch.object(Partition, "_is_elected", return_value=True)
+    yield mock.patch.object(Partition, "_end_of", _end_of_any_life)
+
+
+def _end_of_any_life(partition: Partition, life: BrokerLife) -> int:
+    follower = partition.followers.get(life.broker_id)
+    return -1 if follower is None else follower.log_end_offset
+
+
+def _old_assignments() -> Patches:
+    """2. A broker acts on no assignment of its earlier life. Without: it leads what that one led, with empty logs."""
+    apply, may_lead = ReplicaManager.apply, Registration.may_lead
+
+    def apply_any(replicas: ReplicaManager, image: ClusterImage) -> None:
+        registered = image.brokers.get(replicas.broker_id)
+        if replicas.life is None and registered is not None:
+            replicas.life = registered.life
+        apply(replicas, image)
+
+    yield mock.patch.object(ReplicaManager, "apply", apply_any)
+    yield mock.patch.object(FetchHandler, "_is_current", return_value=True)
+    yield mock.patch.object(Registration, "may_lead", lambda own: own.life is None or may_lead(own))
+
+
+def _maximal_in_sync_set() -> Patches:
+    """3. The high watermark waits for whoever may be in sync. Without: only for who certainly is."""
+
+    def await_certain(partition: Partition) -> None:
+        proposal = partition.proposal
+        certain = partition._in_sync if proposal is None else proposal.isr
+        partition._awaited = tuple(
+            life for life in partition._in_sync if life in certain and life.broker_id != partition.broker_id
+        )
+
+    yield mock.patch.object(Partition, "_await_in_sync", await_certain)
+
+
+def _min_in_sync() -> Patches:
+    """4. Below min.insync.replicas the high watermark stands still. Without: it moves with whoever is left."""
+
+    def advance(partition: Partition) -> bool:
+        reached = min([partition.log.log_end_offset, *map(partition._end_of, partition._awaited)])
+        if not partition._may_lead() or reached <= partition.high_watermark:
+            return False
+        partition.log.high_watermark = reached
+        return True
+
+    yield mock.patch.object(Partition, "advance_high_watermark", advance)
+
+
+def _eligible_replicas() -> Patches:
+    """5. Who left a set that was too small stays eligible. Without: when the last one in sync dies, nobody is."""
+    cull = elections._cull
+
+    def forget(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
+        return replace(cull(image, state, min_in_sync), elr=())
+
+    yield mock.patch.object(elections, "_cull", forget)
+
+
+def _explicit_unclean_elections() -> Patches:
+    """6. Only an operator elects who may lack records. Without: anybody alive is elected when nobody else is there."""
+    elect = elections._elect
+
+    def elect_anybody(image: ClusterImage, state: PartitionState) -> PartitionState:
+        elected = elect(image, state)
+        return elected if elected.leader >= 0 else elections._elect_uncleanly(image, elected)[0]
+
+    yield mock.patch.object(elections, "_elect", elect_anybody)
+
+
+def _truncation_by_epoch() -> Patches:
+    """7. Followers truncate where their epochs part from the leader's. Without: at their own high watermark."""
+    apply_state = Partition.apply_state
+
+    def truncating(partition: Partition, state: PartitionState, now_ms: int) -> None:
+        before = partition.leader_epoch
+        apply_state(partition, state, now_ms)
+        if not partition.is_leader and partition.leader_epoch > before >= 0:
+            partition.truncate_to(partition.high_watermark)
+
+    yield mock.patch.object(Partition, "apply_state", truncating)
+    yield mock.patch.object(ReplicaReader, "_diverging_epoch", staticmethod(lambda partition, request: None))
+
+
+def _self_fencing() -> Patches:
+    """8. A broker whose lease may have run out answers as nobody's leader. Without: it goes on."""
+    yield mock.patch.object(Registration, "may_lead", lambda registration: registration.life is not None)
+
+
+def _patient_restarts() -> Patches:
+    """9. A rolling restart waits for the full in-sync sets. Without: it goes from broker to broker."""
+
+    async def at_once(nemesis: Nemesis, end: float) -> bool:
+        return True
+
+    yield mock.patch.object(Nemesis, "all_in_sync", at_once)
+
+
+RULES: Final[Mapping[str, Callable[[], Patches]]] = {
+    "identity": _identity,
+    "old-assignments": _old_assignments,
+    "maximal-isr": _maximal_in_sync_set,
+    "min-isr": _min_in_sync,
+    "elr": _eligible_replicas,
+    "explicit-unclean": _explicit_unclean_elections,
+    "epoch-truncation": _truncation_by_epoch,
+    "self-fencing": _self_fencing,
+    "patient-restart": _patient_restarts,
+}
+"""Each rule by the name that the command line knows it by."""
+
+
+def describe(rule: str) -> str:
+    """What a rule says, and what is without it."""
+    return (RULES[rule].__doc__ or "").strip()
+
+
+@contextlib.contextmanager
+def without(rule: str) -> Iterator[None]:
+    """Switch a rule off for this process while the context lasts.
+
+    Raises:
+        KeyError: there is no such rule.
+    """
+    with contextlib.ExitStack() as stack:
+        for patch in RULES[rule]():
+            stack.enter_context(patch)
+        yield
