@@ -1,4 +1,4 @@
-"""The command line: ``purgatorio cluster``, ``serve`` and ``config``.
+"""The command line: ``purgatorio cluster``, ``serve``, ``config``, ``broker`` and ``topics``.
 
 Help and usage errors must come at once, so everything beyond argparse is imported by the command that needs it.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from broker.commands import ADMIN_VARIABLE, add_commands
 
 if TYPE_CHECKING:
     from broker.config import ClusterConfig
@@ -34,6 +36,36 @@ class _ShowVersion(argparse.Action):
         parser.exit(EXIT_OK)
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser that says which command or flag a misspelt one is near to."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and refuse what is unknown here, where it is known which flags there are."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+            first = unknown[0].partition("=")[0]
+            self.error(f"unknown: {' '.join(unknown)}{_near(first, flags) if first.startswith('-') else ''}")
+        return parsed, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action.choices, dict) and value not in action.choices:
+            self.error(f"there is no command {value!r}{_near(str(value), action.choices)}")
+        super()._check_value(action, value)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where help is, and exit."""
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n{self.prog} --help says what there is\n")
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """``; did you mean …?``, or nothing when no name is near."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 def _version() -> str:
     from importlib.metadata import version
 
@@ -42,7 +74,7 @@ def _version() -> str:
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="purgatorio",
         description="A Kafka-protocol mini-broker whose purgatory you can watch.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -62,6 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_serving_options(serve, "the broker's port; 0: any free one (9092)")
 
     _add_command(commands, "config", _print_config, "print all settings, documented, as a file for --config")
+    add_commands(commands)
     return parser
 
 
@@ -127,9 +160,10 @@ def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
     from broker.config_sources import ConfigError, load_cluster_config
 
     others = {"run", "config", "assignments"}
+    environ = {key: value for key, value in os.environ.items() if key != ADMIN_VARIABLE}  # of other commands
     flags = {name: value for name, value in vars(args).items() if name not in others}
     try:
-        return load_cluster_config(flags=flags, assignments=args.assignments, environ=os.environ, file=args.config)
+        return load_cluster_config(flags=flags, assignments=args.assignments, environ=environ, file=args.config)
     except ConfigError as error:
         for problem in error.problems:
             print(f"purgatorio: {problem}", file=sys.stderr)

@@ -128,7 +128,7 @@ class FakeBroker:
 
     def holds(self, name: str, index: int = 0, **facts: Any) -> FakePartition:
         """A replica of a partition, whatever the metadata say."""
-        facts = {"is_leader": False, "high_watermark": 0, "log": FakeLog(0)} | facts
+        facts = {"is_leader": False, "high_watermark": 0, "log": FakeLog(0), **facts}
         partition = FakePartition(TopicPartition(name, index), **facts)
         self.partitions.append(partition)
         return partition
