@@ -104,6 +104,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._rng = rng
         self._now = START_SECONDS
         self._nodes: dict[str, Node] = {}
+        self._world_tasks: dict[asyncio.Task[Any], None] = {}
         self.dying: list[Node] = []
         self._base = cast("Any", self)  # BaseEventLoop's queues, which its type stubs do not name
         self.set_task_factory(_make_task)
@@ -142,7 +143,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         ready.clear()
         self._run_interleaved(turn)
         while self.dying:
-            self._unwind(self.dying.pop(0))
+            node = self.dying.pop(0)
+            self._unwind(node, node.tasks, node.held)
+            node.held = deque(maxlen=0)
 
     def _drop_cancelled(self, timers: list[asyncio.TimerHandle]) -> None:
         """Forget cancelled timers at the front; all of them once they are the most."""
@@ -189,26 +192,40 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # --- the end of a node ---
 
-    def _unwind(self, node: Node) -> None:
-        """Cancel a dead node's tasks and let them end, all in this moment and out of everybody's sight."""
-        for task in list(node.tasks):
+    def _unwind(self, node: Node | None, tasks: dict[asyncio.Task[Any], None], held: deque[asyncio.Handle]) -> None:
+        """Cancel the tasks of a dead node, and let them end, all in this moment and out of everybody's sight."""
+        for task in list(tasks):
             task.cancel()
-        own = deque(node.held)
-        node.held.clear()
+        own = deque(held)
         for _ in range(MAX_UNWINDING_STEPS):
             own.extend(self._take(self._base._ready, node))
             if not own:
                 own.extend(self._take_first_timer(node))
-            if not own or not node.tasks:
+            if not own or all(task.done() for task in tasks):
                 break
             handle = own.popleft()
             if not handle.cancelled():
                 cast("Any", handle)._run()
-        assert not node.tasks, f"{node} does not come to its end: {list(node.tasks)}"
-        node.held = deque(maxlen=0)
+        assert all(task.done() for task in tasks), f"{node or 'the world'} does not come to its end: {list(tasks)}"
+
+    def close(self) -> None:
+        """End all nodes and what is left of the world; nothing remains, however the simulation ended."""
+        if not self.is_closed():
+            for node in self._nodes.values():
+                node.kill()
+            for node in self.dying:
+                self._unwind(node, node.tasks, node.held)
+            self._unwind(None, self._world_tasks, deque())
+        super().close()
+
+    def task_made(self, task: asyncio.Task[Any], node: Node | None) -> None:
+        """Know a task until it is done."""
+        tasks = self._world_tasks if node is None else node.tasks
+        tasks[task] = None
+        task.add_done_callback(lambda done: tasks.pop(done, None), context=self.world)
 
     @staticmethod
-    def _take(ready: deque[asyncio.Handle], node: Node) -> list[asyncio.Handle]:
+    def _take(ready: deque[asyncio.Handle], node: Node | None) -> list[asyncio.Handle]:
         taken = [handle for handle in ready if cast("Any", handle)._context.get(_node) is node]
         if taken:
             kept = [handle for handle in ready if cast("Any", handle)._context.get(_node) is not node]
@@ -216,7 +233,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             ready.extend(kept)
         return taken
 
-    def _take_first_timer(self, node: Node) -> list[asyncio.Handle]:
+    def _take_first_timer(self, node: Node | None) -> list[asyncio.Handle]:
         timers: list[asyncio.TimerHandle] = self._base._scheduled
         mine = [t for t in timers if cast("Any", t)._context.get(_node) is node and not t.cancelled()]
         if not mine:
@@ -248,10 +265,7 @@ def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) 
     """Make a task, and let its node know it until it is done."""
     task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
     context: contextvars.Context | None = options.get("context")
-    node = _node.get() if context is None else context.get(_node)
-    if node is not None:
-        node.tasks[task] = None
-        task.add_done_callback(node.tasks.pop)
+    cast("SimulatedLoop", loop).task_made(task, _node.get() if context is None else context.get(_node))
     return task
 
 

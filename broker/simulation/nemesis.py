@@ -21,6 +21,7 @@ class Nemesis:
 
     Args:
         clients: the node names of the clients.
+        crash_client: kills a client of that name, and starts another in its place.
         rng: chooses faults, victims and times.
         kinds: names of `FAULTS`, to choose from.
     """
@@ -32,12 +33,14 @@ class Nemesis:
         history: History,
         rng: random.Random,
         *,
+        crash_client: Callable[[str], None],
         kinds: tuple[str, ...] = (),
     ) -> None:
         self._cluster = cluster
         self._clients = clients
         self._history = history
         self._rng = rng
+        self._crash_client = crash_client
         self._kinds = kinds or tuple(FAULTS)
         self._busy: set[int] = set()
 
@@ -167,6 +170,14 @@ class Nemesis:
             await asyncio.sleep(0.05)
         return self._cluster.loop.time() < end
 
+    # --- clients ---
+
+    async def kill_client(self, end: float) -> None:
+        """Kill a client in the middle of whatever it does; another takes over its work."""
+        name = self._rng.choice(self._clients)
+        self._note(f"kill {name}")
+        self._crash_client(name)
+
     # --- network and store ---
 
     def _names(self) -> list[str]:
@@ -224,6 +235,7 @@ FAULTS: Final[Mapping[str, Callable[[Nemesis, float], Coroutine[Any, Any, None]]
     "pause": Nemesis.pause,
     "hold-followers": Nemesis.hold_followers,
     "rolling-restart": Nemesis.restart_in_turn,
+    "client-crash": Nemesis.kill_client,
     "isolate": Nemesis.isolate,
     "one-way": Nemesis.cut_one_way,
     "slow": Nemesis.slow_link,

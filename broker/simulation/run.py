@@ -70,6 +70,16 @@ def simulate(seed: int, scenario: Scenario | None = None) -> Report:
     return simulation.run()
 
 
+@dataclass(slots=True)
+class _Work:
+    """What a client does: produce to a partition with `acks`, or (None) consume it."""
+
+    partition: int
+    acks: int | None
+    lives: int = 0
+    task: asyncio.Task[None] | None = None
+
+
 class _Simulation:
     def __init__(self, seed: int, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -91,6 +101,7 @@ class _Simulation:
             shutdown_grace_ms=500,
         )
         self._values = itertools.count(1)
+        self._clients: dict[str, _Work] = {}
         self._stopped = False
 
     def _random(self) -> random.Random:
@@ -114,18 +125,19 @@ class _Simulation:
         await self._create_topic()
         watch = FencedWatch(cluster, self._history)
         watching = self._loop.create_task(watch.run())
-        clients = self._start_clients()
+        self._start_clients()
         nemesis = Nemesis(
             cluster,
-            [f"client-{number}" for number in range(1, len(clients) + 1)],
+            list(self._clients),
             self._history,
             self._random(),
+            crash_client=self._crash_client,
             kinds=scenario.faults,
         )
         await asyncio.sleep(0.5)
         await nemesis.run(scenario.seconds)
         self._stopped = True
-        await self._converge(clients)
+        await self._converge()
         await self._drain()
         watching.cancel()
         await asyncio.wait([watching])
@@ -153,26 +165,37 @@ class _Simulation:
     def _client(self, name: str) -> Client:
         return Client(name, self._cluster.addresses, clock=self._clock, rng=self._random())
 
-    def _start_clients(self) -> list[asyncio.Task[None]]:
+    def _start_clients(self) -> None:
         """For each partition producers with acks=-1 and with acks=1, and a consumer, each a node of its own."""
-        tasks: list[asyncio.Task[None]] = []
         for partition in range(self._scenario.partitions):
-            for acks in (-1, 1):
-                name = f"client-{len(tasks) + 1}"
-                producer = Producer(
-                    self._client(name),
-                    TOPIC,
-                    partition,
-                    acks=acks,
-                    values=self._values,
-                    history=self._history,
-                    clock=self._clock,
-                )
-                tasks.append(self._loop.node(name).spawn(producer.run(self._is_stopped), name=name))
-            name = f"client-{len(tasks) + 1}"
-            consumer = Consumer(self._client(name), TOPIC, partition, history=self._history, clock=self._clock)
-            tasks.append(self._loop.node(name).spawn(consumer.run(self._is_stopped), name=name))
-        return tasks
+            for acks in (-1, 1, None):
+                name = f"client-{len(self._clients) + 1}"
+                self._clients[name] = _Work(partition, acks)
+                self._start_client(name)
+
+    def _start_client(self, name: str) -> None:
+        work = self._clients[name]
+        work.lives += 1
+        # Each life writes under a name of its own: its sequence and its assignment begin anew.
+        client = self._client(name if work.lives == 1 else f"{name}.{work.lives}")
+        worker: Producer | Consumer
+        if work.acks is None:
+            worker = Consumer(client, TOPIC, work.partition, history=self._history, clock=self._clock)
+        else:
+            worker = Producer(
+                client,
+                TOPIC,
+                work.partition,
+                acks=work.acks,
+                values=self._values,
+                history=self._history,
+                clock=self._clock,
+            )
+        work.task = self._loop.node(name).spawn(worker.run(self._is_stopped), name=name)
+
+    def _crash_client(self, name: str) -> None:
+        self._loop.node(name).kill()
+        self._start_client(name)
 
     def _is_stopped(self) -> bool:
         return self._stopped
@@ -201,11 +224,11 @@ class _Simulation:
     def _anomaly(self, name: str, message: str) -> None:
         self._report.anomalies.append(Anomaly(name, TOPIC, message))
 
-    async def _converge(self, clients: list[asyncio.Task[None]]) -> None:
+    async def _converge(self) -> None:
         """Wait until the cluster is whole again and nothing waits in vain."""
         try:
             async with asyncio.timeout(self._scenario.heal_seconds):
-                await asyncio.gather(*clients)
+                await asyncio.gather(*(work.task for work in self._clients.values() if work.task is not None))
                 while self._missing() is not None:  # noqa: ASYNC110 - seen from outside
                     await asyncio.sleep(0.05)
         except TimeoutError:

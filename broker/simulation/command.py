@@ -1,0 +1,119 @@
+"""``purgatorio simulate``: replays a cluster's history from its seed, tells what happened, and what was checked."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from broker.simulation import mutants
+from broker.simulation.checkers import CHECKS
+from broker.simulation.history import Acked, Event, Failed, Fault, Polled, Sent, Unknown
+from broker.simulation.nemesis import FAULTS
+from broker.simulation.run import Report, Scenario, simulate
+
+NOT_CONVERGED: Final = "After the faults have healed the cluster becomes whole again and nothing waits in vain."
+MAX_ANOMALIES_SHOWN: Final = 10
+
+
+class UsageError(Exception):
+    """The command was called wrongly."""
+
+
+def run(
+    *,
+    seed: int,
+    seeds: int = 1,
+    seconds: float = 20.0,
+    faults: str = "",
+    without: str | None = None,
+    history: str | None = None,
+) -> int:
+    """Simulate one or several seeds.
+
+    Args:
+        seed: the first seed.
+        seeds: how many, in a row.
+        seconds: how long harm is done, in virtual time.
+        faults: names of faults with commas between; empty: all of them.
+        without: a rule to be switched off.
+        history: a file to write the history to, one JSON object a line; for one seed only.
+
+    Returns:
+        0 if every check passed, else 1.
+
+    Raises:
+        UsageError: there is no such fault or rule, or a history is to be written of several seeds.
+    """
+    scenario = Scenario(seconds=seconds, faults=_checked(faults))
+    if without is not None and without not in mutants.RULES:
+        raise UsageError(f"there is no rule {without!r}, only {', '.join(mutants.RULES)}")
+    if history is not None and seeds != 1:
+        raise UsageError("--history is for one seed: leave out --seeds")
+    # What brokers log belongs to no terminal here: time is virtual, and faults are the point.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    logging.disable(logging.CRITICAL)
+    if without is not None:
+        print(f"Without rule {mutants.describe(without)}\n")
+    failed = 0
+    for each in range(seed, seed + seeds):
+        with mutants.without(without) if without is not None else contextlib.nullcontext():
+            report = simulate(each, scenario)
+        failed += bool(report.anomalies)
+        if seeds == 1:
+            print_report(report)
+            if history is not None:
+                report.history.write(Path(history))
+        elif report.anomalies:
+            names = ", ".join(dict.fromkeys(anomaly.name for anomaly in report.anomalies))
+            print(f"seed {each}: {names}   {_replay(report, without)}", flush=True)
+    if seeds > 1:
+        print(f"{seeds - failed} of {seeds} seeds passed all checks.")
+    return 1 if failed else 0
+
+
+def _checked(faults: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in faults.split(",") if name.strip())
+    for name in names:
+        if name not in FAULTS:
+            raise UsageError(f"there is no fault {name!r}, only {', '.join(FAULTS)}")
+    return names
+
+
+def _replay(report: Report, without: str | None) -> str:
+    """The command line that shows this seed."""
+    options = f" --without {without}" if without is not None else ""
+    if report.scenario.seconds != Scenario().seconds:
+        options += f" --seconds {report.scenario.seconds:g}"
+    if report.scenario.faults:
+        options += f" --faults {','.join(report.scenario.faults)}"
+    return f"purgatorio simulate --seed {report.seed}{options}"
+
+
+def print_report(report: Report) -> None:
+    """Tell what happened and what was checked."""
+    events = list(report.history)
+    began_ms = events[0].time_ms if events else 0
+    count: Counter[type[Event]] = Counter()
+    print(f"Seed {report.seed}: {report.scenario.brokers} brokers, {report.virtual_seconds:.1f} virtual seconds\n")
+    for event in events:
+        count[type(event)] += 1
+        if isinstance(event, Fault):
+            told = f"{count[Sent]} sent, {count[Acked]} acknowledged, {count[Polled]} polls"
+            print(f"  {(event.time_ms - began_ms) / 1000:8.3f} s  {event.what:<44} ({told})")
+    unsure = sum(1 for event in events if isinstance(event, (Unknown, Failed)))
+    print(f"\n{count[Sent]} values sent, {count[Acked]} acknowledged, {unsure} given up by their producers.")
+    print(f"History of {len(events)} events, SHA-256 {report.history.digest()}\n\nChecked:")
+    wrong = Counter(anomaly.name for anomaly in report.anomalies)
+    for name, meaning in {**CHECKS, "not-converged": NOT_CONVERGED}.items():
+        verdict = f"{wrong[name]} found" if wrong[name] else "none"
+        print(f"  {name:<22} {verdict:<10} {meaning}")
+    for anomaly in report.anomalies[:MAX_ANOMALIES_SHOWN]:
+        print(f"\n{anomaly}", file=sys.stderr)
+    if len(report.anomalies) > MAX_ANOMALIES_SHOWN:
+        print(f"\nand {len(report.anomalies) - MAX_ANOMALIES_SHOWN} more", file=sys.stderr)
