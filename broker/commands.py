@@ -182,10 +182,8 @@ def _list_topics(admin: AdminClient, args: argparse.Namespace) -> int:
     if further > 0:
         print(f"and {further} more; choose with --topic")
     if listed["offline_count"]:
-        print(
-            f"{_partitions(listed['offline_count'])} offline: start a broker of its ELR, or give its records up: "
-            "purgatorio topics elect --unclean",
-        )
+        print(f"{_partitions(listed['offline_count'])} offline: no broker lives that has all records")
+        print("to go on without what is lost: purgatorio topics elect --unclean")
     return 0
 
 

@@ -274,17 +274,9 @@ class ClusterControl:
     def members(self) -> list[Member]:
         """All brokers, in the order of their ids."""
         self._look()
-        running = [broker.broker_id for broker in self._cluster.brokers]
-        return [
-            Member(broker_id, self._state(broker_id, broker_id in running), self._addresses.get(broker_id))
-            for broker_id in self.broker_ids
-        ]
-
-    def _state(self, broker_id: int, running: bool) -> State:
-        change = self._changes.get(broker_id)
-        if change is not None:
-            return change.state
-        return "running" if running else "stopped"
+        states: dict[int, State] = {broker.broker_id: "running" for broker in self._cluster.brokers}
+        states |= {broker_id: change.state for broker_id, change in self._changes.items()}
+        return [Member(id_, states.get(id_, "stopped"), self._addresses.get(id_)) for id_ in self.broker_ids]
 
     def _look(self) -> None:
         """Remember what is known while a broker runs."""
@@ -313,8 +305,8 @@ class ClusterControl:
             lost = self._last_in_sync(broker)
             if lost:
                 raise OperationRefused(
-                    f"broker {broker_id} is the last in-sync replica of {named(lost)}: without it "
-                    f"{'it goes' if len(lost) == 1 else 'they go'} offline, and all records there are lost"
+                    f"broker {broker_id} is the last in-sync replica of {named(lost)}, which would go offline and lose "
+                    "all records; it is stopped only by force"
                 )
         await self._change(broker, "stopping", "being stopped", self._cluster.stop_broker)
 
@@ -450,10 +442,9 @@ class ClusterControl:
         settings = topic_settings(broker.config)
 
         def decide(image: ClusterImage) -> tuple[ClusterImage, tuple[ElectionResult, ...]]:
-            wanted = [tp for tp, _ in _partitions(image) if topic in (None, tp.topic)]
-            return elect_leaders(
-                image, wanted if partition is None else [(topic or "", partition)], election, settings=settings
-            )
+            of_topic = [tp for tp, _ in _partitions(image) if topic in (None, tp.topic)]
+            wanted = [tp for tp in of_topic if partition in (None, tp.partition)]
+            return elect_leaders(image, wanted, election, settings=settings)
 
         answer: asyncio.Future[tuple[ElectionResult, ...]] = asyncio.get_running_loop().create_future()
         broker.store.submit(

@@ -1,8 +1,8 @@
-// The strip of brokers: what waits on each, and the hold on its follower fetches.
+// The strip of brokers: what waits on each, the hold on its follower fetches, and its life: stop, kill, start.
 
 import { count, make, reconcile, setText } from "./dom.js";
 
-/** Shows the brokers, and lets their follower fetches be held back. */
+/** Shows the brokers, and lets them be stopped and started, and their follower fetches be held back. */
 export class Brokers {
   constructor(box, live) {
     this.box = box;
@@ -24,26 +24,40 @@ class BrokerCard {
     this.hold = make("button", "hold", "", { type: "button" });
     this.delay = make("input", "", [], { type: "number", min: 0, max: 3600000, step: 100, inputmode: "numeric", id: `delay-${id}` });
     this.says = make("p", "gate-says", "", { role: "status" });
+    this.life = make("span", "life");
+    this.stop = make("button", "", "Stop", { type: "button", title: "Stop it in good order: its leaderships move on, its records are gone with it" });
+    this.kill = make("button", "kill", "Kill", { type: "button", title: "End it without a word: the others learn of it when its lease runs out" });
+    this.start = make("button", "start", "Start", { type: "button", title: "Start it with empty logs: it catches up from the leaders" });
+    this.gate = make("div", "gate", [
+      this.hold,
+      make("label", "delay", ["delay by ", this.delay, " ms"], {
+        title: "How long this broker waits, after records came, with the fetch that acknowledges them",
+      }),
+    ]);
     this.element = make("article", "broker panel", [
       make("header", "", [make("h3", "", `Broker ${id}`), this.badges, this.address]),
       this.numbers,
-      make("div", "gate", [
-        this.hold,
-        make("label", "delay", ["delay by ", this.delay, " ms"], {
-          title: "How long this broker waits, after records came, with the fetch that acknowledges them",
-        }),
-      ]),
+      this.gate,
       this.says,
+      make("div", "lifeline", [this.life, this.stop, this.kill, this.start]),
     ], { "aria-label": `Broker ${id}` });
     this.hold.addEventListener("click", () => this.#change({ held: !this.held }));
     this.delay.addEventListener("change", () => this.#changeDelay());
+    for (const [button, change] of [[this.stop, "stop"], [this.kill, "kill"], [this.start, "start"]]) {
+      button.setAttribute("aria-label", `${button.textContent} broker ${id}`);
+      button.addEventListener("click", () => this.#changeLife(change));
+    }
     this.error = "";
+    this.busy = false;
   }
 
   update(broker) {
-    this.held = broker.follower.held;
-    this.delayMs = broker.follower.delay_ms;
+    const runs = broker.follower !== null;
+    this.held = runs && broker.follower.held;
+    this.delayMs = runs ? broker.follower.delay_ms : 0;
     setText(this.address, `${broker.host}:${broker.port}`);
+    this.address.title = runs ? "" : "Where it was, and will be again";
+    this.#showLife(broker, runs);
     this.badges.hidden = !broker.controller;
     reconcile(this.numbers, broker.purgatories, (purgatory) => purgatory.name, () => new PurgatoryNumbers());
     setText(this.hold, this.held ? "Release fetches" : "Hold fetches");
@@ -51,12 +65,30 @@ class BrokerCard {
     if (document.activeElement !== this.delay && this.delay.value !== String(this.delayMs)) this.delay.value = this.delayMs;
     this.element.classList.toggle("held", this.held);
     this.element.classList.toggle("delayed", !this.held && this.delayMs > 0);
-    this.element.classList.toggle("gone", !broker.registered);
+    this.element.classList.toggle("down", !runs);
+    this.element.classList.toggle("fenced", runs && broker.fenced);
     setText(this.says, this.error || this.#sentence(broker));
     this.says.classList.toggle("failed", this.error !== "");
   }
 
+  #showLife(broker, runs) {
+    const epoch = broker.broker_epoch < 0 ? "" : ` · epoch ${broker.broker_epoch}`;
+    const lease = !runs ? "" : broker.fenced ? " · fenced" : broker.lease.held ? " · lease held" : " · lease run out";
+    setText(this.life, `${broker.state}${epoch}${lease}`);
+    this.life.title = "The broker epoch is new with every life of the broker; without a lease it leads nothing";
+    this.stop.hidden = this.kill.hidden = !runs;
+    this.start.hidden = runs;
+    this.gate.hidden = this.numbers.hidden = !runs;
+    for (const button of [this.stop, this.kill, this.start]) button.disabled = this.busy || !["running", "stopped"].includes(broker.state);
+  }
+
   #sentence(broker) {
+    if (broker.state === "starting") return "starts: it registers when its earlier session is over";
+    if (broker.state === "stopping") return "stops: what is parked is answered";
+    if (broker.state === "stopped") {
+      return broker.registered && !broker.fenced ? "is down: nobody knows yet" : "is down: its records are gone with it";
+    }
+    if (broker.fenced || !broker.lease.held) return "lost its lease: it leads nothing until it has another one";
     if (!broker.registered) return "not registered: clients and other brokers do not know it";
     if (this.held) return "sends no fetch: what it follows stands still";
     if (this.delayMs > 0) return `acknowledges records ${count(this.delayMs)} ms late`;
@@ -70,6 +102,14 @@ class BrokerCard {
       return;
     }
     this.#change({ delay_ms: Math.round(given) });
+  }
+
+  async #changeLife(change) {
+    this.busy = true;
+    this.stop.disabled = this.kill.disabled = this.start.disabled = true;
+    this.live.refresh(); // the state in between is worth seeing
+    this.error = await this.live.post(`brokers/${this.id}/${change}`, {});
+    this.busy = false;
   }
 
   async #change(change) {

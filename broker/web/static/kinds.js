@@ -33,7 +33,7 @@ export const colours = {};
 
 export function readColours() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["text", "muted", "faint", "line", "ring", "panel", "produce", "consumer-fetch", "follower-fetch", "other",
+  for (const name of ["text", "accent", "muted", "faint", "line", "ring", "panel", "produce", "consumer-fetch", "follower-fetch", "other",
     "completed", "expired", "cancelled", "shutdown", "error"]) {
     colours[name] = style.getPropertyValue(`--${name}`).trim();
   }

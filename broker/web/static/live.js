@@ -4,6 +4,7 @@
 const INTERVAL_MS = 200;
 const RETRY_MS = 1000;
 const TIMEOUT_MS = 3000;
+const CHANGE_TIMEOUT_MS = 15_000; // a broker that was killed registers again only when its session is over
 const LOOK_AHEAD_MS = 500; // how far the brokers' time is guessed beyond the last answer
 
 /** The brokers' clock, as far as it can be known from here. It may stand still or leap: tests move it by hand. */
@@ -63,7 +64,7 @@ export class Live {
         method: "POST",
         headers: { "Content-Type": "application/json" },
         body: JSON.stringify(body),
-        signal: AbortSignal.timeout(TIMEOUT_MS),
+        signal: AbortSignal.timeout(CHANGE_TIMEOUT_MS),
       });
       if (response.ok) return "";
       return (await response.json()).error ?? `status ${response.status}`;

@@ -62,8 +62,8 @@ export class Parked {
 
   /** Nothing waits: say how to change that, with commands that fit this cluster. */
   #explain(state) {
-    const held = state.brokers.filter((broker) => broker.follower.held || broker.follower.delay_ms > 0);
-    const first = state.brokers[0];
+    const held = state.brokers.filter((broker) => broker.follower?.held || broker.follower?.delay_ms > 0);
+    const first = state.brokers.find((broker) => broker.state === "running");
     const bootstrap = first ? `${first.host}:${first.port}` : "";
     const name = `${bootstrap}/${held.length > 0}`;
     if (name === this.hint) return;

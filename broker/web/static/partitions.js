@@ -12,7 +12,8 @@ export class Partitions {
   }
 
   update(state) {
-    const shown = state.partitions;
+    const down = new Set(state.brokers.filter((broker) => broker.follower === null).map((broker) => broker.id));
+    const shown = state.partitions.map((partition) => ({ ...partition, down }));
     reconcile(this.box, shown, (partition) => `${partition.topic}-${partition.partition}`, (p) => new PartitionCard(p));
     const further = state.partition_count - shown.length;
     this.more.hidden = further <= 0 && shown.length > 0;
@@ -53,12 +54,11 @@ class PartitionCard {
     const range = windowOf(partition);
     const at = (offset) => Math.max(0, Math.min(1, (offset - range.from) / (range.to - range.from)));
     const uncommitted = partition.log_end_offset - partition.high_watermark;
-    const leader = partition.leader < 0 ? "no leader" : `led by broker ${partition.leader}`;
-    setText(this.says, uncommitted > 0 ? `${plural(uncommitted, "record", "records")} not committed` : "all committed");
-    this.element.classList.toggle("waits", uncommitted > 0);
-    this.meta.title = `Leader epoch ${partition.leader_epoch}: how often the leader has changed`;
-    setText(this.meta, `${leader} · ISR ${partition.isr.join(", ") || "empty"} · min.insync.replicas ${
-      partition.min_in_sync_replicas}`);
+    setText(this.says, partition.offline ? "offline" : uncommitted > 0 ? `${plural(uncommitted, "record", "records")} not committed` : "all committed");
+    this.element.classList.toggle("waits", !partition.offline && uncommitted > 0);
+    this.element.classList.toggle("offline", partition.offline);
+    this.meta.title = "The leader epoch grows with every change of the leader. ELR: who is not in sync, but has everything that was acknowledged";
+    setText(this.meta, metaText(partition));
     const view = { partition, at, grid: range.to - range.from <= NAMED_OFFSETS ? range.to - range.from : 0 };
     reconcile(this.rows, partition.replicas.map((replica) => ({ replica, ...view })), (row) => row.replica.broker, (row) => new ReplicaRow(row));
     const mark = at(partition.high_watermark);
@@ -72,6 +72,20 @@ class PartitionCard {
     this.scaleTo.classList.toggle("hidden", mark > 0.85);
     this.element.classList.toggle("cut", range.from > partition.log_start_offset);
   }
+}
+
+function metaText(partition) {
+  const parts = [
+    partition.offline ? "no leader" : `led by broker ${partition.leader}`,
+    `epoch ${partition.leader_epoch}`,
+    `ISR ${partition.isr.join(", ") || "empty"}`,
+  ];
+  if (partition.elr.length) parts.push(`ELR ${partition.elr.join(", ")}`);
+  if (partition.min_in_sync_replicas !== null) parts.push(`min.insync.replicas ${partition.min_in_sync_replicas}`);
+  const { adding = [], removing = [] } = partition.reassignment ?? {};
+  if (adding.length) parts.push(`adding ${adding.join(", ")}`);
+  if (removing.length) parts.push(`removing ${removing.join(", ")}`);
+  return parts.join(" · ");
 }
 
 class ReplicaRow {
@@ -89,7 +103,8 @@ class ReplicaRow {
   }
 
   update({ replica, partition, at, grid }) {
-    const known = Math.max(replica.acknowledged_offset, 0);
+    const isDown = partition.down.has(replica.broker);
+    const known = isDown ? 0 : Math.max(replica.acknowledged_offset, 0); // what it had is gone
     const end = replica.log_end_offset ?? known;
     const committed = at(Math.min(partition.high_watermark, known));
     place(this.committed, 0, committed);
@@ -98,15 +113,17 @@ class ReplicaRow {
     this.grid.style.backgroundSize = grid ? `${100 / grid}% 100%` : "0 0";
     this.element.classList.toggle("leader", replica.leader);
     this.element.classList.toggle("out", !replica.in_sync);
-    setText(this.lag, lagText(replica));
-    setText(this.sync, replica.leader ? "leader" : replica.in_sync ? "in sync" : "out of sync");
+    setText(this.lag, lagText(replica, partition));
+    setText(this.sync, replica.leader ? "leader" : replica.in_sync ? "in sync" : replica.eligible ? "eligible (ELR)" : "out of sync");
     this.bar.title = replica.leader
       ? `log end ${replica.log_end_offset}`
       : `log end ${replica.log_end_offset ?? "unknown"}; the leader knows of ${replica.acknowledged_offset}`;
   }
 }
 
-function lagText(replica) {
+function lagText(replica, partition) {
+  if (partition.down.has(replica.broker)) return "down";
+  if (partition.offline && replica.log_end_offset !== null) return `ends at ${count(replica.log_end_offset)}`;
   if (replica.leader) return `at ${count(replica.acknowledged_offset)}`;
   if (replica.acknowledged_offset < 0) return "no fetch yet";
   return `at ${count(replica.acknowledged_offset)}${replica.lag ? `, ${count(replica.lag)} behind` : ""}`;

@@ -1,4 +1,4 @@
-// What became of the operations: bars over the last half minute, and a table of the newest.
+// What became of the operations: bars over the last half minute, and a table of the newest; and when leadership moved.
 
 import { count, duration, fitCanvas, keysText, make, reconcile, setText, showTooltip } from "./dom.js";
 import { colours, kindClass, kindName, OUTCOMES } from "./kinds.js";
@@ -8,6 +8,7 @@ const KEPT = 2000;
 const ROWS = 40;
 const LANES = 16;
 const LANE_PX = 11;
+const MOVES = 12; // moves of leadership that are kept
 const GAP_MS = 60; // between two bars of one lane
 const CAUSES = { expired: "its deadline", cancelled: "being taken out", shutdown: "the broker's end", error: "a failure" };
 
@@ -18,12 +19,15 @@ export class Timeline {
   #lanes = [];
   #frozenMs = null;
   #drawn = [];
+  #leaders = new Map(); // of each partition: [leader, leader epoch]
+  #moves = []; // newest first: {ms, text}
 
   constructor(live, filters) {
     this.live = live;
     this.filters = filters;
     this.canvas = document.getElementById("timeline");
     this.body = document.getElementById("finished");
+    this.moved = document.getElementById("moved");
     this.button = document.getElementById("pause");
     this.button.addEventListener("click", () => this.#togglePause());
     this.canvas.addEventListener("pointermove", (event) => this.#point(event));
@@ -40,7 +44,10 @@ export class Timeline {
       this.#rows = [];
       this.#known.clear();
       this.#lanes = [];
+      this.#leaders.clear();
+      this.#moves = [];
     }
+    this.#watchLeaders(state);
     const fresh = state.finished.filter((row) => {
       row.name = `${row.broker}/${row.purgatory}/${row.id}`;
       return !this.#known.has(row.name);
@@ -51,6 +58,27 @@ export class Timeline {
     }
     for (const row of this.#rows.splice(KEPT)) this.#known.delete(row.name);
     if (this.#frozenMs === null) this.showTable();
+  }
+
+  /** Notice which partitions are led by somebody else than before. */
+  #watchLeaders(state) {
+    const moves = new Map(); // by whom from and whom to: partitions
+    for (const { topic, partition, leader, leader_epoch: epoch } of state.partitions) {
+      const name = `${topic}-${partition}`;
+      const [before, epochBefore] = this.#leaders.get(name) ?? [leader, epoch];
+      this.#leaders.set(name, [leader, epoch]);
+      if (epoch <= epochBefore) continue;
+      const move = leader < 0 ? `offline, broker ${before} led` : before < 0 ? `led by broker ${leader} again` : `broker ${before} → ${leader}`;
+      moves.set(move, [...(moves.get(move) ?? []), name]);
+    }
+    for (const [move, names] of moves) {
+      const shown = names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${count(names.length - 3)} more` : "");
+      this.#moves.unshift({ ms: state.now_ms, text: `${shown}: ${move}` });
+    }
+    this.#moves.splice(MOVES);
+    const [last] = this.#moves;
+    this.moved.hidden = last === undefined;
+    if (last !== undefined) setText(this.moved, `Leadership moved ${duration(Math.max(1000, state.now_ms - last.ms))} ago. ${last.text}`);
   }
 
   /** Show the newest of the kinds that are wanted. */
@@ -90,6 +118,7 @@ export class Timeline {
     const windowMs = width < 600 ? WINDOW_MS / 2 : WINDOW_MS;
     const x = (ms) => width - 8 - ((now - ms) / windowMs) * (width - 16);
     drawAxis(context, { width, height, x, now, windowMs });
+    this.#drawMoves(context, { width, height, x, now, windowMs });
     this.#drawn = [];
     for (let i = this.#rows.length - 1; i >= 0; i -= 1) {
       const row = this.#rows[i];
@@ -102,6 +131,31 @@ export class Timeline {
       context.font = "13px ui-sans-serif, system-ui, sans-serif";
       context.fillText(`Nothing ended in the last ${windowMs / 1000} s.`, width / 2, height / 2 - 8);
     }
+  }
+
+  /** A line where leadership moved; what moved is written beside it, on the side that has the room. */
+  #drawMoves(context, { width, height, x, now, windowMs }) {
+    context.save();
+    context.strokeStyle = colours.accent;
+    context.setLineDash([4, 3]);
+    context.font = "11px ui-sans-serif, system-ui, sans-serif";
+    this.#moves.forEach(({ ms, text }, index) => {
+      if (ms < now - windowMs || ms > now) return;
+      const at = Math.round(x(ms)) + 0.5;
+      context.beginPath();
+      context.moveTo(at, 4);
+      context.lineTo(at, height - 20);
+      context.stroke();
+      const left = at > width / 2;
+      context.textAlign = left ? "right" : "left";
+      const [from, y] = [at + (left ? -5 : 5), height - 26 - (index % 4) * 13];
+      const wide = context.measureText(text).width;
+      context.fillStyle = colours.panel;
+      context.fillRect(left ? from - wide : from, y - 10, wide, 13);
+      context.fillStyle = colours.accent;
+      context.fillText(text, from, y);
+    });
+    context.restore();
   }
 
   #drawBar(context, row, x) {

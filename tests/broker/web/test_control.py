@@ -9,7 +9,10 @@ import pytest
 
 from broker import operations
 
-LAST = "broker 1 is the last in-sync replica of orders-0: without it it goes offline, and all records there are lost"
+LAST = (
+    "broker 1 is the last in-sync replica of orders-0, which would go offline and lose all records; "
+    "it is stopped only by force"
+)
 
 
 async def test_a_broker_is_stopped_started_and_killed(client: httpx.AsyncClient, cluster: Any) -> None:
