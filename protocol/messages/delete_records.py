@@ -1,0 +1,58 @@
+"""DeleteRecords, key 21, versions 0 to 2 (KIP-107): deletes everything before an offset. Version 2 is flexible."""
+
+from __future__ import annotations
+
+from protocol.api_key import ApiKey
+from protocol.message import Api, Message, array, int16, int32, int64, string, wire_struct
+
+
+@wire_struct
+class DeleteRecordsPartition:
+    """One partition and the offset to delete up to; -1 for its high watermark."""
+
+    partition_index: int = int32()
+    offset: int = int64()
+
+
+@wire_struct
+class DeleteRecordsTopic:
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition)
+
+
+@wire_struct
+class DeleteRecordsRequest(Message):
+    """Asks for deletions."""
+
+    topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
+    timeout_ms: int = int32()
+
+
+@wire_struct
+class DeleteRecordsPartitionResult:
+    """Where one partition begins now, on every replica; -1 on error."""
+
+    partition_index: int = int32()
+    low_watermark: int = int64()
+    error_code: int = int16()
+
+
+@wire_struct
+class DeleteRecordsTopicResult:
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult)
+
+
+@wire_struct
+class DeleteRecordsResponse(Message):
+    """Tells per partition what was deleted."""
+
+    throttle_time_ms: int = int32()
+    topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)
+
+
+API = Api(ApiKey.DELETE_RECORDS, DeleteRecordsRequest, DeleteRecordsResponse, versions=range(3), flexible_from=2)

@@ -1,0 +1,67 @@
+"""ElectLeaders, key 43, versions 0 to 2 (KIP-183, KIP-460): new leaders for partitions, preferred or unclean.
+
+Version 1 adds the kind of election, and an error of the whole request; 2 is the first flexible one.
+"""
+
+from __future__ import annotations
+
+from protocol.api_key import ApiKey
+from protocol.message import (
+    INT32,
+    Api,
+    Message,
+    array,
+    int8,
+    int16,
+    int32,
+    nullable_array,
+    nullable_string,
+    string,
+    wire_struct,
+)
+
+
+@wire_struct
+class TopicPartitions:
+    """The partitions of one topic."""
+
+    topic: str = string()
+    partitions: list[int] = array(INT32)
+
+
+@wire_struct
+class ElectLeadersRequest(Message):
+    """Asks for elections; the type is 0 for preferred, 1 for unclean ones; null partitions mean all of them."""
+
+    election_type: int = int8(since=1)
+    topic_partitions: list[TopicPartitions] | None = nullable_array(TopicPartitions)
+    timeout_ms: int = int32(60000)
+
+
+@wire_struct
+class PartitionResult:
+    """What became of one partition."""
+
+    partition_id: int = int32()
+    error_code: int = int16()
+    error_message: str | None = nullable_string()
+
+
+@wire_struct
+class ReplicaElectionResult:
+    """The partitions of one topic."""
+
+    topic: str = string()
+    partition_result: list[PartitionResult] = array(PartitionResult)
+
+
+@wire_struct
+class ElectLeadersResponse(Message):
+    """Tells per partition whether a leader was elected."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16(since=1)
+    replica_election_results: list[ReplicaElectionResult] = array(ReplicaElectionResult)
+
+
+API = Api(ApiKey.ELECT_LEADERS, ElectLeadersRequest, ElectLeadersResponse, versions=range(3), flexible_from=2)

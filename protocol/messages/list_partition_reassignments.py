@@ -1,0 +1,72 @@
+"""ListPartitionReassignments, key 46, version 0 (KIP-455): which partitions are on the move. Flexible."""
+
+from __future__ import annotations
+
+from protocol.api_key import ApiKey
+from protocol.message import (
+    INT32,
+    Api,
+    Message,
+    array,
+    int16,
+    int32,
+    nullable_array,
+    nullable_string,
+    string,
+    wire_struct,
+)
+
+
+@wire_struct
+class ListPartitionReassignmentsTopics:
+    """The partitions of one topic."""
+
+    name: str = string()
+    partition_indexes: list[int] = array(INT32)
+
+
+@wire_struct
+class ListPartitionReassignmentsRequest(Message):
+    """Asks for the reassignments of these partitions; null means all of them."""
+
+    timeout_ms: int = int32(60000)
+    topics: list[ListPartitionReassignmentsTopics] | None = nullable_array(
+        ListPartitionReassignmentsTopics, default_null=True
+    )
+
+
+@wire_struct
+class OngoingPartitionReassignment:
+    """One partition: its replicas, and which of them come and go."""
+
+    partition_index: int = int32()
+    replicas: list[int] = array(INT32)
+    adding_replicas: list[int] = array(INT32)
+    removing_replicas: list[int] = array(INT32)
+
+
+@wire_struct
+class OngoingTopicReassignment:
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[OngoingPartitionReassignment] = array(OngoingPartitionReassignment)
+
+
+@wire_struct
+class ListPartitionReassignmentsResponse(Message):
+    """Tells the partitions that are on the move."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = nullable_string()
+    topics: list[OngoingTopicReassignment] = array(OngoingTopicReassignment)
+
+
+API = Api(
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    versions=range(1),
+    flexible_from=0,
+)
