@@ -229,6 +229,7 @@ class Broker:
                     child.cancel()
         finally:
             unwatch()
+            self.registration.close()
             self._tasks = None
             await self.listener.drain(0)
             logger.info("broker stopped", broker=self.broker_id)

@@ -95,7 +95,24 @@ def build_parser() -> argparse.ArgumentParser:
 
     _add_command(commands, "config", _print_config, "print all settings, documented, as a file for --config")
     add_commands(commands)
+    _add_simulate(commands)
     return parser
+
+
+def _add_simulate(commands: Any) -> None:
+    summary = "replay a cluster with faults from a seed, in virtual time, and check what its clients saw"
+    parser = commands.add_parser(
+        "simulate", help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
+    )
+    parser.set_defaults(run=_simulate)
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed; the same one, the same history (1)")
+    parser.add_argument(
+        "--seeds", type=int, default=1, metavar="N", help="so many seeds in a row; tells what fails (1)"
+    )
+    parser.add_argument("--seconds", type=float, default=20.0, metavar="S", help="how long harm is done (20)")
+    parser.add_argument("--faults", default="", metavar="A,B", help="only these faults, e.g. kill,pause,isolate,store")
+    parser.add_argument("--without", metavar="RULE", help="switch a rule off that keeps records, e.g. min-isr")
+    parser.add_argument("--history", metavar="FILE", help="write what clients did and saw, one JSON object a line")
 
 
 def _add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str) -> Any:
@@ -187,6 +204,23 @@ def _print_config(args: argparse.Namespace) -> int:
 
     print(as_toml(config), end="")
     return EXIT_OK
+
+
+def _simulate(args: argparse.Namespace) -> int:
+    from broker.simulation.command import UsageError, run
+
+    try:
+        return run(
+            seed=args.seed,
+            seeds=args.seeds,
+            seconds=args.seconds,
+            faults=args.faults,
+            without=args.without,
+            history=args.history,
+        )
+    except UsageError as error:
+        print(f"purgatorio: {error}", file=sys.stderr)
+        return EXIT_USAGE
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ arrives; the broker takes part again, as the same life, once the truth says so u
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
@@ -69,6 +70,7 @@ class Registration:
         self._lease_ends_ms = 0
         self._fencing: set[int] = set()
         self._leaving = False
+        self._unwatch: Callable[[], None] = lambda: None
 
     @property
     def life(self) -> BrokerLife | None:
@@ -96,7 +98,9 @@ class Registration:
         Raises:
             DuplicateBrokerId: another broker has this id, and goes on living.
         """
-        give_up_ms = self._clock.now_ms() + 2 * self._session_timeout_ms
+        # From now on, since nobody else may be there to see that the earlier life has ended.
+        self._unwatch = self._store.watch_lost_leases(self._fence)
+        give_up_ms: int | None = None
         while True:
             lease_id, ends_ms = await self._new_lease()
             try:
@@ -104,7 +108,9 @@ class Registration:
             except LeaseLost:
                 continue
             except DuplicateBrokerId:
-                if self._clock.now_ms() >= give_up_ms:
+                now_ms = self._clock.now_ms()
+                give_up_ms = now_ms + 2 * self._session_timeout_ms if give_up_ms is None else give_up_ms
+                if now_ms >= give_up_ms:
                     raise
                 await asyncio.sleep(self._heartbeat_interval_ms / 1000)
                 continue
@@ -131,17 +137,17 @@ class Registration:
         Raises:
             RegistrationLost: this life has no place in the cluster any more.
         """
-        unwatch = self._store.watch_lost_leases(self._fence)
-        try:
-            while True:
-                await self._keep_lease()
-                if self._leaving:
-                    return
-                logger.warning("lease lost: this broker leads nothing until it has another", broker=self._broker_id)
-                await self._resume()
-                logger.info("lease held again", broker=self._broker_id)
-        finally:
-            unwatch()
+        while True:
+            await self._keep_lease()
+            if self._leaving:
+                return
+            logger.warning("lease lost: this broker leads nothing until it has another", broker=self._broker_id)
+            await self._resume()
+            logger.info("lease held again", broker=self._broker_id)
+
+    def close(self) -> None:
+        """Fence nobody any more."""
+        self._unwatch()
 
     async def _keep_lease(self) -> None:
         """Give signs of life for as long as the lease lasts."""

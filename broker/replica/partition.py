@@ -88,8 +88,8 @@ class Partition:
 
     __slots__ = (
         "_awaited",
-        "_may_lead",
         "_in_sync",
+        "_may_lead",
         "_proposal",
         "broker_id",
         "followers",

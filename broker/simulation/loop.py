@@ -210,13 +210,20 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def close(self) -> None:
         """End all nodes and what is left of the world; nothing remains, however the simulation ended."""
-        if not self.is_closed():
-            for node in self._nodes.values():
-                node.kill()
-            for node in self.dying:
-                self._unwind(node, node.tasks, node.held)
-            self._unwind(None, self._world_tasks, deque())
+        if not self.is_closed() and not self.is_running():
+            asyncio._set_running_loop(self)
+            try:
+                self._unwind_all()
+            finally:
+                asyncio._set_running_loop(None)
         super().close()
+
+    def _unwind_all(self) -> None:
+        for node in self._nodes.values():
+            node.kill()
+        for node in self.dying:
+            self._unwind(node, node.tasks, node.held)
+        self._unwind(None, self._world_tasks, deque())
 
     def task_made(self, task: asyncio.Task[Any], node: Node | None) -> None:
         """Know a task until it is done."""

@@ -15,6 +15,7 @@ from unittest import mock
 from broker.api.fetch import FetchHandler
 from broker.metadata.controller import elections
 from broker.metadata.image import BrokerLife, ClusterImage, PartitionState
+from broker.operations import Restartable
 from broker.registration import Registration
 from broker.replica.partition import Partition
 from broker.replica.reader import ReplicaReader
@@ -125,10 +126,10 @@ def _self_fencing() -> Patches:
 def _patient_restarts() -> Patches:
     """9. A rolling restart waits for the full in-sync sets. Without: it goes from broker to broker."""
 
-    async def at_once(nemesis: Nemesis, end: float) -> bool:
-        return True
+    async def at_once(cluster: Restartable, time_limit_ms: int) -> None:
+        return
 
-    yield mock.patch.object(Nemesis, "all_in_sync", at_once)
+    yield mock.patch.object(Nemesis, "wait_until_in_sync", staticmethod(at_once))
 
 
 RULES: Final[Mapping[str, Callable[[], Patches]]] = {

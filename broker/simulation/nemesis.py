@@ -7,11 +7,13 @@ replica that is in sync or eligible. Pauses, partitions and a store out of reach
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from broker.metadata.image import BrokerLife, PartitionState
+from broker.operations import NotInSync, rolling_restart, wait_until_in_sync
 from broker.simulation.cluster import SimulatedCluster
 from broker.simulation.history import Fault, History
 
@@ -25,6 +27,8 @@ class Nemesis:
         rng: chooses faults, victims and times.
         kinds: names of `FAULTS`, to choose from.
     """
+
+    wait_until_in_sync = staticmethod(wait_until_in_sync)
 
     def __init__(
         self,
@@ -43,6 +47,7 @@ class Nemesis:
         self._crash_client = crash_client
         self._kinds = kinds or tuple(FAULTS)
         self._busy: set[int] = set()
+        self._leaving: set[int] = set()
 
     async def run(self, seconds: float) -> None:
         """Do harm for so long; when it returns, everything is undone."""
@@ -87,7 +92,8 @@ class Nemesis:
 
     def _lives(self, life: BrokerLife) -> bool:
         broker = self._cluster.brokers.get(life.broker_id)
-        return broker is not None and broker.registration.life == life
+        running = broker is not None and broker.registration.life == life
+        return running and life.broker_id not in self._leaving
 
     async def _take_down(self, broker_id: int, end: float, *, kill: bool) -> None:
         if not self.may_lose_memory(broker_id):
@@ -97,7 +103,9 @@ class Nemesis:
         if kill:
             self._cluster.kill_broker(broker_id)
         else:
+            self._leaving.add(broker_id)
             await self._cluster.stop_broker(broker_id)
+            self._leaving.discard(broker_id)
         await self._hold(end, 0.0, 4.0)
         self._note(f"start broker {broker_id}")
         await self._cluster.start_broker(broker_id)
@@ -151,24 +159,15 @@ class Nemesis:
 
     async def restart_in_turn(self, end: float) -> None:
         """A rolling restart: each broker in good order, the next when all are in sync again."""
-        if self._busy:
+        left_ms = int(1000 * (end - self._cluster.loop.time()))
+        if self._busy or left_ms <= 0:
             return
         self._busy.update(self._cluster.broker_ids)
-        for broker_id in self._cluster.broker_ids:
-            if not await self.all_in_sync(end):
-                break
-            self._note(f"restart broker {broker_id}")
-            await self._cluster.stop_broker(broker_id)
-            await self._cluster.start_broker(broker_id)
+        self._note("restart all brokers in turn")
+        with contextlib.suppress(NotInSync):
+            await rolling_restart(self._cluster, time_limit_ms=left_ms, wait=self.wait_until_in_sync)
+        self._note("the restart of all brokers is over")
         self._busy.clear()
-
-    async def all_in_sync(self, end: float) -> bool:
-        """Wait until every replica of every partition is in sync; False if that takes until `end`."""
-        while not all(len(s.isr) == len(s.replicas) for s in self._cluster.partitions.values()):
-            if self._cluster.loop.time() >= end:
-                return False
-            await asyncio.sleep(0.05)
-        return self._cluster.loop.time() < end
 
     # --- clients ---
 
