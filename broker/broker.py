@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from broker.api.context import AdminContext
+from broker.api.context import METADATA_KEY, AdminContext
 from broker.api.routes import build_routes
 from broker.clock import Clock
 from broker.config import BrokerConfig, describe, topic_defaults, topic_synonyms
@@ -20,11 +20,13 @@ from broker.finished import FinishedOperations
 from broker.log.config import LogConfig
 from broker.log.memory import MemoryBudget
 from broker.metadata.controller import ElectionType, TopicSettings, elect_leaders, preferred_elections
+from broker.metadata.delayed_decision import DelayedDecision
 from broker.metadata.image import ClusterImage
 from broker.metadata.store import MetadataStore
 from broker.metrics import BrokerMetrics
 from broker.purgatory import ActionQueue, Purgatory, Reaper, Timer
 from broker.registration import Registration
+from broker.replica.delayed_delete_records import DelayedDeleteRecords
 from broker.replica.delayed_fetch import DelayedFetch
 from broker.replica.delayed_produce import DelayedProduce
 from broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
@@ -84,6 +86,7 @@ class Broker:
             actions=self.actions,
             produce_purgatory=self.produce_purgatory,
             fetch_purgatory=self.fetch_purgatory,
+            delete_records_purgatory=self.delete_records_purgatory,
             observer=self.metrics,
             propose=in_sync.propose,
             may_lead=self.registration.may_lead,
@@ -93,6 +96,8 @@ class Broker:
             broker_id=config.broker_id,
             store=store,
             rng=rng,
+            topic_purgatory=self.topic_purgatory,
+            election_purgatory=self.election_purgatory,
             topics=self._topics,
             auto_create_topics_enable=config.auto_create_topics_enable,
             broker_configs=describe(config),
@@ -114,29 +119,33 @@ class Broker:
         self._stopping = asyncio.Event()
 
     def _build_purgatories(self) -> None:
-        config, now_ms = self.config, self.clock.now_ms
+        config = self.config
         self.actions = ActionQueue()
-        timers = [Timer(now_ms), Timer(now_ms)]
-        self.produce_purgatory: Purgatory[DelayedProduce] = Purgatory(
-            "Produce",
-            timers[0],
-            actions=self.actions,
-            purge_interval=config.producer_purgatory_purge_interval_requests,
-            on_finished=self.finished.add,
+        self._timers: list[Timer] = []
+        self.purgatories: list[Purgatory[Any]] = []
+        """All purgatories of this broker, by Kafka's names for them."""
+        self.produce_purgatory: Purgatory[DelayedProduce] = self._purgatory(
+            "Produce", config.producer_purgatory_purge_interval_requests
         )
-        self.fetch_purgatory: Purgatory[DelayedFetch] = Purgatory(
-            "Fetch",
-            timers[1],
-            actions=self.actions,
-            purge_interval=config.fetch_purgatory_purge_interval_requests,
-            on_finished=self.finished.add,
+        self.fetch_purgatory: Purgatory[DelayedFetch] = self._purgatory(
+            "Fetch", config.fetch_purgatory_purge_interval_requests
         )
-        self.reaper = Reaper(now_ms, timers, actions=self.actions)
+        self.delete_records_purgatory: Purgatory[DelayedDeleteRecords] = self._purgatory(
+            "DeleteRecords", config.delete_records_purgatory_purge_interval_requests
+        )
+        self.topic_purgatory: Purgatory[DelayedDecision[Any]] = self._purgatory("topic")
+        self.election_purgatory: Purgatory[DelayedDecision[Any]] = self._purgatory("ElectLeader")
+        self.reaper = Reaper(self.clock.now_ms, self._timers, actions=self.actions)
 
-    @property
-    def purgatories(self) -> tuple[Purgatory[DelayedProduce], Purgatory[DelayedFetch]]:
-        """All purgatories of this broker."""
-        return self.produce_purgatory, self.fetch_purgatory
+    def _purgatory(self, name: str, purge_interval: int = 1_000) -> Purgatory[Any]:
+        """A purgatory with a timer of its own, so that each is counted for itself; they share the reaper."""
+        timer = Timer(self.clock.now_ms)
+        purgatory: Purgatory[Any] = Purgatory(
+            name, timer, actions=self.actions, purge_interval=purge_interval, on_finished=self.finished.add
+        )
+        self._timers.append(timer)
+        self.purgatories.append(purgatory)
+        return purgatory
 
     @property
     def partitions(self) -> Iterable[Partition]:
@@ -250,6 +259,8 @@ class Broker:
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         self.replicas.apply(image)
+        for purgatory in (self.topic_purgatory, self.election_purgatory):
+            purgatory.check_and_complete(METADATA_KEY, "new image")
         if self._stopping.is_set():
             return
         followed = self.replicas.followed_partitions()

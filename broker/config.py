@@ -275,6 +275,12 @@ class BrokerConfig(BaseModel):
         ge=1,
     )
 
+    delete_records_purgatory_purge_interval_requests: int = _number(
+        1,
+        "Completed operations that may stay in the DeleteRecords purgatory's watch lists until they are swept out.",
+        ge=1,
+    )
+
     # Connections and requests
     max_connections: int = _number(INT_MAX, "Connections of all clients; further ones are closed at once.", ge=1)
     max_connections_per_ip: int = _number(

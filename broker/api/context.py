@@ -6,15 +6,24 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from broker.metadata.controller import TopicSettings
+from broker.metadata.delayed_decision import DelayedDecision
+from broker.metadata.image import ClusterImage
 from broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError
+from broker.purgatory import Purgatory
 from broker.request import Reply
 from protocol.errors import ErrorCode
 from protocol.message import Message
 
 T = TypeVar("T")
+
+DEFAULT_TIMEOUT_MS: Final = 30_000
+"""For requests that do not say how long they wait; the default request timeout of Kafka's clients."""
+
+METADATA_KEY: Final = "metadata"
+"""What all requests that change the cluster are watched under: each is checked at every new image."""
 
 _logger = logging.getLogger(__name__)
 
@@ -53,6 +62,8 @@ class AdminContext:
         rng: where new topics get their ids and their first leaders from.
         topics: defaults and bounds for topics.
         auto_create_topics_enable: whether asking for an unknown topic may create it.
+        topic_purgatory: where requests wait that change topics; checked at every new image.
+        election_purgatory: where requests for elections wait.
         broker_configs: this broker's settings under Kafka's dotted names.
         topic_synonyms: for each topic config the broker setting that is its default (retention.ms:
             log.retention.ms), where there is one.
@@ -61,6 +72,8 @@ class AdminContext:
     broker_id: int
     store: MetadataStore
     rng: random.Random
+    topic_purgatory: Purgatory[DelayedDecision[Any]]
+    election_purgatory: Purgatory[DelayedDecision[Any]]
     topics: TopicSettings = field(default_factory=TopicSettings)
     auto_create_topics_enable: bool = True
     broker_configs: Mapping[str, ConfigValue] = field(default_factory=dict)
@@ -73,25 +86,39 @@ def submit(
     answer: Callable[[T], Message],
     refuse: Callable[[ErrorCode], Message],
     reply: Reply,
+    *,
+    timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    unseen: Callable[[ClusterImage, T], str] = lambda image, result: "",
+    purgatory: Purgatory[DelayedDecision[Any]] | None = None,
 ) -> None:
-    """Have the cluster changed, and reply when this broker sees the change.
+    """Have the cluster changed, and reply when this broker sees the change, or when the time is over.
 
     Args:
         answer: makes the response from the decision's result.
-        refuse: makes the response that says that nothing was changed, and why.
+        refuse: makes the response that says that nothing is known to have changed, and why.
+        timeout_ms: how long the client waits; REQUEST_TIMED_OUT after that, though the change may still come.
+        unseen: what of the result an image does not show yet; "" if nothing.
+        purgatory: where the request waits; not given: with those that change topics.
     """
+    purgatory = purgatory or admin.topic_purgatory
+    operation: DelayedDecision[T] = DelayedDecision(
+        max(0, timeout_ms),
+        lambda: admin.store.image,
+        unseen,
+        lambda result: reply(answer(result)),
+        lambda error_code: reply(refuse(error_code)),
+    )
 
     def done(result: T) -> None:
-        try:
-            response = answer(result)
-        except Exception:
-            # A defect of the handler, met too late for the dispatcher to notice: the client gets its answer all the
-            # same. What the decision did stays done.
-            _logger.exception("a response could not be made")
-            response = refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-        reply(response)
+        operation.decided(result)
+        purgatory.check_and_complete(METADATA_KEY, "decided")
 
-    admin.store.submit(decide, done, lambda failure: reply(refuse(_code_of(failure))))
+    def failed(error: Exception) -> None:
+        operation.refused(_code_of(error))
+        purgatory.check_and_complete(METADATA_KEY, "refused")
+
+    purgatory.try_complete_else_watch(operation, [METADATA_KEY])
+    admin.store.submit(decide, done, failed)
 
 
 def _code_of(failure: Exception) -> ErrorCode:

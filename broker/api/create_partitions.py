@@ -1,7 +1,7 @@
 """CreatePartitions (key 37): more partitions for topics that exist (KIP-195).
 
-Versions 0–3. Any broker answers. A topic can only grow; existing partitions stay where they are. `timeout_ms` is not
-looked at: the answer comes when this broker sees the partitions, a few turns of its loop later.
+Versions 0–3. Any broker answers. A topic can only grow; existing partitions stay where they are. The answer
+comes when this broker sees the partitions, or after `timeout_ms`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: CreatePartitionsRe
         answer,
         lambda code: error_response(request, code),
         reply,
+        timeout_ms=request.timeout_ms,
     )
 
 

@@ -4,7 +4,7 @@ Versions 2–7. Any broker answers: NOT_CONTROLLER is never given to a broker th
 or replicas means the broker's default (v4, KIP-464; accepted in earlier versions too, as Kafka does). v5 answers with
 the topic's configs (KIP-525), v7 with its id.
 
-`timeout_ms` is not looked at: the answer comes when this broker sees the topics, a few turns of its loop later.
+The answer comes when this broker sees the topics, each partition with a leader, or after `timeout_ms`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from broker.api.config_listing import topic_entries
 from broker.api.context import AdminContext, submit
 from broker.metadata.controller import NewTopic, TopicResult, create_topics
+from broker.metadata.delayed_decision import leaderless
 from broker.request import Reply, RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
@@ -38,7 +39,13 @@ def handle(admin: AdminContext, ctx: RequestContext, request: CreateTopicsReques
         answer,
         lambda code: error_response(request, code),
         reply,
+        timeout_ms=request.timeout_ms,
+        unseen=lambda image, results: "" if validate_only else leaderless(image, _created(results)),
     )
+
+
+def _created(results: tuple[TopicResult, ...]) -> dict[str, bytes]:
+    return {result.topic.name: result.topic.topic_id for result in results if result.topic is not None}
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

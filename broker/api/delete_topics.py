@@ -1,7 +1,6 @@
 """DeleteTopics (key 20): topics deleted by name, from v6 on also by id (KIP-516).
 
-Versions 1–6. Any broker answers. `timeout_ms` is not looked at: the answer comes when this broker no longer sees the
-topics, a few turns of its loop later.
+Versions 1–6. Any broker answers: when it no longer sees the topics, or after `timeout_ms`.
 """
 
 from __future__ import annotations
@@ -36,6 +35,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DeleteTopicsReques
         answer,
         lambda code: error_response(request, code),
         reply,
+        timeout_ms=request.timeout_ms,
     )
 
 

@@ -89,6 +89,7 @@ def _topic(image: ClusterImage, topic: Topic, indexes: range) -> DescribeTopicPa
                 leader_epoch=state.leader_epoch,
                 replica_nodes=list(state.replicas),
                 isr_nodes=list(state.isr_ids),
+                eligible_leader_replicas=list(state.elr_ids),
                 offline_replicas=offline_replicas(image, state),
             )
         )

@@ -7,16 +7,20 @@ from typing import Any
 
 from broker.api import (
     alter_configs,
+    alter_partition_reassignments,
     api_versions,
     create_partitions,
     create_topics,
+    delete_records,
     delete_topics,
     describe_cluster,
     describe_configs,
     describe_topic_partitions,
+    elect_leaders,
     incremental_alter_configs,
     init_producer_id,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
     produce,
@@ -48,6 +52,10 @@ def build_routes(admin: AdminContext, replicas: ReplicaManager, *, fetch_max_byt
         ApiKey.ALTER_CONFIGS: _route(alter_configs, admin, 0, 2),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: _route(incremental_alter_configs, admin, 0, 1),
         ApiKey.DESCRIBE_CLUSTER: _route(describe_cluster, admin, 0, 2),
+        ApiKey.DELETE_RECORDS: _route(delete_records, replicas, 0, 2),
+        ApiKey.ELECT_LEADERS: _route(elect_leaders, admin, 0, 2),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _route(alter_partition_reassignments, admin, 0, 1),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: _route(list_partition_reassignments, admin, 0, 0),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: _route(describe_topic_partitions, admin, 0, 0),
     }
     routes[ApiKey.API_VERSIONS] = _route(api_versions, routes, 0, 4)

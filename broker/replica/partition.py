@@ -313,6 +313,22 @@ class Partition:
         starts = [self.followers[life.broker_id].log_start_offset for life in self._awaited]
         return min([self.log.log_start_offset, *starts])
 
+    def delete_records_before(self, offset: int) -> int:
+        """Give up the committed records before an offset (-1: all of them) as the leader; the offset that was meant.
+
+        Raises:
+            PartitionError: this replica does not lead; POLICY_VIOLATION if the topic is not one that deletes;
+                OFFSET_OUT_OF_RANGE if the offset lies past the high watermark or before the log's start.
+        """
+        self._check_leads()
+        if not self.log.config.delete:
+            raise PartitionError(ErrorCode.POLICY_VIOLATION, f"{self.tp} has no cleanup.policy=delete")
+        offset = self.high_watermark if offset == UNKNOWN_OFFSET else offset
+        if not self.log.log_start_offset <= offset <= self.high_watermark:
+            raise PartitionError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.tp} has its high watermark before {offset}")
+        self.log.advance_log_start(offset)
+        return offset
+
     def laggards(self, required_offset: int) -> str:
         """Which in-sync replicas do not have everything before `required_offset`, as a sentence."""
         behind = []

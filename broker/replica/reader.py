@@ -206,7 +206,8 @@ class ReplicaReader:
         """How many bytes could be read of a partition, or None if it must be answered at once.
 
         It must be: when it cannot be read any more, when its log was truncated below the fetch offset, when it
-        diverges, or when the fetch offset lies on an older segment than the end (there is plenty to read).
+        diverges, when a follower is to learn that the log begins later now, or when the fetch offset lies on an older
+        segment than the end (there is plenty to read).
         """
         try:
             partition = self.resolve(params, fetch)
@@ -217,6 +218,8 @@ class ReplicaReader:
         request, log = fetch.request, partition.log
         offset = request.fetch_offset
         if not log.log_start_offset <= offset <= log.log_end_offset:
+            return None
+        if params.is_follower and request.log_start_offset < log.log_start_offset:
             return None
         end_offset = self._end_offset(params, partition)
         if offset >= end_offset:

@@ -8,6 +8,7 @@ What happens on an event, and which purgatories hear of it:
 | leader append that does not | | yes: followers read up to the log end |
 | follower fetch that moves the high watermark | yes | yes |
 | role or in-sync replicas changed, partition lost | yes | yes |
+| records deleted on request | | yes: followers begin later, too |
 | the high watermark of a follower replica moved (KAFKA-14334) | | yes |
 
 Every entry point runs ``with self._actions``: what it raises is handled when it is done, since completing one operation
@@ -30,11 +31,13 @@ from broker.log.topic_partition import TopicPartition
 from broker.metadata.controller import InSyncProposal
 from broker.metadata.image import BrokerLife, ClusterImage, Topic
 from broker.purgatory import ActionQueue, Purgatory
+from broker.replica.delayed_delete_records import DelayedDeleteRecords, PendingDeletion
 from broker.replica.delayed_fetch import DelayedFetch, FollowerKey
 from broker.replica.delayed_produce import DelayedProduce, PendingAck
 from broker.replica.partition import Partition, PartitionError
 from broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
 from protocol.errors import ErrorCode
+from protocol.messages.delete_records import DeleteRecordsPartitionResult
 from protocol.messages.fetch import PartitionData
 from protocol.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse
 from protocol.primitives import Buffer
@@ -97,6 +100,7 @@ class ReplicaManager:
         actions: the queue of events to be handled when the outermost call is done.
         produce_purgatory: where produce requests wait.
         fetch_purgatory: where fetch requests wait.
+        delete_records_purgatory: where requests to delete records wait.
         observer: told what happens.
         propose: takes what a partition proposes for its in-sync set.
         may_lead: whether this broker certainly holds its lease, and so may act as a leader.
@@ -116,6 +120,7 @@ class ReplicaManager:
         actions: ActionQueue,
         produce_purgatory: Purgatory[DelayedProduce],
         fetch_purgatory: Purgatory[DelayedFetch],
+        delete_records_purgatory: Purgatory[DelayedDeleteRecords],
         observer: ReplicaObserver,
         propose: Callable[[Partition, InSyncProposal], None],
         may_lead: Callable[[], bool],
@@ -125,6 +130,7 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.produce_purgatory = produce_purgatory
         self.fetch_purgatory = fetch_purgatory
+        self.delete_records_purgatory = delete_records_purgatory
         self._clock = clock
         self._log_defaults = log_defaults
         self._memory = memory
@@ -163,6 +169,7 @@ class ReplicaManager:
                 self._wake_reassigned_followers()
                 for tp in changed:
                     self._wake(tp, high_watermark_moved=True, cause="partition state")
+                    self.delete_records_purgatory.check_and_complete(tp, "partition state")
 
     def _remove_topic(self, topic: Topic) -> list[TopicPartition]:
         mine = [tp for i in range(len(topic.partitions)) if (tp := TopicPartition(topic.name, i)) in self.partitions]
@@ -271,6 +278,34 @@ class ReplicaManager:
             self._wake(tp, high_watermark_moved=partition.advance_high_watermark(), cause="append")
         return PendingAck(partition, info.last_offset + 1, result)
 
+    # --- delete records ---
+
+    def delete_records(
+        self,
+        deletions: Iterable[tuple[TopicPartition, int, DeleteRecordsPartitionResult]],
+        *,
+        timeout_ms: int,
+        answer: Callable[[], None],
+    ) -> None:
+        """Delete what each partition has before an offset, fill in its result, and answer: when every in-sync replica
+        has followed, or `timeout_ms` is over.
+        """
+        with self._actions:
+            pending: list[PendingDeletion] = []
+            for tp, offset, result in deletions:
+                try:
+                    partition = self.partitions.get(tp)
+                    if partition is None:
+                        raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp} is not on this broker")
+                    pending.append(PendingDeletion(partition, partition.delete_records_before(offset), result))
+                except PartitionError as error:
+                    result.error_code = error.error_code
+                else:
+                    self._wake(tp, high_watermark_moved=False, cause="log start")
+            operation = DelayedDeleteRecords(max(0, timeout_ms), pending, self.partitions, answer)
+            keys = [deletion.partition.tp for deletion in pending]
+            self.delete_records_purgatory.try_complete_else_watch(operation, keys)
+
     # --- fetch ---
 
     def fetch(
@@ -307,6 +342,8 @@ class ReplicaManager:
             request, partition = fetch.request, self.partitions[fetch.tp]
             if partition.follower_fetched(life, request.fetch_offset, request.log_start_offset, now_ms):
                 self._wake(fetch.tp, high_watermark_moved=True, cause="high watermark")
+            if self.delete_records_purgatory.num_delayed:
+                self.delete_records_purgatory.check_and_complete(fetch.tp, "follower fetch")
             if may_join and life.broker_id not in partition.isr:
                 proposal = partition.propose_to_add(life)
                 if proposal is not None:

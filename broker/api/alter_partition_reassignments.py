@@ -1,0 +1,61 @@
+"""AlterPartitionReassignments (key 45): move partitions to other brokers, or call that off (KIP-455).
+
+Versions 0–1; v1 may insist on the number of replicas (KIP-860). Any broker answers: when the move has begun, or after
+`timeout_ms`. ListPartitionReassignments tells when it is over.
+"""
+
+from __future__ import annotations
+
+from broker.api.context import AdminContext, submit
+from broker.metadata.controller import Reassignment, ReassignmentResult, reassign_partitions
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+
+def handle(admin: AdminContext, ctx: RequestContext, request: AlterPartitionReassignmentsRequest, reply: Reply) -> None:
+    """Begin the moves, each for itself."""
+    wanted = [
+        Reassignment(
+            topic.name, partition.partition_index, None if partition.replicas is None else tuple(partition.replicas)
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    may_change_factor = request.allow_replication_factor_change
+
+    def answer(results: tuple[ReassignmentResult, ...]) -> AlterPartitionReassignmentsResponse:
+        topics: dict[str, ReassignableTopicResponse] = {}
+        for result in results:
+            topic = topics.setdefault(result.topic, ReassignableTopicResponse(name=result.topic, partitions=[]))
+            topic.partitions.append(
+                ReassignablePartitionResponse(
+                    partition_index=result.partition, error_code=result.error, error_message=result.message
+                )
+            )
+        return AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=may_change_factor, error_message=None, responses=list(topics.values())
+        )
+
+    submit(
+        admin,
+        lambda image: reassign_partitions(
+            image, wanted, settings=admin.topics, allow_replication_factor_change=may_change_factor
+        ),
+        answer,
+        lambda code: error_response(request, code),
+        reply,
+        timeout_ms=request.timeout_ms,
+    )
+
+
+def error_response(
+    request: AlterPartitionReassignmentsRequest, error_code: ErrorCode
+) -> AlterPartitionReassignmentsResponse:
+    """The whole request answered with `error_code`."""
+    return AlterPartitionReassignmentsResponse(error_code=error_code, error_message=None)

@@ -1,0 +1,107 @@
+"""ElectLeaders (key 43): preferred leaders back in their place, or, uncleanly, leaders where there are none (KIP-460).
+
+Versions 0–2; before v1 only preferred ones can be asked for. Any broker answers: when it sees the elected leaders, or
+after `timeout_ms`. Asked for all partitions, it leaves out those that need no election, as Kafka does.
+
+An unclean election gives up acknowledged records that the new leader does not have. Nothing else in this broker does.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from broker.api.context import AdminContext, submit
+from broker.metadata.controller import ElectionResult, ElectionType, elect_leaders
+from broker.metadata.image import ClusterImage
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+logger = structlog.get_logger(__name__)
+
+Results = tuple[ElectionResult, ...]
+
+
+def handle(admin: AdminContext, ctx: RequestContext, request: ElectLeadersRequest, reply: Reply) -> None:
+    """Elect leaders."""
+    if request.election_type not in tuple(ElectionType):
+        reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        return
+    election = ElectionType(request.election_type)
+    named = _named(request)
+
+    def decide(image: ClusterImage) -> tuple[ClusterImage, Results]:
+        return elect_leaders(image, _all(image) if named is None else named, election, settings=admin.topics)
+
+    def answer(results: Results) -> ElectLeadersResponse:
+        if election is ElectionType.UNCLEAN:
+            _log_unclean(results)
+        return _response([r for r in results if named is not None or r.error != ErrorCode.ELECTION_NOT_NEEDED])
+
+    submit(
+        admin,
+        decide,
+        answer,
+        lambda code: error_response(request, code),
+        reply,
+        timeout_ms=request.timeout_ms,
+        unseen=_unseen,
+        purgatory=admin.election_purgatory,
+    )
+
+
+def _named(request: ElectLeadersRequest) -> list[tuple[str, int]] | None:
+    if request.topic_partitions is None:
+        return None
+    return [(topic.topic, partition) for topic in request.topic_partitions for partition in topic.partitions]
+
+
+def _all(image: ClusterImage) -> list[tuple[str, int]]:
+    return [(topic.name, index) for topic in image.topics.values() for index in range(len(topic.partitions))]
+
+
+def _unseen(image: ClusterImage, results: Results) -> str:
+    """An elected leader that the image does not show yet; a partition that is gone has none to wait for."""
+    for result in results:
+        state = image.partition(result.topic, result.partition)
+        if (
+            result.error is ErrorCode.NONE
+            and result.state is not None
+            and state is not None
+            and state.leader_epoch < result.state.leader_epoch
+        ):
+            return f"{result.topic}-{result.partition}: broker {result.state.leader} does not lead yet"
+    return ""
+
+
+def _log_unclean(results: Results) -> None:
+    for result in results:
+        if result.error is ErrorCode.NONE and result.state is not None:
+            logger.warning(
+                "unclean election: records that the new leader lacks are lost",
+                partition=f"{result.topic}-{result.partition}",
+                leader=result.state.leader,
+            )
+
+
+def _response(results: list[ElectionResult]) -> ElectLeadersResponse:
+    topics: dict[str, ReplicaElectionResult] = {}
+    for result in results:
+        topic = topics.setdefault(result.topic, ReplicaElectionResult(topic=result.topic, partition_result=[]))
+        topic.partition_result.append(
+            PartitionResult(partition_id=result.partition, error_code=result.error, error_message=result.message)
+        )
+    return ElectLeadersResponse(replica_election_results=list(topics.values()))
+
+
+def error_response(request: ElectLeadersRequest, error_code: ErrorCode) -> ElectLeadersResponse:
+    """The whole request and every partition that it names answered with `error_code` (v0 has but the latter)."""
+    named = _named(request) or []
+    response = _response([ElectionResult(topic, partition, None, error_code) for topic, partition in named])
+    response.error_code = error_code
+    return response

@@ -1,0 +1,48 @@
+"""ListPartitionReassignments (key 46): the partitions that are on the move (KIP-455). Version 0; any broker answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker.api.context import AdminContext
+from broker.metadata.image import ClusterImage
+from broker.request import Reply, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+
+def handle(admin: AdminContext, ctx: RequestContext, request: ListPartitionReassignmentsRequest, reply: Reply) -> None:
+    """Answer from this broker's image; what is not on the move, or not there, is left out."""
+    image = admin.store.image
+    topics: dict[str, OngoingTopicReassignment] = {}
+    for name, index in dict.fromkeys(_asked(image, request)):
+        state = image.partition(name, index)
+        if state is not None and (state.adding or state.removing):
+            topic = topics.setdefault(name, OngoingTopicReassignment(name=name, partitions=[]))
+            topic.partitions.append(
+                OngoingPartitionReassignment(
+                    partition_index=index,
+                    replicas=list(state.replicas),
+                    adding_replicas=list(state.adding),
+                    removing_replicas=list(state.removing),
+                )
+            )
+    reply(ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values())))
+
+
+def _asked(image: ClusterImage, request: ListPartitionReassignmentsRequest) -> Iterable[tuple[str, int]]:
+    if request.topics is None:
+        return ((topic.name, index) for topic in image.topics.values() for index in range(len(topic.partitions)))
+    return ((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
+
+
+def error_response(
+    request: ListPartitionReassignmentsRequest, error_code: ErrorCode
+) -> ListPartitionReassignmentsResponse:
+    """The whole request answered with `error_code`."""
+    return ListPartitionReassignmentsResponse(error_code=error_code, error_message=None)
