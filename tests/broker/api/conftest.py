@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from broker.api.context import AdminContext
+from broker.clock import ManualClock
 from broker.log.config import LogConfig
 from broker.metadata.controller import NewTopic, TopicSettings, create_topics, register_broker, unregister_broker
 from broker.metadata.embedded import EmbeddedStore
+from broker.purgatory import ActionQueue, Purgatory, Timer
 from broker.request import RequestContext
 from protocol.api import (
     APIS,
@@ -73,10 +75,15 @@ class Cluster:
                     image, id, f"host-{id}", 9000 + id, f"rack-{id}", settings=TopicSettings()
                 )
             )
+        self.clock = ManualClock()
+        self.timer = Timer(self.clock.now_ms)
+        actions = ActionQueue()
         self.admin = AdminContext(
             broker_id=1,
             store=self.view,
             rng=random.Random(7),
+            topic_purgatory=Purgatory("topic", self.timer, actions=actions),
+            election_purgatory=Purgatory("ElectLeader", self.timer, actions=actions),
             topics=TopicSettings(
                 num_partitions=2, replication_factor=3, log=LogConfig(retention_ms=5000, segment_bytes=16384)
             ),
@@ -108,7 +115,7 @@ class Cluster:
     def stop(self, broker_id: int) -> None:
         """Take a broker out of the cluster."""
         epoch = self.image.brokers[broker_id].broker_epoch
-        self.change(lambda image: unregister_broker(image, broker_id, epoch, settings=SETTINGS))
+        self.change(lambda image: unregister_broker(image, broker_id, epoch, settings=TopicSettings()))
 
     def send(self, api: ModuleType, version: int, request: Message) -> RecordingReply:
         """Give a request to its handler, as its bytes say it in this version."""

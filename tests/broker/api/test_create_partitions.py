@@ -37,14 +37,14 @@ def test_every_version_adds_partitions_and_answers_each_topic(cluster: Any, vers
 
 def test_assignments_are_honoured(cluster: Any) -> None:
     cluster.create("a", 1, 2)
-    request = CreatePartitionsRequest(topics=[wanted("a", 3, [3, 2], [2, 1])])
+    request = CreatePartitionsRequest(topics=[wanted("a", 3, [3, 2], [2, 1])], timeout_ms=1000)
     cluster.ask(create_partitions, 3, request)
     assert [state.replicas for state in cluster.image.topics["a"].partitions[1:]] == [(3, 2), (2, 1)]
 
 
 def test_validating_only_answers_as_if_and_adds_nothing(cluster: Any) -> None:
     cluster.create("a", 1)
-    request = CreatePartitionsRequest(topics=[wanted("a", 3)], validate_only=True)
+    request = CreatePartitionsRequest(topics=[wanted("a", 3)], timeout_ms=1000, validate_only=True)
     (result,) = cluster.ask(create_partitions, 3, request).results
     assert result.error_code == ErrorCode.NONE
     assert len(cluster.image.topics["a"].partitions) == 1

@@ -30,12 +30,13 @@ def test_topics_are_deleted_by_name(cluster: Any, version: int) -> None:
 def test_version_6_deletes_by_name_and_by_id_and_answers_with_both(cluster: Any) -> None:
     a, b = cluster.create("a"), cluster.create("b")
     request = DeleteTopicsRequest(
+        timeout_ms=1000,
         topics=[
             DeleteTopicState(name="a"),
             DeleteTopicState(topic_id=b.topic_id),
             DeleteTopicState(topic_id=b"?" * 16),
             DeleteTopicState(name="c", topic_id=b"?" * 16),
-        ]
+        ],
     )
     response = cluster.ask(delete_topics, 6, request)
     assert [(answer.name, answer.topic_id, answer.error_code) for answer in response.responses] == [
@@ -49,7 +50,7 @@ def test_version_6_deletes_by_name_and_by_id_and_answers_with_both(cluster: Any)
 
 def test_the_answer_comes_later_when_this_broker_no_longer_sees_the_topic(cluster: Any) -> None:
     cluster.create("a")
-    reply = cluster.send(delete_topics, 5, DeleteTopicsRequest(topic_names=["a"]))
+    reply = cluster.send(delete_topics, 5, DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000))
     assert reply.responses == []
     while not reply.responses:
         cluster.turns.turn()
@@ -58,6 +59,6 @@ def test_the_answer_comes_later_when_this_broker_no_longer_sees_the_topic(cluste
 
 @pytest.mark.parametrize("version", range(1, 7))
 def test_a_whole_request_can_be_answered_with_an_error(cluster: Any, version: int) -> None:
-    request = DeleteTopicsRequest(topic_names=["a", "a"])
+    request = DeleteTopicsRequest(topic_names=["a", "a"], timeout_ms=1000)
     seen = cluster.travel(version, delete_topics.error_response(request, ErrorCode.NOT_CONTROLLER))
     assert [(answer.name, answer.error_code) for answer in seen.responses] == [("a", ErrorCode.NOT_CONTROLLER)]

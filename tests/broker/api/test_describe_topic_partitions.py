@@ -37,7 +37,7 @@ def test_it_tells_all_topics_in_the_order_of_their_names(cluster: Any) -> None:
     partition, state = first.partitions[0], a.partitions[0]
     assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (0, state.leader, 0)
     assert tuple(partition.replica_nodes) == tuple(partition.isr_nodes) == state.replicas
-    assert partition.eligible_leader_replicas is None
+    assert partition.eligible_leader_replicas == []
     assert partition.offline_replicas == []
 
 
@@ -55,8 +55,7 @@ def test_it_tells_each_topic_that_is_asked_for_once_and_creates_none(cluster: An
 
 
 def test_a_partition_without_a_leader_says_so(cluster: Any) -> None:
-    topic = cluster.create("orders")
-    leader = topic.partitions[0].leader
+    leader = cluster.create("orders", factor=1).partitions[0].leader
     cluster.stop(leader)
     partition = ask(cluster).topics[0].partitions[0]
     assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)

@@ -63,7 +63,7 @@ def test_the_broker_bounds_the_answer_whatever_the_request_allows(filled: Harnes
 
 
 @pytest.mark.parametrize(
-    ("epoch", "error"), [(2, ErrorCode.NONE), (-1, ErrorCode.NONE), (1, ErrorCode.STALE_BROKER_EPOCH)]
+    ("epoch", "error"), [(2, ErrorCode.NONE), (-1, ErrorCode.STALE_BROKER_EPOCH), (1, ErrorCode.STALE_BROKER_EPOCH)]
 )
 def test_kip_903_a_follower_of_an_earlier_life_is_refused(filled: Harness, epoch: int, error: ErrorCode) -> None:
     state = ReplicaState(replica_id=2, replica_epoch=epoch)

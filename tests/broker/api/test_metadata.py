@@ -174,7 +174,7 @@ def test_ids_are_refused_in_the_versions_in_which_kafka_never_answered_them(clus
 
 
 def test_a_partition_without_a_leader_says_so_and_which_replicas_are_offline(cluster: Any) -> None:
-    topic = cluster.create("orders", 3)
+    topic = cluster.create("orders", 3, factor=1)
     cluster.stop(2)
     response = cluster.ask(metadata, 13, by_name("orders"))
     assert [broker.node_id for broker in response.brokers] == [1, 3]
@@ -184,8 +184,17 @@ def test_a_partition_without_a_leader_says_so_and_which_replicas_are_offline(clu
         lost = before.leader == 2
         assert partition.error_code == (ErrorCode.LEADER_NOT_AVAILABLE if lost else ErrorCode.NONE)
         assert partition.leader_id == (-1 if lost else before.leader)
-        assert partition.offline_replicas == [2]
-        assert 2 not in partition.isr_nodes
+        assert partition.offline_replicas == ([2] if lost else [])
+        assert partition.isr_nodes == ([] if lost else [before.leader])
+
+
+def test_what_a_stopped_broker_led_is_led_by_another(cluster: Any) -> None:
+    cluster.create("orders", 3)
+    cluster.stop(2)
+    (answer,) = cluster.ask(metadata, 13, by_name("orders")).topics
+    assert all(partition.leader_id in (1, 3) for partition in answer.partitions)
+    assert all(partition.offline_replicas == [2] for partition in answer.partitions)
+    assert all(sorted(partition.isr_nodes) == [1, 3] for partition in answer.partitions)
 
 
 def test_the_controller_is_a_live_broker(cluster: Any) -> None:

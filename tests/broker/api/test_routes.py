@@ -12,6 +12,7 @@ from broker.api.context import AdminContext
 from broker.api.init_producer_id import ProducerIds
 from broker.api.routes import build_routes
 from broker.metadata.image import ClusterImage
+from broker.purgatory import ActionQueue, Purgatory, Timer
 from broker.request import Routes
 from protocol.api import APIS
 from protocol.api_key import ApiKey
@@ -40,7 +41,8 @@ class Store:
 
 @pytest.fixture
 def routes() -> Routes:
-    admin = AdminContext(broker_id=1, store=Store(), rng=random.Random(0))  # type: ignore[arg-type]
+    purgatory = Purgatory("topic", Timer(lambda: 0), actions=ActionQueue())
+    admin = AdminContext(1, Store(), random.Random(0), purgatory, purgatory)  # type: ignore[arg-type]
     return build_routes(admin, Harness().replicas, fetch_max_bytes=1_000_000)
 
 

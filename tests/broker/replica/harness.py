@@ -109,9 +109,10 @@ class Harness:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.actions = ActionQueue()
-        self.timers = [Timer(self.clock.now_ms), Timer(self.clock.now_ms)]
+        self.timers = [Timer(self.clock.now_ms), Timer(self.clock.now_ms), Timer(self.clock.now_ms)]
         self.produce_purgatory = Purgatory("Produce", self.timers[0], actions=self.actions)
         self.fetch_purgatory = Purgatory("Fetch", self.timers[1], actions=self.actions)
+        self.delete_records_purgatory = Purgatory("DeleteRecords", self.timers[2], actions=self.actions)
         self.observed = Observed()
         self.proposals: list[tuple[Partition, InSyncProposal]] = []
         self.may_lead = True
@@ -123,6 +124,7 @@ class Harness:
             actions=self.actions,
             produce_purgatory=self.produce_purgatory,
             fetch_purgatory=self.fetch_purgatory,
+            delete_records_purgatory=self.delete_records_purgatory,
             observer=self.observed,
             propose=lambda partition, proposal: self.proposals.append((partition, proposal)),
             may_lead=lambda: self.may_lead,

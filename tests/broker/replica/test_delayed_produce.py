@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.log.topic_partition import TopicPartition
+from broker.metadata.image import BrokerLife
 from protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
 
@@ -103,11 +104,20 @@ def test_a_new_topic_of_the_same_name_does_not_acknowledge_the_old_ones_records(
 def test_an_isr_that_shrinks_under_the_append_is_told_after_the_append(broker: Harness) -> None:
     broker.set_topics(topic(min_insync_replicas="2", partition_epoch=1))
     produced = broker.produce()
-    # The followers have it, and leave before the high watermark could be seen by the request.
-    broker.partition().follower_fetched(2, 1, 0, 0)
-    broker.partition().follower_fetched(3, 1, 0, 0)
+    broker.follow((2, 1))
     broker.set_topics(topic(min_insync_replicas="2", isr=(1,), partition_epoch=2))
     assert produced.error_codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    assert broker.partition().high_watermark == 0
+
+
+def test_what_was_committed_before_the_isr_shrank_is_acknowledged(broker: Harness) -> None:
+    broker.set_topics(topic(min_insync_replicas="2", partition_epoch=1))
+    produced = broker.produce()
+    # The followers have it, and leave before the request could see the high watermark.
+    broker.partition().follower_fetched(BrokerLife(2, 2), 1, 0, 0)
+    broker.partition().follower_fetched(BrokerLife(3, 3), 1, 0, 0)
+    broker.set_topics(topic(min_insync_replicas="2", isr=(1,), partition_epoch=2))
+    assert produced.error_codes == [ErrorCode.NONE]
 
 
 def test_too_few_in_sync_replicas_refuse_before_the_append(broker: Harness) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
+from broker.replica import follower as follower_module
 from broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
 from broker.replica.partition import Partition
 from protocol.api_key import ApiKey
@@ -115,15 +116,22 @@ async def test_kip_101_a_diverging_epoch_truncates_to_where_the_logs_were_the_sa
     assert partition.log.log_end_offset == 1
 
 
+def offset(at: int) -> ListOffsetsResponse:
+    """Where the leader's log begins or ends, whichever it was asked for."""
+    partition = ListOffsetsPartitionResponse(partition_index=0, offset=at)
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[partition])])
+
+
+async def test_a_follower_that_is_ahead_of_the_leaders_end_is_cut_to_it(follower: Harness) -> None:
+    first = answer(records=batch(0) + batch(1) + batch(2), high_watermark=1)
+    leader = Leader(first, answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), offset(0), offset(2))
+    partition = await follow(follower, leader)
+    assert leader.offsets_asked == [[0], [3], [2]]
+    assert partition.log.log_start_offset == 0
+
+
 async def test_a_follower_that_is_behind_the_leaders_log_start_begins_anew_there(follower: Harness) -> None:
-    offsets = ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name="orders", partitions=[ListOffsetsPartitionResponse(partition_index=0, offset=40)]
-            )
-        ]
-    )
-    leader = Leader(answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), offsets)
+    leader = Leader(answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), offset(40), offset(42))
     partition = await follow(follower, leader)
     assert leader.offsets_asked == [[0], [40]]
     assert (partition.log.log_start_offset, partition.high_watermark) == (40, 40)
@@ -145,7 +153,10 @@ async def test_a_follower_with_nothing_but_refused_partitions_waits_and_does_not
     assert leader.offsets_asked == [[0], [0], [1]]
 
 
-async def test_a_follower_that_rests_asks_at_once_for_a_partition_that_is_new(follower: Harness) -> None:
+async def test_a_follower_that_rests_asks_at_once_for_a_partition_that_is_new(
+    follower: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "FIRST_BACKOFF_MS", 1000 * 3600)
     leader = Leader(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH))
     fetcher = FollowerFetcher(
         LEADER_ID,
@@ -159,7 +170,7 @@ async def test_a_follower_that_rests_asks_at_once_for_a_partition_that_is_new(fo
     fetcher.follow(follower.replicas.followed_partitions()[LEADER_ID])
     running = asyncio.create_task(fetcher.run())
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while leader.answers or not fetcher._paused_until:  # noqa: ASYNC110 - resting has no event to wait for
+        while leader.answers or not fetcher._refusals:  # noqa: ASYNC110 - resting has no event to wait for
             await asyncio.sleep(0)
         follower.set_topics(topic(leader=LEADER_ID, partitions=2))
         fetcher.follow(follower.replicas.followed_partitions()[LEADER_ID])
@@ -168,12 +179,12 @@ async def test_a_follower_that_rests_asks_at_once_for_a_partition_that_is_new(fo
     assert [p.partition for p in leader.asked[1].topics[0].partitions] == [1]
 
 
-async def test_a_refusal_is_logged_once_a_reason(follower: Harness) -> None:
-    fenced, unknown = ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
-    leader = Leader(*(answer(error_code=code) for code in (fenced, fenced, unknown, fenced)))
+async def test_a_refusal_that_lasts_is_told_of_once(follower: Harness) -> None:
+    leader = Leader(*(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH) for _ in range(8)))
     with structlog.testing.capture_logs() as logged:
         await follow(follower, leader)
-    assert [line["reason"] for line in logged] == [fenced.name, unknown.name, fenced.name]
+    warnings = [line["reason"] for line in logged if line["log_level"] == "warning"]
+    assert warnings == [ErrorCode.FENCED_LEADER_EPOCH.name]
 
 
 async def test_records_that_do_not_fit_change_nothing(follower: Harness) -> None:

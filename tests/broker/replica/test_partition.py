@@ -7,7 +7,7 @@ import pytest
 from broker.log.config import LogConfig
 from broker.log.log import Log
 from broker.log.topic_partition import TopicPartition
-from broker.metadata.image import PartitionState
+from broker.metadata.image import BrokerLife, PartitionState
 from broker.replica.partition import FollowerState, Partition, PartitionError
 from protocol.errors import ErrorCode
 from protocol.records import Record, build_batch
@@ -17,13 +17,28 @@ def batch(count: int = 1) -> bytes:
     return build_batch([Record(i, 1_700_000_000_000, None, b"value", ()) for i in range(count)])
 
 
+def life(broker_id: int, broker_epoch: int | None = None) -> BrokerLife:
+    """A broker's life; its first one has the epoch of its id."""
+    return BrokerLife(broker_id, broker_id if broker_epoch is None else broker_epoch)
+
+
+def state(
+    leader: int = 1,
+    leader_epoch: int = 0,
+    isr: tuple[int, ...] = (1, 2, 3),
+    partition_epoch: int = 0,
+    replicas: tuple[int, ...] = (1, 2, 3),
+) -> PartitionState:
+    return PartitionState(leader, leader_epoch, replicas, tuple(map(life, isr)), partition_epoch)
+
+
 def leader(
     *, replicas: tuple[int, ...] = (1, 2, 3), isr: tuple[int, ...] | None = None, min_insync_replicas: int = 1
 ) -> Partition:
     """Broker 1's replica, which leads in epoch 0."""
     log = Log(LogConfig(min_insync_replicas=min_insync_replicas))
-    partition = Partition(TopicPartition("orders", 0), b"o" * 16, 1, log)
-    partition.apply_state(PartitionState(1, 0, replicas, replicas if isr is None else isr))
+    partition = Partition(TopicPartition("orders", 0), b"o" * 16, life(1), log)
+    partition.apply_state(state(isr=replicas if isr is None else isr, replicas=replicas), 0)
     return partition
 
 
@@ -42,25 +57,25 @@ def test_the_high_watermark_is_the_smallest_log_end_of_the_in_sync_replicas() ->
     partition = leader()
     append(partition, 5)
     assert not partition.advance_high_watermark(), "no follower has fetched yet"
-    assert not partition.follower_fetched(2, 5, 0, 0), "broker 3 has not fetched yet"
-    assert partition.follower_fetched(3, 3, 0, 0)
+    assert not partition.follower_fetched(life(2), 5, 0, 0), "broker 3 has not fetched yet"
+    assert partition.follower_fetched(life(3), 3, 0, 0)
     assert partition.high_watermark == 3
-    assert partition.follower_fetched(3, 5, 0, 0)
+    assert partition.follower_fetched(life(3), 5, 0, 0)
     assert partition.high_watermark == 5
 
 
 def test_a_follower_that_is_not_in_sync_does_not_hold_the_high_watermark() -> None:
     partition = leader(isr=(1, 2))
     append(partition)
-    assert partition.follower_fetched(2, 1, 0, 0)
+    assert partition.follower_fetched(life(2), 1, 0, 0)
     assert partition.high_watermark == 1
 
 
 def test_the_high_watermark_never_goes_back() -> None:
     partition = leader(replicas=(1, 2))
     append(partition, 2)
-    partition.follower_fetched(2, 2, 0, 0)
-    assert not partition.follower_fetched(2, 0, 0, 0)
+    partition.follower_fetched(life(2), 2, 0, 0)
+    assert not partition.follower_fetched(life(2), 0, 0, 0)
     assert partition.high_watermark == 2
 
 
@@ -88,7 +103,7 @@ def test_min_insync_replicas_is_never_more_than_there_are_replicas() -> None:
 
 def test_a_follower_does_not_take_records_from_producers() -> None:
     partition = leader()
-    partition.apply_state(PartitionState(2, 1, (1, 2, 3), (1, 2, 3), 1))
+    partition.apply_state(state(2, 1, (1, 2, 3), 1), 0)
     with pytest.raises(PartitionError) as refused:
         append(partition)
     assert refused.value.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -100,7 +115,7 @@ def test_a_follower_does_not_take_records_from_producers() -> None:
 )
 def test_an_asker_in_another_leader_epoch_is_told_so(epoch: int, error_code: ErrorCode | None) -> None:
     partition = leader()
-    partition.apply_state(PartitionState(1, 5, (1, 2, 3), (1, 2, 3), 1))
+    partition.apply_state(state(1, 5, (1, 2, 3), 1), 0)
     if error_code is None:
         partition.check_leader(epoch)
     else:
@@ -111,16 +126,16 @@ def test_an_asker_in_another_leader_epoch_is_told_so(epoch: int, error_code: Err
 
 def test_a_state_that_is_older_than_the_known_one_is_ignored() -> None:
     partition = leader()
-    partition.apply_state(PartitionState(2, 2, (1, 2, 3), (1, 2, 3), 7))
-    partition.apply_state(PartitionState(1, 1, (1, 2, 3), (1, 2, 3), 6))
+    partition.apply_state(state(2, 2, (1, 2, 3), 7), 0)
+    partition.apply_state(state(1, 1, (1, 2, 3), 6), 0)
     assert partition.leader == 2
 
 
 def test_a_new_leader_epoch_forgets_how_far_the_followers_were() -> None:
     partition = leader()
     append(partition)
-    partition.follower_fetched(2, 1, 0, 0)
-    partition.apply_state(PartitionState(1, 1, (1, 2, 3), (1, 2, 3), 1))
+    partition.follower_fetched(life(2), 1, 0, 0)
+    partition.apply_state(state(1, 1, (1, 2, 3), 1), 0)
     assert partition.followers[2].log_end_offset == -1
     assert partition.leader_epoch_start_offset == 1
 
@@ -128,15 +143,15 @@ def test_a_new_leader_epoch_forgets_how_far_the_followers_were() -> None:
 def test_a_change_of_the_isr_keeps_how_far_the_followers_were() -> None:
     partition = leader()
     append(partition)
-    partition.follower_fetched(2, 1, 0, 0)
-    partition.apply_state(PartitionState(1, 0, (1, 2, 3), (1, 2), 1))
+    partition.follower_fetched(life(2), 1, 0, 0)
+    partition.apply_state(state(1, 0, (1, 2), 1), 0)
     assert partition.high_watermark == 1, "broker 3, which held it back, is out"
 
 
 def test_laggards_names_the_brokers_and_how_far_they_are() -> None:
     partition = leader()
     append(partition, 42)
-    partition.follower_fetched(3, 40, 0, 0)
+    partition.follower_fetched(life(3), 40, 0, 0)
     assert partition.laggards(42) == "orders-0: broker 2 has not fetched yet, broker 3 is at 40 of 42"
 
 
@@ -144,7 +159,7 @@ def test_a_follower_takes_over_the_leaders_watermarks_as_far_as_its_log_goes() -
     source = leader(replicas=(1,))
     append(source, 3)
     partition = leader()
-    partition.apply_state(PartitionState(2, 1, (1, 2, 3), (1, 2, 3), 1))
+    partition.apply_state(state(2, 1, (1, 2, 3), 1), 0)
     records = b"".join(source.log.read(0, max_bytes=10_000, end_offset=3).parts)
     times = {"wall_ms": 1_700_000_000_000}
     assert partition.append_as_follower(records, leader_high_watermark=10, leader_log_start_offset=0, **times)

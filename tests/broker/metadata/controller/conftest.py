@@ -26,7 +26,9 @@ def make_image() -> MakeImage:
         image = ClusterImage(version=0, cluster_id="c")
         for place, broker_id in enumerate(broker_ids):
             rack = racks[place] if racks else None
-            image, _ = register_broker(image, broker_id, "localhost", 9000 + broker_id, rack, settings=TopicSettings())
+            image, _ = register_broker(
+                image, broker_id, "localhost", 9000 + broker_id, rack, lease_id=broker_id, settings=TopicSettings()
+            )
         return image
 
     return make

@@ -5,15 +5,19 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.metadata.controller import (
+    DuplicateBrokerId,
     NewTopic,
     TopicSettings,
     allocate_producer_ids,
     create_topics,
+    fence_broker,
     register_broker,
+    resume_broker,
     unregister_broker,
 )
 from broker.metadata.image import NO_LEADER, BrokerRegistration, ClusterImage, PartitionState
@@ -48,46 +52,87 @@ def test_no_broker_epoch_is_ever_given_twice(steps: list[tuple[bool, int]]) -> N
     image = ClusterImage(version=0, cluster_id="c")
     epochs: list[int] = []
     for registers, broker_id in steps:
-        if registers:
+        if registers and broker_id not in image.brokers:
             image, epoch = register_broker(image, broker_id, "h", 1, settings=SETTINGS)
             epochs.append(epoch)
-        elif broker_id in image.brokers:
-            image, _ = unregister_broker(
-                image, broker_id, image.brokers[broker_id].broker_epoch, settings=TopicSettings()
-            )
+        elif not registers and broker_id in image.brokers:
+            epoch = image.brokers[broker_id].broker_epoch
+            image, _ = unregister_broker(image, broker_id, epoch, settings=SETTINGS)
     assert epochs == sorted(set(epochs))
 
 
-def test_what_a_leaving_broker_led_has_no_leader_in_a_new_epoch(three: ClusterImage) -> None:
-    before = with_topic(three, (2, 3), (3, 2), (1, 3))
-    image, left = unregister_broker(before, 2, before.brokers[2].broker_epoch, settings=SETTINGS)
+def leave(image: ClusterImage, broker_id: int) -> ClusterImage:
+    image, left = unregister_broker(image, broker_id, image.brokers[broker_id].broker_epoch, settings=SETTINGS)
     assert left
-    assert state(image, 0) == PartitionState(NO_LEADER, 1, replicas=(2, 3), isr=(3,), partition_epoch=1)
-    assert state(image, 1) == PartitionState(3, 0, replicas=(3, 2), isr=(3,), partition_epoch=1)
+    return image
+
+
+def fence(image: ClusterImage, broker_id: int) -> ClusterImage:
+    image, fenced = fence_broker(image, image.brokers[broker_id].lease_id, settings=SETTINGS)
+    assert fenced == broker_id
+    return image
+
+
+def resume(image: ClusterImage, broker_id: int, lease_id: int = 99) -> ClusterImage:
+    epoch = image.brokers[broker_id].broker_epoch
+    image, resumed = resume_broker(image, broker_id, epoch, lease_id, settings=SETTINGS)
+    assert resumed
+    return image
+
+
+def test_what_a_leaving_broker_led_is_led_by_the_next_in_sync_replica_in_a_new_epoch(three: ClusterImage) -> None:
+    before = with_topic(three, (2, 3), (3, 2), (1, 3))
+    image = leave(before, 2)
+    third = (before.brokers[3].life,)
+    assert state(image, 0) == PartitionState(3, 1, replicas=(2, 3), isr=third, partition_epoch=1)
+    assert state(image, 1) == PartitionState(3, 0, replicas=(3, 2), isr=third, partition_epoch=1)
     assert state(image, 2) is state(before, 2)
     assert 2 not in image.brokers
 
 
 def test_an_earlier_life_of_a_broker_cannot_take_the_new_one_out(three: ClusterImage) -> None:
     old = three.brokers[2].broker_epoch
-    image, _ = register_broker(three, 2, "localhost", 9002, settings=SETTINGS)
+    image, _ = register_broker(leave(three, 2), 2, "localhost", 9002, settings=SETTINGS)
     assert unregister_broker(image, 2, old, settings=SETTINGS) == (image, False)
     assert unregister_broker(image, 9, 1, settings=SETTINGS)[0] is image
+    assert resume_broker(image, 2, old, 99, settings=SETTINGS) == (image, False)
 
 
-def test_a_broker_that_registers_again_comes_back_without_leaderships_and_out_of_sync(three: ClusterImage) -> None:
-    before = with_topic(three, (2, 3), (3, 2))
-    image, epoch = register_broker(before, 2, "localhost", 9002, settings=SETTINGS)
-    assert epoch > before.brokers[2].broker_epoch
-    assert state(image, 0).leader == NO_LEADER
-    assert state(image, 0).isr == (3,)
-    assert state(image, 1).leader == 3
-    assert state(image, 1).isr == (3,)
+def test_a_broker_id_that_lives_is_not_given_twice(three: ClusterImage) -> None:
+    with pytest.raises(DuplicateBrokerId, match="broker id 2 is in use by the broker at localhost:9002"):
+        register_broker(three, 2, "elsewhere", 1, settings=SETTINGS)
+
+
+def test_a_fenced_broker_leads_nothing_and_is_nowhere_in_sync(three: ClusterImage) -> None:
+    image = fence(with_topic(three, (2, 3), (3, 2)), 2)
+    assert image.brokers[2].fenced
+    assert [(state(image, i).leader, state(image, i).isr_ids) for i in (0, 1)] == [(3, (3,)), (3, (3,))]
+    assert image.controller_id == 1
+    assert fence_broker(image, image.brokers[2].lease_id, settings=SETTINGS) == (image, None)
+
+
+def test_an_old_lease_fences_nobody(three: ClusterImage) -> None:
+    old = three.brokers[2].lease_id
+    image = resume(three, 2, lease_id=99)
+    assert fence_broker(image, old, settings=SETTINGS) == (image, None)
+
+
+def test_the_last_replica_comes_back_to_lead_as_the_same_life(three: ClusterImage) -> None:
+    fenced = fence(with_topic(three, (2,)), 2)
+    assert (state(fenced, 0).leader, state(fenced, 0).isr, state(fenced, 0).elr_ids) == (NO_LEADER, (), (2,))
+    image = resume(fenced, 2)
+    assert (state(image, 0).leader, state(image, 0).leader_epoch, state(image, 0).isr_ids) == (2, 2, (2,))
+
+
+def test_the_last_replica_that_comes_back_empty_is_not_elected(three: ClusterImage) -> None:
+    fenced = fence(with_topic(three, (2,)), 2)
+    image, epoch = register_broker(fenced, 2, "localhost", 9002, settings=SETTINGS)
+    assert epoch > fenced.brokers[2].broker_epoch
+    assert (state(image, 0).leader, state(image, 0).isr, state(image, 0).elr) == (NO_LEADER, (), ())
 
 
 def test_when_the_last_replica_goes_nobody_is_in_sync(three: ClusterImage) -> None:
-    before = with_topic(three, (2,))
-    image, _ = unregister_broker(before, 2, before.brokers[2].broker_epoch, settings=SETTINGS)
+    image = leave(with_topic(three, (2,)), 2)
     assert state(image, 0) == PartitionState(NO_LEADER, 1, replicas=(2,), isr=(), partition_epoch=1)
 
 
@@ -102,7 +147,7 @@ def test_producer_ids_are_given_in_blocks_that_do_not_overlap(three: ClusterImag
 def test_decisions_leave_the_image_that_they_were_given_as_it_was(make_image: Any) -> None:
     before = with_topic(make_image(1, 2, 3), (2, 3))
     same = with_topic(make_image(1, 2, 3), (2, 3))
-    unregister_broker(before, 2, before.brokers[2].broker_epoch, settings=SETTINGS)
-    register_broker(before, 2, "h", 1, settings=SETTINGS)
+    fence(before, 2)
+    leave(before, 2)
     allocate_producer_ids(before)
     assert before == same

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from broker.metadata.controller.placement import check_assignment, new_partition, place_replicas
 from broker.metadata.controller.result import Refused
-from broker.metadata.image import BrokerRegistration
+from broker.metadata.image import BrokerRegistration, ClusterImage
 from protocol.errors import ErrorCode
 
 
@@ -108,6 +108,10 @@ def test_an_assignment_that_cannot_be_is_refused(replicas: list[int]) -> None:
     assert "partition 4" in caught.value.message
 
 
-def test_a_new_partition_is_led_by_its_first_replica_and_all_are_in_sync() -> None:
-    state = new_partition((2, 3))
-    assert (state.leader, state.leader_epoch, state.replicas, state.isr) == (2, 0, (2, 3), (2, 3))
+def test_a_new_partition_is_led_by_its_first_live_replica_and_all_live_ones_are_in_sync() -> None:
+    registrations = {**brokers([1, 2, 3]), 1: BrokerRegistration(1, 7, "h", 1, fenced=True)}
+    image = ClusterImage(0, "c", brokers=registrations)
+    state = new_partition(image, (1, 2, 3))
+    assert (state.leader, state.leader_epoch, state.replicas, state.isr_ids) == (2, 0, (1, 2, 3), (2, 3))
+    with pytest.raises(Refused, match="available"):
+        new_partition(image, (1,))
