@@ -138,6 +138,7 @@ class Producer:
     Args:
         values: where the values come from.
         history: where it writes down what it does.
+        pause_ms: how long it waits between two values.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class Producer:
         history: History,
         clock: Clock,
         delivery_timeout_ms: int = 8_000,
-        pause_ms: tuple[float, float] = (20, 160),
+        pause_ms: tuple[float, float],
     ) -> None:
         self._client = client
         self._topic = topic

@@ -28,6 +28,7 @@ class Scenario:
         seconds: how long harm is done, in virtual time.
         heal_seconds: how long the cluster may take to be whole again.
         faults: names of `broker.simulation.nemesis.FAULTS`; empty: all of them.
+        pause_ms: how long a producer waits between two values.
     """
 
     seconds: float = 20.0
@@ -36,6 +37,7 @@ class Scenario:
     partitions: int = 2
     min_insync_replicas: int = 2
     faults: tuple[str, ...] = ()
+    pause_ms: tuple[float, float] = (20.0, 160.0)
 
 
 @dataclass(slots=True)
@@ -190,6 +192,7 @@ class _Simulation:
                 values=self._values,
                 history=self._history,
                 clock=self._clock,
+                pause_ms=self._scenario.pause_ms,
             )
         work.task = self._loop.node(name).spawn(worker.run(self._is_stopped), name=name)
 
