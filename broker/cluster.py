@@ -112,7 +112,7 @@ class Cluster:
         if self._leases is not None:
             self._leases.cancel()
             await asyncio.wait([self._leases])
-        if self._failure is not None and not self._failure.cancel():
+        if self._failure is not None and not self._failure.cancel() and not self._failure.cancelled():
             self._failure.exception()  # whoever waits for it has been told; nobody need wait
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if failures:

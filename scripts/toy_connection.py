@@ -22,6 +22,10 @@ class ToyError(Exception):
     """Ends a toy program; its message is all that is said."""
 
 
+class Moved(Exception):
+    """The broker does not lead any more, or is gone: look who leads now, and try again."""
+
+
 def run(program: Coroutine[Any, Any, int]) -> int:
     """Run a toy program until it is done, fails or is interrupted; the exit status."""
     status = INTERRUPTED
@@ -54,7 +58,7 @@ class Connection:
         """Send a request and wait for its response.
 
         Raises:
-            ToyError: the broker hung up.
+            Moved: the broker hung up.
         """
         correlation_id = next(self._correlation_ids)
         self._writer.writelines(encode_request(api_key, version, correlation_id, "toy", message))
@@ -62,7 +66,7 @@ class Connection:
             size_bytes = int.from_bytes(await self._reader.readexactly(4))
             frame = await self._reader.readexactly(size_bytes)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise ToyError("the broker closed the connection") from error
+            raise Moved("the broker closed the connection") from error
         answered_id, response = decode_response(api_key, version, frame)
         assert answered_id == correlation_id, "responses come in the order of the requests"
         return response
@@ -70,7 +74,8 @@ class Connection:
     async def close(self) -> None:
         """Close the connection."""
         self._writer.close()
-        await self._writer.wait_closed()
+        with contextlib.suppress(ConnectionError):
+            await self._writer.wait_closed()
 
 
 async def open_any(bootstrap: str) -> Connection:
@@ -98,17 +103,61 @@ async def find_leaders(bootstrap: str, topic: str, *, create: bool) -> dict[int,
     Raises:
         ToyError: no broker answers, or there is no such topic.
     """
-    connection = await open_any(bootstrap)
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=create)
     while True:
-        response: MetadataResponse = await connection.request(ApiKey.METADATA, METADATA_VERSION, request)
+        connection = await open_any(bootstrap)
+        try:
+            response: MetadataResponse = await connection.request(ApiKey.METADATA, METADATA_VERSION, request)
+        except Moved:
+            continue
+        finally:
+            await connection.close()
         (found,) = response.topics
         error = ErrorCode(found.error_code)
-        if not error.retriable or (error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create):
-            break
+        if error and (not error.retriable or (error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create)):
+            raise ToyError(f"{topic}: {error.name}")
+        addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        if not error and all(partition.leader_id in addresses for partition in found.partitions):
+            return {partition.partition_index: addresses[partition.leader_id] for partition in found.partitions}
         await asyncio.sleep(0.1)
-    await connection.close()
-    if error:
-        raise ToyError(f"{topic}: {error.name}")
-    addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
-    return {partition.partition_index: addresses[partition.leader_id] for partition in found.partitions}
+
+
+class Leaders:
+    """Connections to whoever leads the partitions of a topic.
+
+    Args:
+        bootstrap: where brokers may be found.
+        topic: created if there is none.
+    """
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._connections: dict[tuple[str, int], Connection] = {}
+
+    async def find(self) -> list[int]:
+        """Look who leads, with new connections; returns the partitions."""
+        await self.close()
+        self._addresses = await find_leaders(self._bootstrap, self._topic, create=True)
+        return sorted(self._addresses)
+
+    async def request(self, partition: int, api_key: ApiKey, version: int, message: Any) -> Any:
+        """Ask a partition's leader.
+
+        Raises:
+            Moved: it is not there.
+        """
+        address = self._addresses[partition]
+        if address not in self._connections:
+            try:
+                self._connections[address] = await Connection.open(*address)
+            except OSError as error:
+                raise Moved(f"{address[0]}:{address[1]}: {error}") from error
+        return await self._connections[address].request(api_key, version, message)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            await connection.close()

@@ -1,6 +1,9 @@
 """Reads a topic from its beginning, waits for more by long polls, and says how long each record took to get here.
 
 .venv/bin/python scripts/toy_consumer.py
+
+It follows the leaders when they move. With --records it stops after so many, and says whether values were missing or
+came twice, if they are those of toy_producer.py.
 """
 
 from __future__ import annotations
@@ -9,70 +12,95 @@ import argparse
 import asyncio
 import sys
 import time
+from collections import Counter
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from protocol.records import iter_batches, iter_records
-from toy_connection import Connection, ToyError, find_leaders, run
+from toy_connection import Leaders, Moved, ToyError, run
 
 FETCH_VERSION = 12
 MIB = 1024 * 1024
+RETRY_SECONDS = 0.1
 
 
-async def follow(address: tuple[str, int], partitions: list[int], options: argparse.Namespace, left: list[int]) -> None:
-    """Fetch the partitions that one broker leads, for as long as records are wanted."""
-    connection = await Connection.open(*address)
-    offsets = dict.fromkeys(partitions, 0)
-    while left[0] > 0:
+class Consumer:
+    """Reads all partitions of a topic, each by a poll of its own."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._left = options.records if options.records is not None else sys.maxsize
+        self._values: Counter[str] = Counter()
+
+    async def run(self) -> int:
+        """Read until there are enough records; the exit status is 1 if a value came twice."""
+        partitions = await Leaders(self._options.bootstrap, self._options.topic).find()
+        enough = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            readers = [tasks.create_task(self._read(partition, enough)) for partition in partitions]
+            await enough.wait()
+            for reader in readers:
+                reader.cancel()
+        twice = sum(1 for times in self._values.values() if times > 1)
+        print(f"{self._values.total()} records, {len(self._values)} different ones, {twice} more than once")
+        return 1 if twice else 0
+
+    async def _read(self, partition: int, enough: asyncio.Event) -> None:
+        """Read one partition, wherever it is led."""
+        leaders = Leaders(self._options.bootstrap, self._options.topic)
+        offset = 0
+        await leaders.find()
+        try:
+            while self._left > 0:
+                try:
+                    offset = await self._poll(leaders, partition, offset)
+                except Moved:
+                    await asyncio.sleep(RETRY_SECONDS)
+                    await leaders.find()
+            enough.set()
+        finally:
+            await leaders.close()
+
+    async def _poll(self, leaders: Leaders, partition: int, offset: int) -> int:
+        """Poll once; where to go on."""
+        asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=MIB)
         request = FetchRequest(
-            max_wait_ms=options.max_wait_ms,
+            max_wait_ms=self._options.max_wait_ms,
             min_bytes=1,
             max_bytes=8 * MIB,
-            topics=[
-                FetchTopic(
-                    topic=options.topic,
-                    partitions=[
-                        FetchPartition(partition=p, fetch_offset=offset, partition_max_bytes=MIB)
-                        for p, offset in offsets.items()
-                    ],
-                )
-            ],
+            topics=[FetchTopic(topic=self._options.topic, partitions=[asked])],
         )
         polled = time.perf_counter()
-        response: FetchResponse = await connection.request(ApiKey.FETCH, FETCH_VERSION, request)
+        response: FetchResponse = await leaders.request(partition, ApiKey.FETCH, FETCH_VERSION, request)
         poll_ms = (time.perf_counter() - polled) * 1000
-        for data in response.responses[0].partitions:
-            partition = data.partition_index
-            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                offsets[partition] = max(data.log_start_offset, 0)
-            elif data.error_code:
-                raise ToyError(f"{options.topic}-{partition}: {ErrorCode(data.error_code).name}")
-            for header, batch in iter_batches(data.records or b"", allow_partial=True):
-                for record in iter_records(batch):
-                    if record.offset < offsets[partition] or left[0] <= 0:
-                        continue
-                    age_ms = time.time_ns() // 1_000_000 - record.timestamp_ms
-                    text = (record.value or b"").decode(errors="replace")
-                    print(
-                        f"{options.topic}-{partition} offset {record.offset}: {text!r}, {age_ms} ms after it was sent, "
-                        f"in a poll that waited {poll_ms:.1f} ms",
-                        flush=True,
-                    )
-                    left[0] -= 1
-                offsets[partition] = max(offsets[partition], header.last_offset + 1)
-    await connection.close()
+        data = response.responses[0].partitions[0]
+        error = ErrorCode(data.error_code)
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            return max(data.log_start_offset, 0)
+        if error.retriable:
+            raise Moved(error.name)
+        if error:
+            raise ToyError(f"{self._options.topic}-{partition}: {error.name}")
+        return self._take(data, offset, poll_ms)
 
-
-async def consume(options: argparse.Namespace) -> int:
-    """Read from every broker that leads a partition, until there are enough records; the exit status."""
-    leaders = await find_leaders(options.bootstrap, options.topic, create=True)
-    left = [options.records if options.records is not None else sys.maxsize]
-    async with asyncio.TaskGroup() as tasks:
-        for address in sorted(set(leaders.values())):
-            partitions = sorted(partition for partition, leader in leaders.items() if leader == address)
-            tasks.create_task(follow(address, partitions, options, left))
-    return 0
+    def _take(self, data: PartitionData, offset: int, poll_ms: float) -> int:
+        """Print what came; where to go on."""
+        for header, batch in iter_batches(data.records or b"", allow_partial=True):
+            for record in iter_records(batch):
+                if record.offset < offset or self._left <= 0:
+                    continue
+                age_ms = time.time_ns() // 1_000_000 - record.timestamp_ms
+                text = (record.value or b"").decode(errors="replace")
+                print(
+                    f"{self._options.topic}-{data.partition_index} offset {record.offset}: {text!r}, "
+                    f"{age_ms} ms after it was sent, in a poll that waited {poll_ms:.1f} ms",
+                    flush=True,
+                )
+                self._values[text] += 1
+                self._left -= 1
+            offset = max(offset, header.last_offset + 1)
+        return offset
 
 
 def main() -> int:
@@ -86,7 +114,7 @@ def main() -> int:
     parser.add_argument(
         "--max-wait-ms", type=int, default=5_000, help="how long the broker may keep a poll waiting (default: 5000)"
     )
-    return run(consume(parser.parse_args()))
+    return run(Consumer(parser.parse_args()).run())
 
 
 if __name__ == "__main__":

@@ -1,53 +1,111 @@
 """Sends records one at a time and says how long each acknowledgement took.
 
 .venv/bin/python scripts/toy_producer.py --acks all --records 10
+
+With --retry it does not give a record up: it looks who leads now, and sends it again as the same producer with the same
+sequence number, so that a broker that has it already does not take it twice.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import time
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from protocol.records import Record, build_batch
-from toy_connection import Connection, find_leaders, run
+from toy_connection import Leaders, Moved, ToyError, open_any, run
 
 PRODUCE_VERSION = 9
+INIT_PRODUCER_ID_VERSION = 4
+RETRY_SECONDS = 0.1
 ACKS = {"all": -1, "-1": -1, "1": 1}
 
 
-async def produce(options: argparse.Namespace) -> int:
-    """Send the records round the partitions; the exit status is 1 if one was refused."""
-    leaders = await find_leaders(options.bootstrap, options.topic, create=True)
-    connections = {address: await Connection.open(*address) for address in sorted(set(leaders.values()))}
-    failures = 0
-    for number in range(options.records):
-        partition = sorted(leaders)[number % len(leaders)]
-        value = f"record {number}".encode()
-        batch = build_batch([Record(0, time.time_ns() // 1_000_000, None, value, ())])
-        data = PartitionProduceData(index=partition, records=batch)
-        request = ProduceRequest(
-            acks=ACKS[options.acks],
-            timeout_ms=options.timeout_ms,
-            topic_data=[TopicProduceData(name=options.topic, partition_data=[data])],
+class Producer:
+    """Sends records round the partitions of a topic."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._leaders = Leaders(options.bootstrap, options.topic)
+        self._producer_id = -1
+        self._sequences: dict[int, int] = {}
+
+    async def run(self) -> int:
+        """Send all records; the exit status is 1 if one was refused."""
+        options = self._options
+        partitions = await self._leaders.find()
+        if options.retry:
+            self._producer_id = await self._identify()
+        failures = 0
+        for number in range(options.records):
+            partition = partitions[number % len(partitions)]
+            started = time.perf_counter()
+            answer = await self._send(partition, f"record {number}".encode())
+            waited_ms = (time.perf_counter() - started) * 1000
+            error = ErrorCode(answer.error_code)
+            failures += error != ErrorCode.NONE
+            outcome = "acknowledged" if error == ErrorCode.NONE else error.name
+            where = f"{options.topic}-{partition} offset {answer.base_offset}"
+            print(f"{where}: {outcome} after {waited_ms:.1f} ms", flush=True)
+            await asyncio.sleep(options.interval_ms / 1000)
+        await self._leaders.close()
+        return 1 if failures else 0
+
+    async def _identify(self) -> int:
+        """Become a producer whose repetitions are known as such."""
+        connection = await open_any(self._options.bootstrap)
+        request = InitProducerIdRequest(transactional_id=None)
+        response: InitProducerIdResponse = await connection.request(
+            ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request
         )
-        started = time.perf_counter()
-        response: ProduceResponse = await connections[leaders[partition]].request(
-            ApiKey.PRODUCE, PRODUCE_VERSION, request
-        )
-        waited_ms = (time.perf_counter() - started) * 1000
-        answer = response.responses[0].partition_responses[0]
-        error = ErrorCode(answer.error_code)
-        failures += error != ErrorCode.NONE
-        outcome = "acknowledged" if error == ErrorCode.NONE else error.name
-        print(
-            f"{options.topic}-{partition} offset {answer.base_offset}: {outcome} after {waited_ms:.1f} ms", flush=True
-        )
-    for connection in connections.values():
         await connection.close()
-    return 1 if failures else 0
+        if response.error_code:
+            raise ToyError(f"no producer id: {ErrorCode(response.error_code).name}")
+        return response.producer_id
+
+    async def _send(self, partition: int, value: bytes) -> PartitionProduceResponse:
+        """Send one record, and with --retry again until it is acknowledged."""
+        request = self._request(partition, value)
+        while True:
+            try:
+                response: ProduceResponse = await self._leaders.request(
+                    partition, ApiKey.PRODUCE, PRODUCE_VERSION, request
+                )
+            except Moved as moved:
+                if not self._options.retry:
+                    raise ToyError(str(moved)) from moved
+            else:
+                answer = response.responses[0].partition_responses[0]
+                if not (self._options.retry and ErrorCode(answer.error_code).retriable):
+                    self._sequences[partition] = self._sequences.get(partition, 0) + 1
+                    return answer
+            await asyncio.sleep(RETRY_SECONDS)
+            await self._leaders.find()
+
+    def _request(self, partition: int, value: bytes) -> ProduceRequest:
+        idempotent = self._producer_id >= 0
+        batch = build_batch(
+            [Record(0, time.time_ns() // 1_000_000, None, value, ())],
+            producer_id=self._producer_id,
+            producer_epoch=0 if idempotent else -1,
+            base_sequence=self._sequences.get(partition, 0) if idempotent else -1,
+        )
+        data = PartitionProduceData(index=partition, records=batch)
+        return ProduceRequest(
+            acks=ACKS[self._options.acks],
+            timeout_ms=self._options.timeout_ms,
+            topic_data=[TopicProduceData(name=self._options.topic, partition_data=[data])],
+        )
 
 
 def main() -> int:
@@ -59,10 +117,12 @@ def main() -> int:
     parser.add_argument("--topic", default="orders", help="created if there is none (default: orders)")
     parser.add_argument("--acks", choices=list(ACKS), default="all", help="who must have a record (default: all)")
     parser.add_argument("--records", type=int, default=10, help="how many records to send (default: 10)")
+    parser.add_argument("--interval-ms", type=int, default=0, help="pause between two records (default: 0)")
+    parser.add_argument("--retry", action="store_true", help="send each record until it is acknowledged, once")
     parser.add_argument(
         "--timeout-ms", type=int, default=30_000, help="how long the broker may wait for its followers (default: 30000)"
     )
-    return run(produce(parser.parse_args()))
+    return run(Producer(parser.parse_args()).run())
 
 
 if __name__ == "__main__":

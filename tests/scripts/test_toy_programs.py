@@ -55,10 +55,31 @@ async def reading(cluster: Cluster) -> Process:
     return consumer
 
 
-async def test_a_broker_that_hangs_up_ends_a_consumer_with_one_line(cluster: Cluster) -> None:
+async def test_when_the_last_broker_is_gone_a_consumer_says_so_in_one_line(cluster: Cluster) -> None:
     consumer = await reading(cluster)
+    bootstrap = cluster.bootstrap
     await cluster.stop()
-    assert await end(consumer) == (1, "", "the broker closed the connection\n")
+    status, said, errors = await end(consumer)
+    assert (status, said) == (1, "")
+    assert errors.startswith(f"no broker answers: {bootstrap.split(',')[0]}: ")
+    assert errors.count("\n") == 1
+
+
+async def test_a_leader_that_is_killed_under_load_loses_nothing_that_was_acknowledged(cluster: Cluster) -> None:
+    producing = await start("toy_producer.py", "--bootstrap", cluster.bootstrap, "--records", "300", "--retry")
+    assert producing.stdout is not None
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        for _ in range(100):
+            await producing.stdout.readline()
+    state = cluster.truth.image.partition("orders", 0)
+    assert state is not None
+    bootstrap = cluster.bootstrap
+    await cluster.kill_broker(state.leader)
+    status, said, errors = await end(producing)
+    assert (status, errors, said.count("acknowledged after")) == (0, "", 200)
+    status, said, errors = await end(await start("toy_consumer.py", "--bootstrap", bootstrap, "--records", "300"))
+    assert (status, errors) == (0, "")
+    assert said.endswith("300 records, 300 different ones, 0 more than once\n")
 
 
 async def test_ctrl_c_ends_a_consumer_without_a_word(cluster: Cluster) -> None:

@@ -73,8 +73,8 @@ def test_many_seeds_pass_all_checks() -> None:
 FOUND_AT = {
     "identity": 3,
     "old-assignments": 3,
-    "maximal-isr": 43,
-    "min-isr": 17,
+    "maximal-isr": 75,
+    "min-isr": 32,
     "elr": 2,
     "explicit-unclean": 2,
     "epoch-truncation": 2,
