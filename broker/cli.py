@@ -142,6 +142,7 @@ def _add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], i
 _SERVING_FLAGS: Final = (
     ("--host", "ADDRESS", "the address to listen on (127.0.0.1)"),
     ("--advertised-host", "HOST", "the host that clients are told to connect to (the one listened on)"),
+    ("--racks", "A,B,C", "the brokers' racks, in turn; a consumer with a client.rack reads from a replica there"),
     ("--admin-host", "ADDRESS", "the address of the admin HTTP (the one of --host)"),
     ("--admin-port", "PORT", "the port of the admin HTTP: page, metrics, health; 0: any free one (9644)"),
     ("--follower-delay-ms", "MS", "hold each follower fetch back by so much, to watch acks=all wait (0)"),

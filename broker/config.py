@@ -331,6 +331,12 @@ class ClusterConfig(BaseModel):
         "The host that clients are told to connect to. Not set: `host`, or localhost where that is every interface.",
         min_length=1,
     )
+    racks: str | None = _text(
+        None,
+        "The racks of the brokers, with commas between, e.g. a,b,c; fewer than brokers are taken in turn. A consumer "
+        "that names its rack (client.rack) is sent to a replica there.",
+        pattern=r"^[^,\s]+(,[^,\s]+)*$",
+    )
     admin_host: str | None = _text(
         None, "The address of the admin HTTP: page, metrics, health. Not set: `host`.", min_length=1
     )
@@ -369,6 +375,8 @@ class ClusterConfig(BaseModel):
         for name, first in (("port", self.port), ("advertised_port", self.broker.advertised_port)):
             if first and first + self.brokers - 1 > 65535:
                 raise ValueError(f"{name} is {first}, but {self.brokers} ports from there on do not fit below 65536")
+        if self.broker.broker_heartbeat_interval_ms >= self.broker.broker_session_timeout_ms:
+            raise ValueError("broker_heartbeat_interval_ms must be shorter than broker_session_timeout_ms")
         if self.admin_port and self.port <= self.admin_port < self.port + self.brokers:
             raise ValueError(f"admin_port is {self.admin_port}, which is also the port of a broker")
         return self
@@ -376,10 +384,12 @@ class ClusterConfig(BaseModel):
     def broker_configs(self) -> list[BrokerConfig]:
         """The configuration of each broker of this process, ids and ports counted up from the first."""
         first = self.broker
+        racks = self.racks.split(",") if self.racks is not None else [first.rack]
         return [
             first.model_copy(
                 update={
                     "broker_id": first.broker_id + index,
+                    "rack": racks[index % len(racks)],
                     "host": self.host,
                     "port": self.port and self.port + index,
                     "advertised_host": self.advertised_host,

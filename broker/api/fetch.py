@@ -16,6 +16,7 @@ from broker.request import Reply, RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, NodeEndpoint, PartitionData
 
+FOLLOWER_FETCHING_VERSION = 11
 TOPIC_ID_VERSION = 13
 REPLICA_STATE_VERSION = 15
 NODE_ENDPOINTS_VERSION = 16
@@ -54,6 +55,8 @@ class FetchHandler:
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
             read_committed=request.isolation_level == READ_COMMITTED,
+            rack_id=request.rack_id,
+            may_read_followers=replica_id < 0 and ctx.api_version >= FOLLOWER_FETCHING_VERSION,
         )
         fetches = self._fetches(ctx.api_version, request)
 

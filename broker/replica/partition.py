@@ -46,6 +46,7 @@ class FollowerState:
         last_fetch_ms: monotonic time of its last fetch; -1 before the first.
         last_caught_up_ms: monotonic time at which it last had everything; before that, when the leader began to lead.
         last_fetch_leader_end_offset: the leader's log end offset at its last fetch.
+        told_high_watermark: the high watermark in the last answer that it was given.
     """
 
     broker_id: int
@@ -55,6 +56,7 @@ class FollowerState:
     log_start_offset: int = UNKNOWN_OFFSET
     last_fetch_ms: int = -1
     last_fetch_leader_end_offset: int = UNKNOWN_OFFSET
+    told_high_watermark: int = UNKNOWN_OFFSET
 
     def fetched(self, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int) -> None:
         """Take note of a fetch.
@@ -180,11 +182,24 @@ class Partition:
         Raises:
             PartitionError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
         """
+        self._check_epoch(current_leader_epoch)
+        self._check_leads()
+
+    def check_follower(self, current_leader_epoch: int) -> None:
+        """Check that this replica follows a leader in the epoch that the asker believes in (KIP-392).
+
+        Raises:
+            PartitionError: as `check_leader`.
+        """
+        self._check_epoch(current_leader_epoch)
+        if self.leader < 0 or not self._may_lead():
+            raise PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.tp} follows nobody here")
+
+    def _check_epoch(self, current_leader_epoch: int) -> None:
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise PartitionError(ErrorCode.FENCED_LEADER_EPOCH, f"{self.tp} is in leader epoch {self.leader_epoch}")
             raise PartitionError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.tp} is in leader epoch {self.leader_epoch}")
-        self._check_leads()
 
     def _check_leads(self) -> None:
         if self.leader != self.broker_id:

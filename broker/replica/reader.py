@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from broker.log.log import LogError
@@ -22,6 +22,8 @@ class FetchParams:
     Attributes:
         replica_id: the follower's broker id, or -1 for a consumer.
         replica_epoch: the follower's broker epoch (KIP-903).
+        rack_id: where a consumer is that can be sent to another replica (KIP-392); "": it does not say.
+        may_read_followers: whether a consumer knows of KIP-392, so that it may be here on purpose.
         max_wait_ms: how long the request may wait; 0 or less: not at all.
         min_bytes: how many bytes are enough, never more than `max_bytes`.
         max_bytes: how many bytes the answer may hold; only its first batch may go past it.
@@ -34,6 +36,8 @@ class FetchParams:
     max_bytes: int
     read_committed: bool = False
     replica_epoch: int = -1
+    rack_id: str = ""
+    may_read_followers: bool = False
 
     @property
     def is_follower(self) -> bool:
@@ -78,13 +82,18 @@ class ReplicaReader:
         partitions: the replicas by name.
         follower_assignments: for each other broker, an object that is replaced when the set of partitions that it
             should fetch from this broker changes.
+        racks: the racks of the live brokers that have one, by broker id.
     """
 
     def __init__(
-        self, partitions: Mapping[TopicPartition, Partition], follower_assignments: Mapping[int, object]
+        self,
+        partitions: Mapping[TopicPartition, Partition],
+        follower_assignments: Mapping[int, object],
+        racks: Callable[[], Mapping[int, str]],
     ) -> None:
         self._partitions = partitions
         self._follower_assignments = follower_assignments
+        self._racks = racks
 
     def assignment_of(self, replica_id: int) -> object:
         """Stands for the set of partitions that a follower should fetch; another object once that set changes."""
@@ -103,7 +112,10 @@ class ReplicaReader:
             raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{fetch.tp} is not on this broker")
         if fetch.topic_id is not None and fetch.topic_id != partition.topic_id:
             raise PartitionError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{fetch.tp} has another topic id")
-        partition.check_leader(fetch.request.current_leader_epoch)
+        if params.may_read_followers and not partition.is_leader:
+            partition.check_follower(fetch.request.current_leader_epoch)
+        else:
+            partition.check_leader(fetch.request.current_leader_epoch)
         if params.is_follower and params.replica_id not in partition.followers:
             raise PartitionError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {params.replica_id} holds no replica of {fetch.tp}"
@@ -120,7 +132,7 @@ class ReplicaReader:
             data, part_bytes = self._read(params, fetch, left_bytes, min_one=size_bytes == 0)
             size_bytes += part_bytes
             left_bytes = max(0, left_bytes - part_bytes)
-            if data.error_code or data.diverging_epoch.end_offset >= 0:
+            if data.error_code or data.diverging_epoch.end_offset >= 0 or data.preferred_read_replica >= 0:
                 answer_now = True
             partitions.append(data)
         return FetchResult(partitions, size_bytes, answer_now)
@@ -144,6 +156,9 @@ class ReplicaReader:
             if diverging is not None:
                 data.diverging_epoch = diverging
                 return data, 0
+            data.preferred_read_replica = self.preferred_replica(params, partition, request.fetch_offset)
+            if data.preferred_read_replica >= 0:
+                return data, 0
             read = log.read(
                 request.fetch_offset,
                 max_bytes=min(left_bytes, request.partition_max_bytes),
@@ -154,6 +169,29 @@ class ReplicaReader:
             return self._error(fetch, error.error_code), 0
         data.records = read.parts
         return data, read.size_bytes
+
+    def preferred_replica(self, params: FetchParams, partition: Partition, fetch_offset: int) -> int:
+        """The in-sync follower in the consumer's own rack that can serve it from there on (KIP-392); -1: stay here."""
+        if not params.rack_id or params.is_follower or not partition.is_leader:
+            return -1
+        racks = self._racks()
+        if racks.get(partition.broker_id) == params.rack_id:
+            return -1
+        near = [
+            follower
+            for follower in partition.followers.values()
+            if follower.broker_id in partition.isr
+            and racks.get(follower.broker_id) == params.rack_id
+            and follower.log_start_offset <= fetch_offset <= follower.log_end_offset
+        ]
+        return max(near, key=lambda follower: follower.log_end_offset).broker_id if near else -1
+
+    def _waits_for_high_watermark(self, params: FetchParams, partition: Partition) -> bool:
+        """Whether consumers may read from this follower, and it does not know yet how far (KIP-392)."""
+        follower = partition.followers.get(params.replica_id)
+        if follower is None or params.replica_id not in self._racks():
+            return False
+        return follower.told_high_watermark < partition.high_watermark
 
     @staticmethod
     def _end_offset(params: FetchParams, partition: Partition) -> int:
@@ -206,8 +244,8 @@ class ReplicaReader:
         """How many bytes could be read of a partition, or None if it must be answered at once.
 
         It must be: when it cannot be read any more, when its log was truncated below the fetch offset, when it
-        diverges, when a follower is to learn that the log begins later now, or when the fetch offset lies on an older
-        segment than the end (there is plenty to read).
+        diverges, when a follower is to learn that the log begins later now or that more is committed, or when the
+        fetch offset lies on an older segment than the end (there is plenty to read).
         """
         try:
             partition = self.resolve(params, fetch)
@@ -219,7 +257,9 @@ class ReplicaReader:
         offset = request.fetch_offset
         if not log.log_start_offset <= offset <= log.log_end_offset:
             return None
-        if params.is_follower and request.log_start_offset < log.log_start_offset:
+        if params.is_follower and (
+            request.log_start_offset < log.log_start_offset or self._waits_for_high_watermark(params, partition)
+        ):
             return None
         end_offset = self._end_offset(params, partition)
         if offset >= end_offset:

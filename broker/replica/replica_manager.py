@@ -142,7 +142,8 @@ class ReplicaManager:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._image: ClusterImage | None = None
         self._follower_assignments: dict[int, tuple[TopicPartition, ...]] = {}
-        self.reader = ReplicaReader(self.partitions, self._follower_assignments)
+        self._racks: dict[int, str] = {}
+        self.reader = ReplicaReader(self.partitions, self._follower_assignments, lambda: self._racks)
 
     # --- metadata ---
 
@@ -156,6 +157,7 @@ class ReplicaManager:
             return
         before = self._image.topics if self._image is not None else {}
         self._image = image
+        self._racks = {key: live.rack for key, live in image.live_brokers.items() if live.rack is not None}
         with self._actions:
             changed: list[TopicPartition] = []
             for name, old in before.items():
@@ -349,6 +351,13 @@ class ReplicaManager:
                 if proposal is not None:
                     self._propose(partition, proposal)
 
+    def _note_told(self, replica_id: int, tp: TopicPartition, high_watermark: int) -> None:
+        """A follower is told how far it may serve consumers; of no interest where there are no racks."""
+        if self._racks and (partition := self.partitions.get(tp)) is not None:
+            follower = partition.followers.get(replica_id)
+            if follower is not None:
+                follower.told_high_watermark = high_watermark
+
     def _counting(
         self,
         params: FetchParams,
@@ -362,6 +371,7 @@ class ReplicaManager:
                 size_bytes = sum(map(len, cast("list[bytes]", data.records))) if data.records else 0
                 if params.is_follower:
                     observer.replicated_out(size_bytes)
+                    self._note_told(params.replica_id, fetch.tp, data.high_watermark)
                 elif data.error_code:
                     observer.fetch_failed(fetch.tp)
                 else:

@@ -1,0 +1,105 @@
+"""Which replica a consumer reads from (KIP-392)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.metadata.image import BrokerLife
+from broker.replica.reader import FetchParams, PartitionFetch
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchPartition
+from tests.broker.replica.harness import ORDERS, Fetched, Harness, batch, topic
+
+
+def read(
+    broker: Harness, *, rack: str = "b", offset: int = 0, knows_followers: bool = True, min_bytes: int = 1
+) -> Fetched:
+    fetched = Fetched()
+    partition = FetchPartition(partition=0, fetch_offset=offset, current_leader_epoch=-1, partition_max_bytes=10_000)
+    params = FetchParams(-1, 500, 1, 10_000, rack_id=rack, may_read_followers=knows_followers)
+    broker.replicas.fetch(params, [PartitionFetch(ORDERS, None, partition)], fetched.answers.append)
+    return fetched
+
+
+@pytest.fixture
+def broker() -> Harness:
+    """Brokers 1, 2 and 3 in racks a, b and c; broker 1 leads, and all have one record."""
+    harness = Harness()
+    harness.brokers = {i: replace(b, rack="abc"[i - 1]) for i, b in harness.brokers.items()}
+    harness.set_topics(topic())
+    produced = harness.produce()
+    harness.follow((2, 1), (3, 1))
+    assert produced.error_codes == [ErrorCode.NONE]
+    return harness
+
+
+def test_a_consumer_is_sent_to_the_in_sync_follower_in_its_rack_at_once_and_without_records(broker: Harness) -> None:
+    data = read(broker).data
+    assert (data.preferred_read_replica, data.error_code, list(data.records or [])) == (2, ErrorCode.NONE, [])
+
+
+@pytest.mark.parametrize("rack", ["a", "", "elsewhere"])
+def test_a_consumer_in_the_leaders_rack_or_in_none_of_ours_stays_with_the_leader(broker: Harness, rack: str) -> None:
+    data = read(broker, rack=rack).data
+    assert data.preferred_read_replica == -1
+    assert len(data.records or []) == 1
+
+
+def test_a_follower_that_does_not_have_the_offset_yet_is_not_preferred(broker: Harness) -> None:
+    broker.produce(acks=1)
+    assert read(broker, offset=2).answered is False
+    broker.follow((2, 2))
+    assert read(broker, offset=2).data.preferred_read_replica == 2
+
+
+def test_a_follower_that_is_not_in_sync_is_not_preferred(broker: Harness) -> None:
+    broker.set_topics(topic(isr=(1, 3), partition_epoch=1))
+    assert read(broker).data.preferred_read_replica == -1
+
+
+@pytest.fixture
+def follower() -> Harness:
+    """Broker 1, which follows broker 2, and has two records of which one is committed."""
+    harness = Harness()
+    harness.set_topics(topic(leader=2))
+    partition = harness.partition()
+    source = Harness()
+    source.set_topics(topic(replicas=(1,)))
+    for _ in range(2):
+        source.produce(acks=1, records=batch(b"value"))
+    records = b"".join(source.partition().log.read(0, max_bytes=10_000, end_offset=2).parts)
+    harness.replicas.append_as_follower(partition, records, 1, 0)
+    return harness
+
+
+def test_a_follower_serves_what_is_committed_and_wakes_who_waits_when_more_is(follower: Harness) -> None:
+    assert len(read(follower).data.records or []) == 1
+    waiting = read(follower, offset=1)
+    assert not waiting.answered
+    follower.replicas.append_as_follower(follower.partition(), b"", 2, 0)
+    assert len(waiting.data.records or []) == 1
+
+
+def test_a_consumer_that_knows_nothing_of_followers_is_sent_to_the_leader(follower: Harness) -> None:
+    assert read(follower, knows_followers=False).data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_follower_without_a_lease_or_without_a_leader_serves_nobody(follower: Harness) -> None:
+    follower.may_lead = False
+    assert read(follower).data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    follower.may_lead = True
+    follower.set_topics(topic(leader=-1, leader_epoch=1, partition_epoch=1))
+    assert read(follower).data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_parked_follower_is_told_of_a_high_watermark_where_consumers_may_read_from_it(broker: Harness) -> None:
+    (waiting,) = broker.follow((3, 1))
+    broker.produce(acks=1)
+    assert waiting.answered, "there is a record"
+    (waiting,) = broker.follow((3, 2))
+    assert not waiting.answered
+    broker.follow((2, 2))
+    assert waiting.data.high_watermark == 2
+    assert broker.partition().followers[3].broker_epoch == BrokerLife(3, 3).broker_epoch
