@@ -100,6 +100,7 @@ class Broker:
             election_purgatory=self.election_purgatory,
             topics=self._topics,
             auto_create_topics_enable=config.auto_create_topics_enable,
+            seems_dead=self._seems_dead,
             broker_configs=describe(config),
             topic_synonyms=topic_synonyms(),
         )
@@ -266,6 +267,15 @@ class Broker:
         followed = self.replicas.followed_partitions()
         for leader_id in {**self._fetchers, **followed}:
             self._fetcher(leader_id).follow(followed.get(leader_id, []))
+
+    def _seems_dead(self, broker_id: int) -> bool:
+        """Whether a broker is probably dead and not fenced yet.
+
+        Nobody listens on its port any more. Clients are better told at once that there is no leader, which they ask
+        for again soon, than who it was; and not for longer than it takes to fence a broker that is dead.
+        """
+        fetcher = self._fetchers.get(broker_id)
+        return fetcher is not None and fetcher.seems_dead(self.config.broker_session_timeout_ms)
 
     # --- following ---
 

@@ -243,13 +243,13 @@ class BrokerConfig(BaseModel):
 
     # Membership and leadership
     broker_session_timeout_ms: int = _number(
-        1_000,
+        400,
         "Time without a sign of life after which a broker is fenced and its leaderships move on. Kafka's is 9000; "
-        "shorter here, since a broker that dies should be missed for a second only.",
+        "shorter here, since a broker that dies should hardly be missed.",
         ge=10,
     )
     broker_heartbeat_interval_ms: int = _number(
-        250,
+        100,
         "Time between two signs of life; a good deal shorter than broker.session.timeout.ms. Kafka's is 2000.",
         ge=1,
     )

@@ -64,6 +64,7 @@ class AdminContext:
         auto_create_topics_enable: whether asking for an unknown topic may create it.
         topic_purgatory: where requests wait that change topics; checked at every new image.
         election_purgatory: where requests for elections wait.
+        seems_dead: whether a broker is probably dead, though it is not fenced yet.
         broker_configs: this broker's settings under Kafka's dotted names.
         topic_synonyms: for each topic config the broker setting that is its default (retention.ms:
             log.retention.ms), where there is one.
@@ -76,6 +77,7 @@ class AdminContext:
     election_purgatory: Purgatory[DelayedDecision[Any]]
     topics: TopicSettings = field(default_factory=TopicSettings)
     auto_create_topics_enable: bool = True
+    seems_dead: Callable[[int], bool] = lambda broker_id: False
     broker_configs: Mapping[str, ConfigValue] = field(default_factory=dict)
     topic_synonyms: Mapping[str, str] = field(default_factory=dict)
 

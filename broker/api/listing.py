@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
@@ -24,9 +25,11 @@ CLUSTER_OPERATIONS: Final = _bits(
 """Everything that can be done with the cluster."""
 
 
-def leader_of(image: ClusterImage, state: PartitionState) -> tuple[ErrorCode, int]:
+def leader_of(
+    image: ClusterImage, state: PartitionState, seems_dead: Callable[[int], bool] = lambda broker_id: False
+) -> tuple[ErrorCode, int]:
     """A partition's error code and its leader: LEADER_NOT_AVAILABLE and −1 while no live broker leads it."""
-    if image.live_broker(state.leader) is not None:
+    if image.live_broker(state.leader) is not None and not seems_dead(state.leader):
         return ErrorCode.NONE, state.leader
     return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
 

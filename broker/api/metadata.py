@@ -41,19 +41,19 @@ def handle(admin: AdminContext, ctx: RequestContext, request: MetadataRequest, r
     asked = _asked(ctx.api_version, request)
     missing = _to_create(admin, request, asked)
     if not missing:
-        reply(_response(admin.store.image, request, asked, {}))
+        reply(_response(admin, admin.store.image, request, asked, {}))
         return
 
     def answer(results: tuple[TopicResult, ...]) -> MetadataResponse:
         refusals = {result.name: result.error for result in results if result.name is not None}
-        return _response(admin.store.image, request, asked, refusals)
+        return _response(admin, admin.store.image, request, asked, refusals)
 
     submit(
         admin,
         lambda image: create_topics(image, missing, settings=admin.topics, rng=admin.rng),
         answer,
         # Nothing was created: the other topics can be told all the same, and the missing ones are asked for again.
-        lambda _: _response(admin.store.image, request, asked, {}),
+        lambda _: _response(admin, admin.store.image, request, asked, {}),
         reply,
     )
 
@@ -90,6 +90,7 @@ def _to_create(
 
 
 def _response(
+    admin: AdminContext,
     image: ClusterImage,
     request: MetadataRequest,
     asked: list[MetadataRequestTopic] | None,
@@ -107,9 +108,9 @@ def _response(
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     if asked is None:
-        response.topics = [_topic(image, topic) for topic in image.topics.values()]
+        response.topics = [_topic(admin, image, topic) for topic in image.topics.values()]
     else:
-        response.topics = [_look_up(image, topic, refusals) for topic in asked]
+        response.topics = [_look_up(admin, image, topic, refusals) for topic in asked]
     if request.include_topic_authorized_operations:
         for answer in response.topics:
             if answer.error_code == ErrorCode.NONE:
@@ -118,16 +119,16 @@ def _response(
 
 
 def _look_up(
-    image: ClusterImage, asked: MetadataRequestTopic, refusals: Mapping[str, ErrorCode]
+    admin: AdminContext, image: ClusterImage, asked: MetadataRequestTopic, refusals: Mapping[str, ErrorCode]
 ) -> MetadataResponseTopic:
     if asked.topic_id != ZERO_UUID or asked.name is None:
         topic = image.topic_by_id(asked.topic_id)
         if topic is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
-        return _topic(image, topic)
+        return _topic(admin, image, topic)
     topic = image.topics.get(asked.name)
     if topic is not None:
-        return _topic(image, topic)
+        return _topic(admin, image, topic)
     return MetadataResponseTopic(
         error_code=_missing_code(asked.name, refusals), name=asked.name, is_internal=is_internal(asked.name)
     )
@@ -143,17 +144,19 @@ def _missing_code(name: str, refusals: Mapping[str, ErrorCode]) -> ErrorCode:
     return refusal
 
 
-def _topic(image: ClusterImage, topic: Topic) -> MetadataResponseTopic:
+def _topic(admin: AdminContext, image: ClusterImage, topic: Topic) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
-        partitions=[_partition(image, index, state) for index, state in enumerate(topic.partitions)],
+        partitions=[_partition(admin, image, index, state) for index, state in enumerate(topic.partitions)],
     )
 
 
-def _partition(image: ClusterImage, index: int, state: PartitionState) -> MetadataResponsePartition:
-    error_code, leader = leader_of(image, state)
+def _partition(
+    admin: AdminContext, image: ClusterImage, index: int, state: PartitionState
+) -> MetadataResponsePartition:
+    error_code, leader = leader_of(image, state, admin.seems_dead)
     return MetadataResponsePartition(
         error_code=error_code,
         partition_index=index,

@@ -159,6 +159,7 @@ class FollowerFetcher:
         self._changed = asyncio.Event()
         self._refusals: dict[TopicPartition, _Refusal] = {}
         self._failures = 0
+        self._refused_since: float | None = None
         self._turn = -1
 
     def follow(self, partitions: list[Partition]) -> None:
@@ -166,6 +167,11 @@ class FollowerFetcher:
         self._followed = partitions
         self._refusals = {p.tp: self._refusals[p.tp] for p in partitions if p.tp in self._refusals}
         self._changed.set()
+
+    def seems_dead(self, within_ms: int) -> bool:
+        """Whether nobody listens where the leader did, since less than `within_ms`."""
+        since = self._refused_since
+        return since is not None and asyncio.get_running_loop().time() < since + within_ms / 1000
 
     async def run(self) -> None:
         """Fetch until cancelled; a lost connection or a broken answer is logged and tried again after a pause."""
@@ -176,7 +182,10 @@ class FollowerFetcher:
                 continue
             try:
                 peer = await self._connect(self.leader_id)
+                self._refused_since = None
             except (OSError, TimeoutError) as error:
+                if isinstance(error, ConnectionRefusedError) and self._refused_since is None:
+                    self._refused_since = asyncio.get_running_loop().time()
                 await self._back_off("cannot connect to the leader", error)
                 continue
             try:

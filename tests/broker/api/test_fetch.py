@@ -72,6 +72,8 @@ def test_kip_903_a_follower_of_an_earlier_life_is_refused(filled: Harness, epoch
 
 def test_kip_951_a_wrong_leader_names_the_right_one_and_where_it_is(filled: Harness) -> None:
     filled.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
-    response = fetch(filled, version=16)
+    asked = FetchPartition(partition=0, current_leader_epoch=0, partition_max_bytes=1_000_000)
+    response = fetch(filled, version=16, topics=[FetchTopic(topic_id=ORDERS_ID, partitions=[asked])])
+    assert response.responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert response.responses[0].partitions[0].current_leader.leader_id == 2
     assert [(node.node_id, node.port) for node in response.node_endpoints] == [(2, 9092)]
