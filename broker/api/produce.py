@@ -15,6 +15,7 @@ from broker.request import Reply, RequestContext
 from protocol.compression import Compression
 from protocol.errors import CorruptRecordError, ErrorCode
 from protocol.messages.produce import (
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -24,6 +25,7 @@ from protocol.primitives import Buffer
 from protocol.records import read_header
 
 ACKS = (-1, 0, 1)
+NODE_ENDPOINTS_VERSION = 10
 ZSTD_VERSION = 7
 """The first version that may carry zstd (KIP-110): an older consumer could not be told what it gets."""
 
@@ -37,6 +39,8 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceReques
 
     def answer() -> None:
         if request.acks != 0:
+            if ctx.api_version >= NODE_ENDPOINTS_VERSION:
+                response.node_endpoints = _endpoints(replicas, response)
             reply(response)
             return
         error = first_error(response)
@@ -49,6 +53,21 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceReques
     replicas.produce(
         _batches(ctx.api_version, request, response), acks=request.acks, timeout_ms=request.timeout_ms, answer=answer
     )
+
+
+def _endpoints(replicas: ReplicaManager, response: ProduceResponse) -> list[NodeEndpoint]:
+    """Where the leaders named in the answer are, so that a client can go there at once (KIP-951)."""
+    leaders = {
+        partition.current_leader.leader_id: None
+        for topic in response.responses
+        for partition in topic.partition_responses
+        if partition.current_leader.leader_id >= 0
+    }
+    return [
+        NodeEndpoint(node_id=b.broker_id, host=b.host, port=b.port, rack=b.rack)
+        for leader in leaders
+        if (b := replicas.live_broker(leader)) is not None
+    ]
 
 
 def _blank_response(request: ProduceRequest) -> ProduceResponse:

@@ -29,7 +29,7 @@ from broker.log.memory import MemoryBudget
 from broker.log.producer_state import PRODUCER_EXPIRATION_MS
 from broker.log.topic_partition import TopicPartition
 from broker.metadata.controller import InSyncProposal
-from broker.metadata.image import BrokerLife, ClusterImage, Topic
+from broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, Topic
 from broker.purgatory import ActionQueue, Purgatory
 from broker.replica.delayed_delete_records import DelayedDeleteRecords, PendingDeletion
 from broker.replica.delayed_fetch import DelayedFetch, FollowerKey
@@ -172,6 +172,10 @@ class ReplicaManager:
                 for tp in changed:
                     self._wake(tp, high_watermark_moved=True, cause="partition state")
                     self.delete_records_purgatory.check_and_complete(tp, "partition state")
+
+    def live_broker(self, broker_id: int) -> BrokerRegistration | None:
+        """Another broker, as far as the metadata that are acted on know it."""
+        return None if self._image is None else self._image.live_broker(broker_id)
 
     def _remove_topic(self, topic: Topic) -> list[TopicPartition]:
         mine = [tp for i in range(len(topic.partitions)) if (tp := TopicPartition(topic.name, i)) in self.partitions]
