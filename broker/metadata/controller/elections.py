@@ -65,7 +65,7 @@ def _cull(image: ClusterImage, state: PartitionState, min_in_sync: int) -> Parti
     if len(isr) < min_in_sync:
         candidates = dict.fromkeys((*state.isr, *state.elr))
         elr = tuple(life for life in candidates if life not in isr and _lasts(image, life))
-    return replace(state, isr=isr, elr=_in_order(state, elr))
+    return replace(state, isr=isr, elr=in_replica_order(state, elr))
 
 
 def _lasts(image: ClusterImage, life: BrokerLife) -> bool:
@@ -74,7 +74,7 @@ def _lasts(image: ClusterImage, life: BrokerLife) -> bool:
     return registration is not None and registration.broker_epoch == life.broker_epoch
 
 
-def _in_order(state: PartitionState, lives: Iterable[BrokerLife]) -> tuple[BrokerLife, ...]:
+def in_replica_order(state: PartitionState, lives: Iterable[BrokerLife]) -> tuple[BrokerLife, ...]:
     """In the order of the replicas; who is no replica any more is left out."""
     by_id = {life.broker_id: life for life in lives}
     return tuple(by_id[broker_id] for broker_id in state.replicas if broker_id in by_id)
@@ -101,7 +101,7 @@ def _finish_reassignment(state: PartitionState) -> PartitionState:
     if not set(target) <= set(state.isr_ids):
         return state
     kept = replace(state, replicas=target, adding=(), removing=())
-    return replace(kept, isr=_in_order(kept, state.isr), elr=_in_order(kept, state.elr))
+    return replace(kept, isr=in_replica_order(kept, state.isr), elr=in_replica_order(kept, state.elr))
 
 
 def _with_epochs(before: PartitionState, after: PartitionState) -> PartitionState:
@@ -115,8 +115,8 @@ def with_in_sync(
     image: ClusterImage, state: PartitionState, isr: Iterable[BrokerLife], min_in_sync: int
 ) -> PartitionState:
     """The settled state with another in-sync set; who leaves it may stay eligible."""
-    isr = _in_order(state, isr)
-    elr = _in_order(state, (life for life in (*state.elr, *state.isr) if life not in isr))
+    isr = in_replica_order(state, isr)
+    elr = in_replica_order(state, (life for life in (*state.elr, *state.isr) if life not in isr))
     return _with_epochs(state, settle(image, replace(state, isr=isr, elr=elr), min_in_sync))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from broker.metadata.controller.elections import PartitionName, min_in_sync_replicas, settle
+from broker.metadata.controller.elections import PartitionName, in_replica_order, min_in_sync_replicas, settle
 from broker.metadata.controller.placement import check_assignment
 from broker.metadata.controller.result import Refused
 from broker.metadata.controller.settings import TopicSettings
@@ -125,9 +125,5 @@ def _without_adding(state: PartitionState) -> tuple[int, ...]:
 
 
 def _only_replicas(state: PartitionState) -> PartitionState:
-    """Without in-sync and eligible replicas that are no replicas any more."""
-    return replace(
-        state,
-        isr=tuple(life for life in state.isr if life.broker_id in state.replicas),
-        elr=tuple(life for life in state.elr if life.broker_id in state.replicas),
-    )
+    """In-sync and eligible replicas in their order, without those that are no replicas any more."""
+    return replace(state, isr=in_replica_order(state, state.isr), elr=in_replica_order(state, state.elr))

@@ -70,3 +70,11 @@ def test_a_batch_of_the_old_format_is_refused(alone: Harness) -> None:
     old = bytearray(batch(b"value"))
     old[16] = 1
     assert error_of(handle(alone, acks=1, records=bytes(old))) == ErrorCode.INVALID_RECORD
+
+
+def test_kip_951_a_wrong_leader_names_the_right_one_and_where_it_is(alone: Harness) -> None:
+    alone.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
+    response = handle(alone, acks=1, version=10)
+    assert response.responses[0].partition_responses[0].current_leader.leader_id == 2
+    assert [(node.node_id, node.port) for node in response.node_endpoints] == [(2, 9092)]
+    assert handle(alone, acks=1, version=9).node_endpoints == []
