@@ -1,0 +1,194 @@
+"""Leases of the embedded store, and links that are slow or cut."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.clock import ManualClock
+from broker.metadata.controller import TopicSettings, fence_broker, register_broker
+from broker.metadata.embedded import EmbeddedStore, EmbeddedView
+from broker.metadata.image import ClusterImage
+from broker.metadata.store import LeaseLost
+
+SETTINGS = TopicSettings()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(turns: Any, clock: ManualClock) -> EmbeddedStore:
+    return EmbeddedStore("cluster", turns.call_soon, now_ms=clock.now_ms)
+
+
+def grant(view: EmbeddedView, turns: Any, ttl_ms: int = 100) -> int:
+    granted: list[int] = []
+    view.grant_lease(ttl_ms, granted.append)
+    assert granted == [], "nothing is delivered before the call has returned"
+    turns.run()
+    return granted[0]
+
+
+def keep(view: EmbeddedView, turns: Any, lease_id: int) -> bool:
+    kept: list[bool] = []
+    view.keep_lease(lease_id, kept.append)
+    turns.run()
+    return kept[0]
+
+
+def register(view: EmbeddedView, turns: Any, lease_id: int, broker_id: int = 1) -> list[Any]:
+    """Register a broker that relies on a lease; its epoch, or why not."""
+    told: list[Any] = []
+    view.submit(
+        lambda image: register_broker(image, broker_id, "h", 1, lease_id=lease_id, settings=SETTINGS),
+        told.append,
+        told.append,
+        lease_id=lease_id,
+    )
+    turns.run()
+    return told
+
+
+def take_id(image: ClusterImage) -> tuple[ClusterImage, int]:
+    return dataclasses.replace(image, next_producer_id=image.next_producer_id + 1), image.next_producer_id
+
+
+def test_a_lease_lasts_for_its_time_after_it_was_kept_last_and_never_comes_back(
+    store: EmbeddedStore, turns: Any, clock: ManualClock
+) -> None:
+    view = store.open()
+    lease_id = grant(view, turns)
+    assert grant(view, turns) != lease_id
+    clock.advance_ms(99)
+    store.expire_leases()
+    assert keep(view, turns, lease_id)
+    clock.advance_ms(99)
+    store.expire_leases()
+    assert keep(view, turns, lease_id)
+    clock.advance_ms(100)
+    store.expire_leases()
+    assert not keep(view, turns, lease_id)
+    assert not keep(view, turns, lease_id)
+
+
+def test_a_decision_that_depends_on_a_lease_fails_when_it_has_run_out(
+    store: EmbeddedStore, turns: Any, clock: ManualClock
+) -> None:
+    view = store.open()
+    lease_id = grant(view, turns)
+    clock.advance_ms(100)
+    store.expire_leases()
+    assert [type(told) for told in register(view, turns, lease_id)] == [LeaseLost]
+    assert store.image.version == 0
+
+
+def test_everybody_is_told_of_a_lost_lease_again_and_again_until_the_broker_is_fenced(
+    store: EmbeddedStore, turns: Any, clock: ManualClock
+) -> None:
+    views = [store.open(), store.open()]
+    told: list[int] = []
+    for view in views:
+        view.watch_lost_leases(told.append)
+    lease_id = grant(views[0], turns)
+    unused = grant(views[0], turns)
+    assert register(views[0], turns, lease_id) == [1]
+    clock.advance_ms(100)
+    for times in (2, 4):
+        store.expire_leases()
+        turns.run()
+        assert told == [lease_id] * times
+    assert unused not in told, "no broker relies on it"
+    views[1].submit(lambda image: fence_broker(image, lease_id, settings=SETTINGS), lambda _: None)
+    turns.run()
+    told.clear()
+    store.expire_leases()
+    turns.run()
+    assert told == []
+
+
+def test_a_view_that_is_opened_later_hears_of_a_lost_lease_too(
+    store: EmbeddedStore, turns: Any, clock: ManualClock
+) -> None:
+    view = store.open()
+    lease_id = grant(view, turns)
+    register(view, turns, lease_id)
+    view.close()
+    clock.advance_ms(100)
+    store.expire_leases()
+    told: list[int] = []
+    late = store.open()
+    unwatch = late.watch_lost_leases(told.append)
+    turns.run()
+    assert told == [lease_id]
+    unwatch()
+    store.expire_leases()
+    turns.run()
+    assert told == [lease_id]
+
+
+def test_a_store_that_was_stopped_itself_gives_the_leases_the_time_that_it_missed(
+    store: EmbeddedStore, turns: Any, clock: ManualClock
+) -> None:
+    view = store.open()
+    lease_id = grant(view, turns)
+    clock.advance_ms(5_000)
+    store.expire_leases(late_ms=4_950)
+    assert keep(view, turns, lease_id)
+
+
+class SlowLink:
+    """Holds messages until the test lets them arrive."""
+
+    def __init__(self) -> None:
+        self.outward: deque[Callable[[], None]] = deque()
+        self.inward: deque[Callable[[], None]] = deque()
+
+    def to_store(self, deliver: Callable[[], None]) -> None:
+        self.outward.append(deliver)
+
+    def to_broker(self, deliver: Callable[[], None]) -> None:
+        self.inward.append(deliver)
+
+    def carry(self, messages: deque[Callable[[], None]]) -> None:
+        for _ in range(len(messages)):
+            messages.popleft()()
+
+
+def test_while_the_link_is_cut_nothing_is_delivered_and_afterwards_everything_in_order(
+    store: EmbeddedStore, turns: Any
+) -> None:
+    link = SlowLink()
+    far, near = store.open(link), store.open()
+    seen: list[Any] = []
+    far.watch(lambda image: seen.append(image.version))
+    far.submit(take_id, lambda producer_id: seen.append(f"id {producer_id}"))
+    near.submit(take_id, lambda _: None)
+    turns.run()
+    assert (store.image.version, far.image.version, seen) == (1, 0, [])
+    link.carry(link.outward)
+    link.carry(link.inward)
+    turns.run()
+    assert seen == [1], "it lost the race, has seen why, and has decided again"
+    link.carry(link.outward)
+    link.carry(link.inward)
+    turns.run()
+    assert seen == [1, 2, "id 1"]
+
+
+def test_a_commit_whose_answer_is_held_has_happened(store: EmbeddedStore, turns: Any) -> None:
+    link = SlowLink()
+    far = store.open(link)
+    results: list[int] = []
+    far.submit(take_id, results.append)
+    turns.run()
+    link.carry(link.outward)
+    assert (store.image.version, far.image.version, results) == (1, 0, [])
+    link.carry(link.inward)
+    assert (far.image.version, results) == (1, [0])
