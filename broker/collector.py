@@ -253,8 +253,9 @@ def _topics(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
     prefix = "kafka_server_brokertopicmetrics"
     by_broker = []
     for broker in brokers:
-        led = {partition.tp: None for partition in broker.partitions if partition.is_leader}
-        by_broker.append((broker, broker.metrics.topics_of(led)))
+        # Followers count too: consumers may read from them (KIP-392).
+        held = {partition.tp: None for partition in broker.partitions}
+        by_broker.append((broker, broker.metrics.topics_of(held)))
     for name, doc, read in _TOPIC_COUNTERS:
         family = _counter(f"{prefix}_{name}", doc, "topic")
         for broker, topics in by_broker:

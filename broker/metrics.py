@@ -222,9 +222,9 @@ class BrokerMetrics:
             stats = self._topics[name] = TopicStats()
         return stats
 
-    def topics_of(self, led: Collection[TopicPartition]) -> dict[str, TopicStats]:
-        """The counters of the topics of which this broker leads a partition; those of all others are forgotten."""
-        self.produce_expirations = {tp: count for tp, count in self.produce_expirations.items() if tp in led}
-        names = {tp.topic for tp in led}
+    def topics_of(self, held: Collection[TopicPartition]) -> dict[str, TopicStats]:
+        """The counters of the topics of which this broker holds a partition; those of all others are forgotten."""
+        self.produce_expirations = {tp: count for tp, count in self.produce_expirations.items() if tp in held}
+        names = {tp.topic for tp in held}
         self._topics = {name: stats for name, stats in self._topics.items() if name in names}
         return self._topics

@@ -151,6 +151,7 @@ class ReplicaReader:
                 last_stable_offset=log.last_stable_offset(partition.high_watermark),
                 log_start_offset=log.log_start_offset,
                 aborted_transactions=None,
+                records=[],  # not null, which librdkafka takes for a broken answer
             )
             diverging = self._diverging_epoch(partition, request)
             if diverging is not None:

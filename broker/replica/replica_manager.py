@@ -308,6 +308,9 @@ class ReplicaManager:
                     result.error_code = error.error_code
                 else:
                     self._wake(tp, high_watermark_moved=False, cause="log start")
+            if not pending:
+                answer()
+                return
             operation = DelayedDeleteRecords(max(0, timeout_ms), pending, self.partitions, answer)
             keys = [deletion.partition.tp for deletion in pending]
             self.delete_records_purgatory.try_complete_else_watch(operation, keys)

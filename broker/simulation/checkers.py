@@ -1,15 +1,24 @@
 """Judges histories: the names are those of Jepsen's Kafka workload, the meaning of each is in `CHECKS`.
 
 The checks know of no cluster and no simulator, only of what clients saw. What a cluster does not promise is no anomaly:
-a write that was acknowledged by its leader alone (acks=1) may be lost, and its offset given to another value.
+
+* A write that was acknowledged by its leader alone (acks=1) or by nobody (acks=0) may be lost, and its offset given to
+  another value. Only where it is polled is its offset known.
+* An answer without an offset (a repetition, a lost answer's) says that the value is there, not where.
+* An unclean election gives up what was there before. Which log a value is in is only known if it was sent, and
+  acknowledged or polled, between the same two such elections, so only then can it contradict another.
+
+They presume that nothing is deleted from a partition (by retention, compaction or DeleteRecords) while its history is
+written. The cost is O(n log n) in events and polled records.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from broker.simulation.history import (
     Acked,
@@ -25,6 +34,7 @@ from broker.simulation.history import (
 )
 
 ALL_REPLICAS: Final = -1
+NO_ANSWER: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,206 +49,372 @@ class Anomaly:
         return f"{self.name} {self.partition}: {self.message}"
 
 
-class _Facts:
-    """What most of the checks need, gathered once.
+class _Sighting(NamedTuple):
+    """A poll that held a value, and the era of the log that it came from (None: of one or another)."""
+
+    offset: int
+    value: int
+    poll: Polled
+    era: int | None
+
+    def __str__(self) -> str:
+        return f"{self.value} at offset {self.offset} by {self.poll.consumer} at {self.poll.time_ms} ms"
+
+
+class _Jump(NamedTuple):
+    """A poll on one assignment that did not go on at the offset that was next."""
+
+    next_offset: int
+    offset: int
+    poll: Polled
+    era: int
+
+
+@dataclass(slots=True)
+class _Reading:
+    """How far a consumer has come on one assignment: it has gone over all from `start` up to `last` (None: nothing)."""
+
+    start: int
+    last: int | None = None
+
+
+@dataclass(slots=True)
+class _Era:
+    """What is known of a partition's log between two unclean elections.
 
     Attributes:
-        promised: what was acknowledged with acks=-1, but for what an unclean election has given up.
-        seen: for each partition and value, the offsets that it was polled at, in the order of the polls.
-        values: for each partition and offset, the values that were polled there.
+        at: for each offset, the value that was first polled there.
+        rivals: for an offset at which others were polled too, all of them by value.
+        read: the stretches that consumers have gone over, from first to last offset.
+        acked: what was sent and acknowledged.
     """
 
-    def __init__(self, history: History) -> None:
-        self.history = history
-        self.sent: dict[tuple[str, int], Sent] = {}
-        self.promised: list[Acked] = []
-        self.seen: dict[tuple[str, int], dict[int, Polled]] = {}
-        self.values: dict[tuple[str, int], dict[int, Polled]] = {}
-        self.highest: dict[str, int] = {}
-        given_up: set[str] = set()
-        acked: list[Acked] = []
-        for event in history:
-            if isinstance(event, Sent):
-                self.sent[event.partition, event.value] = event
-            elif isinstance(event, Acked) and event.acks == ALL_REPLICAS:
-                acked.append(event)
-            elif isinstance(event, Polled):
-                self._polled(event)
-            elif isinstance(event, UncleanElection):
-                given_up.add(event.partition)
-                acked = [each for each in acked if each.partition != event.partition]
-        self.promised = acked
-        self.given_up = given_up
+    at: dict[int, _Sighting] = field(default_factory=dict)
+    rivals: dict[int, dict[int, _Sighting]] = field(default_factory=dict)
+    read: list[tuple[int, int]] = field(default_factory=list)
+    acked: list[Acked] = field(default_factory=list)
 
-    def _polled(self, poll: Polled) -> None:
+    def promised(self) -> Iterator[Acked]:
+        """What all in-sync replicas have acknowledged."""
+        return (ack for ack in self.acked if ack.acks == ALL_REPLICAS)
+
+    def read_stretches(self) -> tuple[list[int], list[int]]:
+        """First and last offsets of what was gone over, ascending and without overlap."""
+        firsts: list[int] = []
+        lasts: list[int] = []
+        for first, last in sorted(self.read):
+            if lasts and first <= lasts[-1] + 1:
+                lasts[-1] = max(last, lasts[-1])
+            else:
+                firsts.append(first)
+                lasts.append(last)
+        return firsts, lasts
+
+
+class _Partition:
+    """What the checks need to know of one partition, gathered in one pass.
+
+    Attributes:
+        sent: by value, its send and the era in which that was.
+        seen: by value, where it was first polled.
+        moved: for a value that was polled at more than one offset, all of them.
+        backward: polls that did not go forward on their assignment, each with the offset before and its own.
+        forward: polls that left offsets out.
+        owed: what the final reader has to see.
+        final: the values that it saw.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.eras = [_Era()]
+        self.sent: dict[int, tuple[Sent, int]] = {}
+        self.seen: dict[int, _Sighting] = {}
+        self.moved: dict[int, dict[int, _Sighting]] = {}
+        self.failed: list[Failed] = []
+        self.backward: list[tuple[int, int, Polled]] = []
+        self.forward: list[_Jump] = []
+        self.precommitted: list[tuple[int, Polled]] = []
+        self.fenced: list[FencedAnswer] = []
+        self.owed: list[Acked] = []
+        self.final: set[int] = set()
+        self.drained: Drained | None = None
+        self._final_read_began = False
+        self._readings: dict[str, _Reading] = {}
+
+    def take(self, event: Event) -> None:
+        """Go on by one event of this partition."""
+        if isinstance(event, Polled):
+            self._take_poll(event)
+        elif isinstance(event, Sent):
+            self.sent[event.value] = event, len(self.eras) - 1
+        elif isinstance(event, Acked):
+            self._take_ack(event)
+        elif isinstance(event, Failed):
+            self.failed.append(event)
+        elif isinstance(event, Assigned):
+            self._end_reading(event.consumer)
+            if event.offset >= 0:
+                self._readings[event.consumer] = _Reading(event.offset)
+        elif isinstance(event, Drained):
+            self.drained, self._final_read_began = event, True
+        elif isinstance(event, FencedAnswer):
+            self.fenced.append(event)
+        elif isinstance(event, UncleanElection):
+            self._begin_era()
+
+    def end(self) -> None:
+        """Take nothing more."""
+        for consumer in list(self._readings):
+            self._end_reading(consumer)
+
+    def _begin_era(self) -> None:
+        self.end()
+        self.owed.clear()
+        self.eras.append(_Era())
+
+    def _era_of(self, value: int) -> int | None:
+        """The era that an answer or a poll of a value speaks of; None if the value may be of this one or a former."""
+        era = len(self.eras) - 1
+        sent = self.sent.get(value)
+        return era if sent is None or sent[1] == era else None
+
+    def _take_ack(self, ack: Acked) -> None:
+        if self._era_of(ack.value) is None:
+            return
+        self.eras[-1].acked.append(ack)
+        # What is acknowledged while the final reader is at work may lie behind the end that it reads up to.
+        if ack.acks == ALL_REPLICAS and not self._final_read_began:
+            self.owed.append(ack)
+
+    def _take_poll(self, poll: Polled) -> None:
+        self._final_read_began |= poll.final
+        highest = -1
         for offset, value in poll.records:
-            self.seen.setdefault((poll.partition, value), {}).setdefault(offset, poll)
-            self.values.setdefault((poll.partition, offset), {}).setdefault(value, poll)
-            self.highest[poll.partition] = max(offset, self.highest.get(poll.partition, -1))
+            highest = max(highest, offset)
+            if poll.final:
+                self.final.add(value)
+            era = self._era_of(value)
+            self._sight(offset, value, poll, era)
+            if era is None:
+                # How much of its former position such a consumer still has is not known.
+                self._end_reading(poll.consumer)
+            else:
+                self._read_on(offset, poll, era)
+        if 0 <= poll.high_watermark <= highest:
+            self.precommitted.append((highest, poll))
+
+    def _sight(self, offset: int, value: int, poll: Polled, era: int | None) -> None:
+        first = self.seen.get(value)
+        if first is not None and first.offset == offset:
+            sighting = first
+        else:
+            sighting = _Sighting(offset, value, poll, era)
+            if first is None:
+                self.seen[value] = sighting
+            elif first.era == era is not None:
+                self.moved.setdefault(value, {first.offset: first}).setdefault(offset, sighting)
+        if era is not None:
+            there = self.eras[era].at.setdefault(offset, sighting)
+            if there.value != value:
+                self.eras[era].rivals.setdefault(offset, {there.value: there}).setdefault(value, sighting)
+
+    def _read_on(self, offset: int, poll: Polled, era: int) -> None:
+        reading = self._readings.get(poll.consumer)
+        if reading is not None:
+            next_offset = reading.start if reading.last is None else reading.last + 1
+            if offset > next_offset:
+                self.forward.append(_Jump(next_offset, offset, poll, era))
+            elif offset < next_offset:
+                if reading.last is not None:
+                    self.backward.append((reading.last, offset, poll))
+                self._end_reading(poll.consumer)
+                reading = None
+        if reading is None:
+            reading = self._readings[poll.consumer] = _Reading(offset)
+        reading.last = offset
+
+    def _end_reading(self, consumer: str) -> None:
+        reading = self._readings.pop(consumer, None)
+        if reading is not None and reading.last is not None:
+            self.eras[-1].read.append((reading.start, reading.last))
+
+
+def _gather(history: History) -> list[_Partition]:
+    """The partitions in the order in which they are first spoken of."""
+    partitions: dict[str, _Partition] = {}
+    for event in history:
+        name: str | None = getattr(event, "partition", None)
+        if name is not None:
+            partition = partitions.get(name)
+            if partition is None:
+                partition = partitions[name] = _Partition(name)
+            partition.take(event)
+    for partition in partitions.values():
+        partition.end()
+    return list(partitions.values())
 
 
 def _acked(ack: Acked) -> str:
-    return f"{ack.value} of {ack.producer} was acknowledged at offset {ack.offset} at {ack.time_ms} ms"
+    where = f"at offset {ack.offset}" if ack.offset >= 0 else "without an offset"
+    return f"{ack.value} of {ack.producer} was acknowledged {where} at {ack.time_ms} ms"
 
 
-def lost_write(facts: _Facts) -> Iterator[Anomaly]:
-    """An acknowledged value (acks=-1) is in no poll, though polls went past its offset."""
-    for ack in facts.promised:
-        if (ack.partition, ack.value) not in facts.seen and 0 <= ack.offset <= facts.highest.get(ack.partition, -1):
-            yield Anomaly("lost-write", ack.partition, f"{_acked(ack)}, and was never polled")
+def lost_write(partition: _Partition) -> Iterator[str]:
+    """An acknowledged value (acks=-1) is in no poll, though a consumer has read on past its offset."""
+    for era in partition.eras:
+        firsts, lasts = era.read_stretches()
+        for ack in era.promised():
+            nth = bisect_right(firsts, ack.offset) - 1
+            if ack.value not in partition.seen and nth >= 0 and ack.offset <= lasts[nth]:
+                yield f"{_acked(ack)}, and was never polled, though offsets {firsts[nth]} to {lasts[nth]} were read"
 
 
-def unseen(facts: _Facts) -> Iterator[Anomaly]:
+def unseen(partition: _Partition) -> Iterator[str]:
     """An acknowledged value (acks=-1) was not there when everything was read after the faults had healed."""
-    drained = {event.partition: event for event in facts.history.of(Drained)}
-    final = {(poll.partition, value) for poll in facts.history.of(Polled) if poll.final for _, value in poll.records}
-    for ack in facts.promised:
-        if ack.partition in drained and (ack.partition, ack.value) not in final:
-            end = drained[ack.partition]
-            yield Anomaly(
-                "unseen",
-                ack.partition,
-                f"{_acked(ack)}, and is not among offsets {end.start_offset} to {end.end_offset} in the end",
-            )
+    end = partition.drained
+    if end is None:
+        return
+    for ack in partition.owed:
+        if ack.value not in partition.final:
+            once = f"; it was polled once, {seen}" if (seen := partition.seen.get(ack.value)) else ""
+            yield f"{_acked(ack)}, and is not among offsets {end.start_offset} to {end.end_offset} in the end{once}"
 
 
-def g1a(facts: _Facts) -> Iterator[Anomaly]:
+def g1a(partition: _Partition) -> Iterator[str]:
     """A value whose send has certainly failed was polled."""
-    for event in facts.history.of(Failed):
-        for offset, poll in facts.seen.get((event.partition, event.value), {}).items():
-            failed = f"{event.value} failed at {event.time_ms} ms ({event.reason})"
-            yield Anomaly("G1a", event.partition, f"{failed}, and {poll.consumer} polled it at offset {offset}")
+    for failed in partition.failed:
+        seen = partition.seen.get(failed.value)
+        if seen is not None:
+            told = f"{failed.value} of {failed.producer} failed at {failed.time_ms} ms ({failed.reason})"
+            yield f"{told}, and was polled: {seen}"
 
 
-def phantom(facts: _Facts) -> Iterator[Anomaly]:
+def phantom(partition: _Partition) -> Iterator[str]:
     """A value was polled that nobody sent to that partition."""
-    for (partition, value), offsets in facts.seen.items():
-        if (partition, value) not in facts.sent:
-            yield Anomaly("phantom", partition, f"{value} was polled at offset {next(iter(offsets))}; nobody sent it")
+    for value, seen in partition.seen.items():
+        if value not in partition.sent:
+            yield f"nobody sent what was polled: {seen}"
 
 
-def inconsistent_offsets(facts: _Facts) -> Iterator[Anomaly]:
-    """Two values were polled at one offset, or one was polled where another was acknowledged (acks=-1)."""
-    for (partition, offset), values in facts.values.items():
-        if len(values) > 1 and partition not in facts.given_up:
-            told = " and ".join(f"{value} by {poll.consumer} at {poll.time_ms} ms" for value, poll in values.items())
-            yield Anomaly("inconsistent-offsets", partition, f"offset {offset} held {told}")
-    for ack in facts.promised:
-        polled = facts.values.get((ack.partition, ack.offset), {})
-        if polled and ack.value not in polled:
-            yield Anomaly(
-                "inconsistent-offsets", ack.partition, f"{_acked(ack)}; polled there was {next(iter(polled))}"
-            )
+def inconsistent_offsets(partition: _Partition) -> Iterator[str]:
+    """Two values were polled at one offset, or acknowledged there (acks=-1), or one was polled and another acknowledged."""
+    for era in partition.eras:
+        for offset, rivals in era.rivals.items():
+            yield f"offset {offset} held several values: {', '.join(map(str, rivals.values()))}"
+        acked: dict[int, Acked] = {}
+        for ack in era.promised():
+            if ack.offset < 0:
+                continue
+            seen = era.at.get(ack.offset)
+            if seen is not None and seen.value != ack.value and ack.value not in era.rivals.get(ack.offset, {}):
+                yield f"{_acked(ack)}; polled there was {seen}"
+            other = acked.setdefault(ack.offset, ack)
+            if other.value != ack.value:
+                yield f"{_acked(ack)}, and {_acked(other)}"
 
 
-def duplicate(facts: _Facts) -> Iterator[Anomaly]:
-    """One value of an idempotent producer was polled at two offsets."""
-    for (partition, value), offsets in facts.seen.items():
-        if len(offsets) > 1 and partition not in facts.given_up:
-            yield Anomaly("duplicate", partition, f"{value} was polled at offsets {', '.join(map(str, offsets))}")
+def duplicate(partition: _Partition) -> Iterator[str]:
+    """One value of an idempotent producer was polled at two offsets, or acknowledged (acks=-1) at another than polled."""
+    for sightings in partition.moved.values():
+        yield f"a value was polled more than once: {', '.join(map(str, sightings.values()))}"
+    for number, era in enumerate(partition.eras):
+        for ack in era.promised():
+            seen = partition.seen.get(ack.value)
+            if ack.offset < 0 or seen is None or seen.era != number:
+                continue
+            if ack.offset != seen.offset and ack.offset not in partition.moved.get(ack.value, {}):
+                yield f"{_acked(ack)}, and was polled elsewhere: {seen}"
 
 
-def nonmonotonic_send(facts: _Facts) -> Iterator[Anomaly]:
-    """An idempotent producer's acknowledged value lies at an earlier offset than one acknowledged before it."""
-    placed: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
-    for ack in facts.history.of(Acked):
-        offsets = facts.seen.get((ack.partition, ack.value))
-        sent = facts.sent.get((ack.partition, ack.value))
-        if offsets and sent is not None and ack.partition not in facts.given_up:
-            row = placed.setdefault((ack.partition, ack.producer), [])
-            row.append((sent.sequence, min(offsets), ack.value))
-    for (partition, producer), row in placed.items():
-        row.sort()
-        for (_, before, earlier), (_, after, later) in itertools.pairwise(row):
-            if after < before:
-                yield Anomaly(
-                    "nonmonotonic-send",
-                    partition,
-                    f"{producer} sent {earlier} before {later}; they lie at {before} and {after}",
-                )
+def _place(partition: _Partition, ack: Acked, era: int) -> int | None:
+    """The offset at which an acknowledged value lies, if that is known."""
+    if ack.acks == ALL_REPLICAS and ack.offset >= 0:
+        return ack.offset
+    seen = partition.seen.get(ack.value)
+    return seen.offset if seen is not None and seen.era == era else None
 
 
-def _walk(history: History) -> Iterator[tuple[int | None, Polled, int]]:
-    """Each polled record: the offset before it on the same assignment (None: it is the first), its poll and offset."""
-    positions: dict[tuple[str, str], int | None] = {}
-    for event in history:
-        if isinstance(event, Assigned):
-            positions[event.consumer, event.partition] = None
-        elif isinstance(event, Polled):
-            key = (event.consumer, event.partition)
-            for offset, _ in event.records:
-                yield positions.get(key), event, offset
-                positions[key] = offset
+def nonmonotonic_send(partition: _Partition) -> Iterator[str]:
+    """An idempotent producer's acknowledged value lies at an earlier offset than one that it sent before."""
+    for number, era in enumerate(partition.eras):
+        rows: dict[str, list[tuple[int, int, Acked]]] = {}
+        for ack in era.acked:
+            sent, place = partition.sent.get(ack.value), _place(partition, ack, number)
+            # With acks=0 nobody has answered, so an earlier value may still be under way to a former leader.
+            if sent is not None and place is not None and ack.acks != NO_ANSWER:
+                rows.setdefault(ack.producer, []).append((sent[0].sequence, place, ack))
+        for producer, row in rows.items():
+            row.sort(key=lambda entry: entry[:2])
+            for (_, before, earlier), (_, after, later) in itertools.pairwise(row):
+                if after < before:
+                    told = f"{producer} sent {earlier.value} before {later.value}; they lie at {before} and {after}"
+                    yield f"{told}, acknowledged at {earlier.time_ms} and {later.time_ms} ms"
 
 
-def nonmonotonic_poll(facts: _Facts) -> Iterator[Anomaly]:
+def nonmonotonic_poll(partition: _Partition) -> Iterator[str]:
     """On one assignment a consumer received an offset that does not lie after the one before."""
-    for before, poll, offset in _walk(facts.history):
-        if before is not None and offset <= before:
-            yield Anomaly(
-                "nonmonotonic-poll", poll.partition, f"{poll.consumer} received offset {offset} after {before}"
-            )
+    for before, offset, poll in partition.backward:
+        yield f"{poll.consumer} received offset {offset} after {before} at {poll.time_ms} ms"
 
 
-def poll_skip(facts: _Facts) -> Iterator[Anomaly]:
-    """On one assignment a consumer went past an offset that others received a value at."""
-    for before, poll, offset in _walk(facts.history):
-        if before is None or poll.partition in facts.given_up:
-            continue
-        for skipped in range(before + 1, offset):
-            if (poll.partition, skipped) in facts.values:
-                yield Anomaly(
-                    "poll-skip",
-                    poll.partition,
-                    f"{poll.consumer} received {before} and then {offset}; others received a value at {skipped}",
-                )
+def poll_skip(partition: _Partition) -> Iterator[str]:
+    """On one assignment a consumer went past an offset that a value was polled at by others."""
+    known = [sorted(era.at) for era in partition.eras]
+    for next_offset, offset, poll, era in partition.forward:
+        first, end = bisect_left(known[era], next_offset), bisect_left(known[era], offset)
+        if first < end:
+            skipped = partition.eras[era].at[known[era][first]]
+            told = f"{poll.consumer} was at {next_offset} and received {offset} at {poll.time_ms} ms"
+            yield f"{told}; it skipped {end - first} known values, the first {skipped}"
 
 
-def precommitted_read(facts: _Facts) -> Iterator[Anomaly]:
+def precommitted_read(partition: _Partition) -> Iterator[str]:
     """A record was polled at or past the high watermark that was told with it."""
-    for poll in facts.history.of(Polled):
-        if poll.high_watermark >= 0 and poll.records and poll.records[-1][0] >= poll.high_watermark:
-            yield Anomaly(
-                "precommitted-read",
-                poll.partition,
-                f"{poll.consumer} received offset {poll.records[-1][0]} with high watermark {poll.high_watermark}",
-            )
+    for offset, poll in partition.precommitted:
+        told = f"{poll.consumer} received offset {offset} with high watermark {poll.high_watermark}"
+        yield f"{told} at {poll.time_ms} ms"
 
 
-def fenced_answer(facts: _Facts) -> Iterator[Anomaly]:
+def fenced_answer(partition: _Partition) -> Iterator[str]:
     """A broker answered as leader after the cluster had fenced it."""
-    for event in facts.history.of(FencedAnswer):
-        yield Anomaly("fenced-answer", event.partition, f"broker {event.broker} at {event.time_ms} ms: {event.what}")
+    for event in partition.fenced:
+        yield f"broker {event.broker} at {event.time_ms} ms: {event.what}"
 
 
-_IDEMPOTENT: Final = (duplicate, nonmonotonic_send)
-_ALL: Final[tuple[Callable[[_Facts], Iterator[Anomaly]], ...]] = (
-    lost_write,
-    unseen,
-    g1a,
-    phantom,
-    inconsistent_offsets,
-    *_IDEMPOTENT,
-    nonmonotonic_poll,
-    poll_skip,
-    precommitted_read,
-    fenced_answer,
-)
-
-CHECKS: Final = {
-    ("G1a" if check is g1a else check.__name__.replace("_", "-")): (check.__doc__ or "").strip() for check in _ALL
+_ALL: Final[Mapping[str, Callable[[_Partition], Iterator[str]]]] = {
+    "lost-write": lost_write,
+    "unseen": unseen,
+    "G1a": g1a,
+    "phantom": phantom,
+    "inconsistent-offsets": inconsistent_offsets,
+    "duplicate": duplicate,
+    "nonmonotonic-send": nonmonotonic_send,
+    "nonmonotonic-poll": nonmonotonic_poll,
+    "poll-skip": poll_skip,
+    "precommitted-read": precommitted_read,
+    "fenced-answer": fenced_answer,
 }
+_IDEMPOTENT: Final = ("duplicate", "nonmonotonic-send")
+
+CHECKS: Final[Mapping[str, str]] = {name: (found.__doc__ or "").strip() for name, found in _ALL.items()}
 """Each anomaly's name, and in one sentence what it is."""
 
 
 def check(history: History, *, idempotent: bool = True) -> list[Anomaly]:
-    """Find every anomaly of a history.
+    """Find every anomaly of a history: check by check, and for each check partition by partition.
 
     Args:
-        idempotent: whether its producers were, so that no value may be there twice or out of order.
+        idempotent: whether its producers were, so that no value may be there twice or out of order. One that sends
+            each value once, and the next only after the answer, counts as such.
     """
-    facts = _Facts(history)
-    return [anomaly for each in _ALL if idempotent or each not in _IDEMPOTENT for anomaly in each(facts)]
+    partitions = _gather(history)
+    return [
+        Anomaly(name, partition.name, message)
+        for name, find in _ALL.items()
+        if idempotent or name not in _IDEMPOTENT
+        for partition in partitions
+        for message in find(partition)
+    ]
 
 
 def events_about(history: History, value: int) -> list[Event]:

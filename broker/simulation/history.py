@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +23,32 @@ class Event:
     time_ms: int
 
     def to_json(self) -> str:
-        """One line."""
-        return json.dumps({"type": type(self).__name__, **asdict(self)}, separators=(",", ":"))
+        """One line, always the same for the same event."""
+        kind = type(self).__name__
+        return _encode({"type": kind} | {name: getattr(self, name) for name in _FIELDS[kind]})
+
+    @staticmethod
+    def from_json(line: str) -> Event:
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError: it is no event.
+        """
+        row = json.loads(line)
+        try:
+            kind = row.pop("type")
+            read = _FIELDS[kind]
+            return _TYPES[kind](**{name: read[name](value) for name, value in row.items()})
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class Sent(Event):
-    """A producer begins to send a value: its `sequence`-th to this partition."""
+    """A producer begins to send a value: its `sequence`-th to this partition.
+
+    A producer that begins to count anew, after a crash, goes by a new name.
+    """
 
     producer: str
     partition: str
@@ -37,7 +58,7 @@ class Sent(Event):
 
 @dataclass(frozen=True, slots=True)
 class Acked(Event):
-    """A value was acknowledged; `offset` is -1 where the answer did not say it."""
+    """A value was acknowledged; `offset` is negative where the answer did not say it."""
 
     producer: str
     partition: str
@@ -68,7 +89,7 @@ class Unknown(Event):
 
 @dataclass(frozen=True, slots=True)
 class Assigned(Event):
-    """A consumer begins, or begins anew, at an offset."""
+    """A consumer begins, or begins anew, at an offset; negative where the consumer does not know it yet."""
 
     consumer: str
     partition: str
@@ -80,8 +101,8 @@ class Polled(Event):
     """A consumer received records: pairs of offset and value.
 
     Attributes:
-        high_watermark: as the answer told it; -1 where it did not.
-        final: read by who reads everything after the faults have healed.
+        high_watermark: as the answer told it; negative where it did not.
+        final: read by who reads everything after the faults have healed and the producers have ended.
     """
 
     consumer: str
@@ -93,7 +114,7 @@ class Polled(Event):
 
 @dataclass(frozen=True, slots=True)
 class Drained(Event):
-    """The final reader has read a partition from its beginning to its end."""
+    """The final reader has read a partition from its beginning to its end: its last poll lies before this."""
 
     partition: str
     start_offset: int
@@ -125,10 +146,46 @@ class UncleanElection(Event):
 
 E = TypeVar("E", bound=Event)
 
-_TYPES: dict[str, type[Event]] = {
+_TYPES: Final[dict[str, type[Event]]] = {
     kind.__name__: kind
     for kind in (Sent, Acked, Failed, Unknown, Assigned, Polled, Drained, Fault, FencedAnswer, UncleanElection)
 }
+
+
+def _whole(value: object) -> int:
+    # A bool is an int to isinstance, and no offset.
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is no whole number")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither true nor false")
+    return value
+
+
+def _records(value: object) -> tuple[tuple[int, int], ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list of records")
+    return tuple((_whole(offset), _whole(polled)) for offset, polled in value)
+
+
+_READERS: Final[dict[Any, Callable[[object], Any]]] = {
+    "int": _whole,
+    "str": _text,
+    "bool": _flag,
+    "tuple[tuple[int, int], ...]": _records,
+}
+
+_FIELDS: Final = {name: {field.name: _READERS[field.type] for field in fields(kind)} for name, kind in _TYPES.items()}
+"""By the name of a kind of event: its fields in their order, and how each is read."""
 
 
 class History:
@@ -172,7 +229,8 @@ class History:
 
     def write(self, path: Path) -> None:
         """Write it to a file."""
-        path.write_text("".join(line + "\n" for line in self.lines()))
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in self.lines())
 
     @classmethod
     def read(cls, path: Path) -> History:
@@ -182,18 +240,10 @@ class History:
             ValueError: a line is no event; the message names the line.
         """
         history = cls()
-        with path.open() as lines:
+        with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 try:
-                    history.record(_event(json.loads(line)))
-                except (KeyError, TypeError, ValueError) as error:
+                    history.record(Event.from_json(line))
+                except ValueError as error:
                     raise ValueError(f"{path}:{number}: this is no event: {error}") from error
         return history
-
-
-def _event(row: dict[str, Any]) -> Event:
-    kind = _TYPES[row.pop("type")]
-    known = {field.name for field in fields(kind)}
-    if "records" in known:
-        row["records"] = tuple((offset, value) for offset, value in row["records"])
-    return kind(**row)

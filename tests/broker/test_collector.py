@@ -95,17 +95,19 @@ def test_a_family_is_declared_once_for_all_brokers(registry: CollectorRegistry) 
     assert len(types) == len(set(types))
 
 
-def test_topics_are_shown_by_the_brokers_that_lead_them(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
-    """A client's made-up topic names never become series."""
+def test_topics_are_shown_by_the_brokers_that_hold_them(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
+    """A client's made-up topic names never become series; what a follower gives to consumers does (KIP-392)."""
     tp = TopicPartition("orders", 0)
     brokers[0].partitions = [FakePartition(tp)]
     brokers[1].partitions = [FakePartition(tp, is_leader=False)]
+    brokers[0].metrics.appended(tp, 2, 50)
+    brokers[1].metrics.fetched(tp, 40)
     for broker in brokers:
-        broker.metrics.appended(tp, 2, 50)
         broker.metrics.append_failed(TopicPartition("nonsense", 7))
-    assert series(registry, "kafka_server_brokertopicmetrics_messagesin_total") == {("1", "orders"): 2.0}
-    assert series(registry, "kafka_server_brokertopicmetrics_bytesin_total") == {("1", "orders"): 50.0}
-    assert series(registry, "kafka_server_brokertopicmetrics_failedproducerequests_total") == {("1", "orders"): 0.0}
+    messages_in = series(registry, "kafka_server_brokertopicmetrics_messagesin_total")
+    assert messages_in == {("1", "orders"): 2.0, ("2", "orders"): 0.0}
+    bytes_out = series(registry, "kafka_server_brokertopicmetrics_bytesout_total")
+    assert bytes_out == {("1", "orders"): 0.0, ("2", "orders"): 40.0}
 
 
 def test_expirations_are_shown_by_the_leader_only(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:

@@ -174,6 +174,7 @@ class Harness:
         leader_epoch: int = -1,
         last_fetched_epoch: int = -1,
         read_committed: bool = False,
+        log_start_offset: int = 0,
     ) -> Fetched:
         """Send a fetch request for these partitions from these offsets."""
         fetched = Fetched()
@@ -186,7 +187,7 @@ class Harness:
                     fetch_offset=offset,
                     current_leader_epoch=leader_epoch,
                     last_fetched_epoch=last_fetched_epoch,
-                    log_start_offset=0,
+                    log_start_offset=log_start_offset,
                     partition_max_bytes=partition_max_bytes,
                 ),
             )
@@ -196,6 +197,11 @@ class Harness:
         self.replicas.fetch(params, fetches, fetched.answers.append)
         return fetched
 
-    def follow(self, *offsets_by_broker: tuple[int, int], tp: TopicPartition = ORDERS) -> list[Fetched]:
+    def follow(
+        self, *offsets_by_broker: tuple[int, int], tp: TopicPartition = ORDERS, log_start_offset: int = 0
+    ) -> list[Fetched]:
         """Followers fetch from these offsets, and so acknowledge everything before them."""
-        return [self.fetch((tp, offset), replica_id=broker_id) for broker_id, offset in offsets_by_broker]
+        return [
+            self.fetch((tp, offset), replica_id=broker_id, log_start_offset=log_start_offset)
+            for broker_id, offset in offsets_by_broker
+        ]

@@ -185,3 +185,142 @@ def test_a_follower_is_caught_up_if_it_reached_the_end_as_it_was_at_its_previous
     assert follower.last_caught_up_ms == 100, "at 100 the end was 10, and it has all of that now"
     follower.fetched(20, 0, leader_end_offset=20, now_ms=300)
     assert follower.last_caught_up_ms == 300
+
+
+# --- the in-sync set ---
+
+
+def test_while_a_follower_is_proposed_the_high_watermark_waits_for_it_too() -> None:
+    partition = leader(isr=(1, 2))
+    append(partition, 5)
+    partition.follower_fetched(life(2), 5, 0, 0)
+    partition.follower_fetched(life(3), 5, 0, 0)
+    proposal = partition.propose_to_add(life(3))
+    assert proposal is not None
+    assert proposal.isr == (life(1), life(2), life(3))
+    append(partition)
+    assert not partition.follower_fetched(life(2), 6, 0, 0), "broker 3 may be in sync already"
+    assert partition.withdraw(proposal), "and now it certainly is not"
+    assert partition.high_watermark == 6
+
+
+def test_until_a_drop_is_committed_the_high_watermark_waits_for_whom_it_concerns() -> None:
+    partition = leader()
+    append(partition, 5)
+    partition.follower_fetched(life(2), 5, 0, 100)
+    proposal = partition.propose_to_drop_laggards(now_ms=100, max_lag_ms=99)
+    assert proposal is not None
+    assert proposal.isr == (life(1), life(2))
+    assert not partition.advance_high_watermark()
+    partition.apply_state(state(isr=(1, 2), partition_epoch=1), 100)
+    assert partition.high_watermark == 5
+    assert partition.proposal is None
+
+
+def test_one_proposal_at_a_time() -> None:
+    partition = leader(isr=(1,))
+    for broker_id in (2, 3):
+        partition.follower_fetched(life(broker_id), 0, 0, 0)
+    assert partition.propose_to_add(life(2)) is not None
+    assert partition.propose_to_add(life(3)) is None
+    assert partition.propose_to_drop_laggards(10**6, 1) is None
+
+
+def test_only_who_has_what_is_committed_and_what_this_epoch_began_with_is_proposed() -> None:
+    partition = leader(isr=(1, 2))
+    append(partition, 5)
+    partition.follower_fetched(life(2), 5, 0, 0)
+    partition.follower_fetched(life(3), 4, 0, 0)
+    assert partition.propose_to_add(life(3)) is None, "the high watermark is 5"
+    partition = leader(isr=(1,))
+    append(partition, 3)
+    partition.apply_state(state(leader_epoch=1, isr=(1, 2), partition_epoch=1), 0)
+    partition.follower_fetched(life(3), 2, 0, 0)
+    assert partition.propose_to_add(life(3)) is None, "this epoch began at 3"
+    partition.follower_fetched(life(3), 3, 0, 0)
+    assert partition.propose_to_add(life(2)) is None, "it is in sync"
+    assert partition.propose_to_add(life(3)) is not None
+
+
+def test_kip_903_what_one_life_of_a_follower_had_says_nothing_of_the_next() -> None:
+    partition = leader(isr=(1, 2))
+    append(partition, 5)
+    partition.follower_fetched(life(2), 4, 0, 0)
+    partition.apply_state(PartitionState(1, 0, (1, 2, 3), (life(1), life(2, broker_epoch=9)), partition_epoch=1), 0)
+    append(partition)
+    assert partition.laggards(6) == "orders-0: broker 2 has not fetched yet"
+    assert partition.propose_to_add(life(2, broker_epoch=9)) is None
+    assert partition.high_watermark == 4
+    assert partition.follower_fetched(life(2, broker_epoch=9), 6, 0, 0)
+
+
+def test_a_lag_counts_from_when_the_leader_began_to_lead() -> None:
+    partition = leader()
+    append(partition)
+    partition.apply_state(state(leader_epoch=1, partition_epoch=1), 1_000)
+    assert partition.propose_to_drop_laggards(1_500, 500) is None
+    proposal = partition.propose_to_drop_laggards(1_501, 500)
+    assert proposal is not None
+    assert proposal.isr == (life(1),)
+
+
+def test_who_has_everything_does_not_lag_however_long_ago_it_fetched() -> None:
+    partition = leader()
+    append(partition)
+    for broker_id in (2, 3):
+        partition.follower_fetched(life(broker_id), 1, 0, 0)
+    assert partition.propose_to_drop_laggards(10**9, 1) is None
+
+
+def test_an_assignment_that_names_another_life_of_this_broker_is_not_taken() -> None:
+    log = Log(LogConfig())
+    partition = Partition(TopicPartition("orders", 0), b"o" * 16, life(1, broker_epoch=9), log)
+    partition.apply_state(state(), 0)
+    assert (partition.is_leader, partition.leader) == (False, -1)
+
+
+def test_without_a_lease_a_leader_takes_nothing_answers_nothing_and_commits_nothing() -> None:
+    has_lease = True
+    partition = Partition(TopicPartition("orders", 0), b"o" * 16, life(1), Log(LogConfig()), may_lead=lambda: has_lease)
+    partition.apply_state(state(replicas=(1,), isr=(1,)), 0)
+    append(partition)
+    has_lease = False
+    assert not partition.advance_high_watermark()
+    for act in (lambda: append(partition), lambda: partition.check_leader(-1)):
+        with pytest.raises(PartitionError) as refused:
+            act()
+        assert refused.value.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.log.log_end_offset == 1
+
+
+# --- deleting records (KIP-107) ---
+
+
+def test_records_are_deleted_up_to_the_high_watermark_and_the_low_watermark_follows_the_followers() -> None:
+    partition = leader(isr=(1, 2))
+    append(partition, 5)
+    partition.follower_fetched(life(2), 3, 0, 0)
+    assert partition.delete_records_before(2) == 2
+    assert (partition.log.log_start_offset, partition.low_watermark) == (2, 0)
+    partition.follower_fetched(life(2), 3, 2, 0)
+    assert partition.low_watermark == 2
+    assert partition.delete_records_before(-1) == 3
+
+
+@pytest.mark.parametrize("offset", [1, 4, -2])
+def test_what_is_not_committed_or_not_there_cannot_be_deleted(offset: int) -> None:
+    partition = leader(isr=(1, 2))
+    append(partition, 5)
+    partition.follower_fetched(life(2), 3, 0, 0)
+    partition.delete_records_before(2)
+    with pytest.raises(PartitionError) as refused:
+        partition.delete_records_before(offset)
+    assert refused.value.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_compacted_topic_does_not_delete_on_request() -> None:
+    partition = leader()
+    partition.log.config = LogConfig(cleanup_policy=("compact",))
+    with pytest.raises(PartitionError) as refused:
+        partition.delete_records_before(0)
+    assert refused.value.error_code == ErrorCode.POLICY_VIOLATION

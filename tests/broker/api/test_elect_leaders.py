@@ -1,0 +1,100 @@
+"""ElectLeaders: preferred leaders come back, unclean ones are asked for, and nobody waits for ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.api import elect_leaders
+from broker.metadata.controller import InSyncProposal, TopicSettings, change_in_sync_sets, register_broker
+from protocol.errors import ErrorCode
+from protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+PREFERRED, UNCLEAN = 0, 1
+
+
+def request(election: int, *partitions: int, topic: str = "orders", timeout_ms: int = 1000) -> ElectLeadersRequest:
+    named = [TopicPartitions(topic=topic, partitions=list(partitions))] if partitions else None
+    return ElectLeadersRequest(election_type=election, topic_partitions=named, timeout_ms=timeout_ms)
+
+
+def results(response: Any) -> list[tuple[str, int, int]]:
+    return [
+        (topic.topic, partition.partition_id, partition.error_code)
+        for topic in response.replica_election_results
+        for partition in topic.partition_result
+    ]
+
+
+def bring_back(cluster: Any, broker_id: int) -> None:
+    """A broker that left registers again, and joins every in-sync set."""
+    cluster.change(lambda image: register_broker(image, broker_id, "host", 1, settings=TopicSettings()))
+    for topic in cluster.image.topics.values():
+        for index, state in enumerate(topic.partitions):
+            leader = cluster.image.brokers[state.leader].life
+            isr = (*state.isr, cluster.image.brokers[broker_id].life)
+            proposal = InSyncProposal(topic.topic_id, topic.name, index, state.leader_epoch, state.partition_epoch, isr)
+            cluster.change(
+                lambda image, leader=leader, proposal=proposal: change_in_sync_sets(
+                    image, leader, [proposal], settings=TopicSettings()
+                )
+            )
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_every_version_elects_the_preferred_leader_and_answers_each_partition(cluster: Any, version: int) -> None:
+    preferred = cluster.create("orders", 3).partitions[0].leader
+    cluster.stop(preferred)
+    bring_back(cluster, preferred)
+    assert cluster.image.partition("orders", 0).leader != preferred
+    response = cluster.ask(elect_leaders, version, request(PREFERRED, 0, 9))
+    assert results(response) == [
+        ("orders", 0, ErrorCode.NONE),
+        ("orders", 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert cluster.image.partition("orders", 0).leader == preferred
+
+
+def test_asked_for_all_it_names_only_those_where_there_was_something_to_do(cluster: Any) -> None:
+    topic = cluster.create("orders", 3)
+    gone = topic.partitions[0].leader
+    cluster.stop(gone)
+    bring_back(cluster, gone)
+    assert results(cluster.ask(elect_leaders, 2, request(PREFERRED))) == [("orders", 0, ErrorCode.NONE)]
+    assert results(cluster.ask(elect_leaders, 2, request(PREFERRED))) == []
+    assert results(cluster.ask(elect_leaders, 2, request(PREFERRED, 0))) == [
+        ("orders", 0, ErrorCode.ELECTION_NOT_NEEDED)
+    ]
+
+
+def test_an_unclean_election_brings_a_partition_back_that_lost_all_its_replicas(cluster: Any) -> None:
+    leader = cluster.create("orders", factor=1).partitions[0].leader
+    cluster.stop(leader)
+    assert results(cluster.ask(elect_leaders, 2, request(UNCLEAN, 0))) == [
+        ("orders", 0, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+    ]
+    cluster.change(lambda image: register_broker(image, leader, "host", 1, settings=TopicSettings()))
+    assert cluster.image.partition("orders", 0).leader == -1
+    assert results(cluster.ask(elect_leaders, 2, request(UNCLEAN, 0))) == [("orders", 0, ErrorCode.NONE)]
+    assert cluster.image.partition("orders", 0).leader == leader
+
+
+def test_an_election_of_another_kind_is_refused(cluster: Any) -> None:
+    cluster.create("orders")
+    response = cluster.ask(elect_leaders, 1, request(7, 0))
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert results(response) == [("orders", 0, ErrorCode.INVALID_REQUEST)]
+
+
+def test_a_store_that_does_not_answer_keeps_nobody_waiting_longer_than_asked(cluster: Any) -> None:
+    cluster.create("orders")
+    reply = cluster.send(elect_leaders, 2, request(PREFERRED, 0, timeout_ms=500))
+    (waiting,) = cluster.admin.election_purgatory.operations(10)
+    assert waiting.missing == "the metadata store has not decided yet"
+    cluster.clock.advance_ms(501)
+    cluster.timer.advance(cluster.clock.now_ms())
+    (response,) = reply.responses
+    assert results(response) == [("orders", 0, ErrorCode.REQUEST_TIMED_OUT)]
+    cluster.turns.run()
+    assert len(reply.responses) == 1

@@ -1,0 +1,83 @@
+"""AlterPartitionReassignments and ListPartitionReassignments: partitions on the move."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.api import alter_partition_reassignments, list_partition_reassignments
+from protocol.errors import ErrorCode
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+
+
+def alter(
+    cluster: Any, replicas: list[int] | None, *, index: int = 0, version: int = 1, may_change_factor: bool = True
+) -> ErrorCode:
+    partition = ReassignablePartition(partition_index=index, replicas=replicas)
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=1000,
+        allow_replication_factor_change=may_change_factor,
+        topics=[ReassignableTopic(name="orders", partitions=[partition])],
+    )
+    response = cluster.ask(alter_partition_reassignments, version, request)
+    assert response.error_code == ErrorCode.NONE
+    return ErrorCode(response.responses[0].partitions[0].error_code)
+
+
+def moving(cluster: Any, *asked: str) -> list[tuple[str, int, list[int], list[int], list[int]]]:
+    topics = [ListPartitionReassignmentsTopics(name=name, partition_indexes=[0, 1]) for name in asked] or None
+    request = ListPartitionReassignmentsRequest(timeout_ms=1000, topics=topics)
+    response = cluster.ask(list_partition_reassignments, 0, request)
+    return [
+        (topic.name, p.partition_index, p.replicas, p.adding_replicas, p.removing_replicas)
+        for topic in response.topics
+        for p in topic.partitions
+    ]
+
+
+@pytest.fixture
+def placed(cluster: Any) -> Any:
+    """orders-0 on one broker; the others have nothing of it."""
+    cluster.create("orders", 2, factor=1)
+    cluster.create("other")
+    return cluster
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_a_move_is_begun_listed_and_called_off(placed: Any, version: int) -> None:
+    (here,) = placed.image.partition("orders", 0).replicas
+    there = here % 3 + 1
+    assert moving(placed) == []
+    assert alter(placed, [there], version=version) == ErrorCode.NONE
+    expected = [("orders", 0, [there, here], [there], [here])]
+    assert moving(placed) == moving(placed, "orders") == expected
+    assert moving(placed, "other", "nowhere") == []
+    assert alter(placed, None, version=version) == ErrorCode.NONE
+    assert moving(placed) == []
+    assert placed.image.partition("orders", 0).replicas == (here,)
+
+
+def test_what_cannot_be_moved_is_refused_and_stays(placed: Any) -> None:
+    before = placed.image
+    assert alter(placed, [1, 9]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert alter(placed, []) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert alter(placed, [1], index=7) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert alter(placed, None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    assert alter(placed, [1, 2], may_change_factor=False) == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert placed.image is before
+
+
+def test_whole_requests_can_be_answered_with_an_error(cluster: Any) -> None:
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    request = AlterPartitionReassignmentsRequest()
+    assert alter_partition_reassignments.error_response(request, code).error_code == code
+    assert list_partition_reassignments.error_response(ListPartitionReassignmentsRequest(), code).error_code == code

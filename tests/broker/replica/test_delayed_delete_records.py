@@ -1,0 +1,92 @@
+"""Deleting records waits for the followers, and for no longer than it is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from broker.log.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages.delete_records import DeleteRecordsPartitionResult
+from tests.broker.replica.harness import ORDERS, Harness, topic
+
+
+@dataclass
+class Deletion:
+    results: list[DeleteRecordsPartitionResult] = field(default_factory=list)
+    answers: int = 0
+
+    @property
+    def outcome(self) -> list[tuple[int, int]]:
+        assert self.answers == 1
+        return [(result.error_code, result.low_watermark) for result in self.results]
+
+
+def delete(broker: Harness, *wanted: tuple[TopicPartition, int]) -> Deletion:
+    deletion = Deletion(
+        [DeleteRecordsPartitionResult(partition_index=tp.partition, low_watermark=-1) for tp, _ in wanted]
+    )
+
+    def answer() -> None:
+        deletion.answers += 1
+
+    asked = [(tp, offset, result) for (tp, offset), result in zip(wanted, deletion.results, strict=True)]
+    broker.replicas.delete_records(asked, timeout_ms=1000, answer=answer)
+    return deletion
+
+
+def filled(broker: Harness) -> None:
+    """Three records that all replicas have."""
+    broker.set_topics(topic())
+    for _ in range(3):
+        broker.produce(acks=1)
+    broker.follow((2, 3), (3, 3))
+
+
+def test_it_waits_until_every_in_sync_replica_has_deleted(broker: Harness) -> None:
+    filled(broker)
+    deletion = delete(broker, (ORDERS, 2))
+    assert broker.partition().log.log_start_offset == 2
+    assert deletion.answers == 0
+    (parked,) = broker.delete_records_purgatory.operations(10)
+    assert parked.missing == "orders-0: the low watermark is 0 of 2"
+    broker.follow((2, 3), (3, 3), log_start_offset=2)
+    assert deletion.outcome == [(ErrorCode.NONE, 2)]
+
+
+def test_a_parked_follower_is_woken_to_learn_where_the_log_begins(broker: Harness) -> None:
+    filled(broker)
+    (parked,) = broker.follow((2, 3))
+    assert not parked.answered
+    delete(broker, (ORDERS, 2))
+    assert parked.data.log_start_offset == 2
+
+
+def test_what_cannot_be_deleted_is_answered_at_once(broker: Harness) -> None:
+    filled(broker)
+    deletion = delete(broker, (TopicPartition("nowhere", 0), 1), (ORDERS, 9))
+    assert deletion.outcome == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1), (ErrorCode.OFFSET_OUT_OF_RANGE, -1)]
+
+
+def test_a_follower_that_keeps_it_waiting_lets_it_time_out(broker: Harness) -> None:
+    filled(broker)
+    deletion = delete(broker, (ORDERS, 2))
+    broker.advance_ms(1001)
+    assert deletion.outcome == [(ErrorCode.REQUEST_TIMED_OUT, -1)]
+
+
+def test_losing_leadership_or_the_topic_ends_the_wait(broker: Harness) -> None:
+    filled(broker)
+    deletion = delete(broker, (ORDERS, 2))
+    broker.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
+    assert deletion.outcome == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+    broker.set_topics(topic(leader=1, leader_epoch=2, partition_epoch=2))
+    deletion = delete(broker, (ORDERS, -1))
+    broker.set_topics()
+    assert deletion.outcome == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+
+
+def test_shutdown_answers_with_a_retriable_error(broker: Harness) -> None:
+    filled(broker)
+    deletion = delete(broker, (ORDERS, 2))
+    broker.delete_records_purgatory.shutdown()
+    assert deletion.outcome == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
