@@ -246,12 +246,10 @@ class _Simulation:
             if state.leader != state.replicas[0]:
                 return f"{topic}-{index} is led by broker {state.leader}, not {state.replicas[0]}"
         for broker_id, broker in self._cluster.brokers.items():
-            parked = [p.name for p in broker.purgatories if p.name != "Fetch" and p.num_delayed]
-            if parked:
-                return f"broker {broker_id} has parked operations in {', '.join(parked)}"
-            late = [
-                op for op in broker.fetch_purgatory.operations(1_000) if op.deadline_ms < self._clock.now_ms() - 100
-            ]
-            if late:
-                return f"broker {broker_id} has a fetch parked past its deadline"
+            for purgatory in broker.purgatories:
+                # Followers fetch for ever; nobody else has anything to wait for now.
+                waits = [op for op in purgatory.operations(1_000) if not op.missing.startswith("follower")]
+                late = [op for op in purgatory.operations(1_000) if op.deadline_ms < self._clock.now_ms() - 100]
+                if waits or late:
+                    return f"broker {broker_id} has parked in {purgatory.name}: {(waits or late)[0].missing}"
         return None
