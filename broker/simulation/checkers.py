@@ -211,7 +211,7 @@ class _Partition:
             sighting = _Sighting(offset, value, poll, era)
             if first is None:
                 self.seen[value] = sighting
-            elif first.era == era is not None:
+            elif era is not None and first.era == era:
                 self.moved.setdefault(value, {first.offset: first}).setdefault(offset, sighting)
         if era is not None:
             there = self.eras[era].at.setdefault(offset, sighting)
@@ -297,7 +297,7 @@ def phantom(partition: _Partition) -> Iterator[str]:
 
 
 def inconsistent_offsets(partition: _Partition) -> Iterator[str]:
-    """Two values were polled at one offset, or acknowledged there (acks=-1), or one was polled and another acknowledged."""
+    """Two values were polled or acknowledged (acks=-1) at one offset."""
     for era in partition.eras:
         for offset, rivals in era.rivals.items():
             yield f"offset {offset} held several values: {', '.join(map(str, rivals.values()))}"
@@ -314,7 +314,7 @@ def inconsistent_offsets(partition: _Partition) -> Iterator[str]:
 
 
 def duplicate(partition: _Partition) -> Iterator[str]:
-    """One value of an idempotent producer was polled at two offsets, or acknowledged (acks=-1) at another than polled."""
+    """One value of an idempotent producer was polled or acknowledged (acks=-1) at two offsets."""
     for sightings in partition.moved.values():
         yield f"a value was polled more than once: {', '.join(map(str, sightings.values()))}"
     for number, era in enumerate(partition.eras):

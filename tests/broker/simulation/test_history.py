@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.simulation.history import (
     Acked,
@@ -55,7 +58,51 @@ def test_the_digest_tells_histories_apart() -> None:
     assert history(*EVENTS[:2]).digest() != history(*reversed(EVENTS[:2])).digest()
 
 
-@pytest.mark.parametrize("line", ["{", '{"type": "Nothing"}', '{"type": "Fault", "time_ms": 1}', "[]"])
+@pytest.mark.parametrize("event", EVENTS)
+def test_an_event_is_one_line_of_json_that_names_its_type(event: Event) -> None:
+    line = event.to_json()
+    assert json.loads(line)["type"] == type(event).__name__
+    assert "\n" not in line
+    assert Event.from_json(line) == event
+
+
+def test_the_line_of_an_event_does_not_change() -> None:
+    """Histories that were written are read by what comes later, and digests are compared across versions."""
+    assert EVENTS[5].to_json() == (
+        '{"type":"Polled","time_ms":6,"consumer":"c","partition":"orders-0",'
+        '"records":[[0,7],[1,9]],"high_watermark":2,"final":true}'
+    )
+
+
+@given(st.builds(Unknown, st.integers(), st.text(), st.text(), st.integers(), st.text()))
+def test_whatever_text_an_event_holds_comes_back(event: Unknown) -> None:
+    assert Event.from_json(event.to_json()) == event
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "{",
+        "[]",
+        "1",
+        "null",
+        '"Fault"',
+        '{"type": "Nothing"}',
+        '{"type": ["Fault"]}',
+        '{"type": "Event", "time_ms": 1}',
+        '{"type": "Fault", "time_ms": 1}',
+        '{"type": "Fault", "time_ms": "1", "what": "kill"}',
+        '{"type": "Fault", "time_ms": true, "what": "kill"}',
+        '{"type": "Fault", "time_ms": 1, "what": 7}',
+        '{"type": "Fault", "time_ms": 1, "what": "kill", "whom": 7}',
+        '{"type": "Polled", "time_ms": 1, "consumer": "c", "partition": "", "records": 7, "high_watermark": 1}',
+        '{"type": "Polled", "time_ms": 1, "consumer": "c", "partition": "", "records": [[7]], "high_watermark": 1}',
+        '{"type": "Polled", "time_ms": 1, "consumer": "c", "partition": "", "records": [[0, ""]], "high_watermark": 1}',
+        '{"type": "Polled", "time_ms": 1, "consumer": "c", "partition": "", "records": [], "high_watermark": 1,'
+        ' "final": 1}',
+    ],
+)
 def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "history").write_text(EVENTS[0].to_json() + "\n" + line + "\n")
     with pytest.raises(ValueError, match="history:2: this is no event"):
