@@ -55,7 +55,7 @@ def settle(image: ClusterImage, state: PartitionState, min_in_sync: int) -> Part
 
     Epochs grow by what changed; a state that is settled is returned as it is.
     """
-    return _with_epochs(state, _elect(image, _finish_reassignment(_cull(image, state, min_in_sync))))
+    return with_epochs(state, _elect(image, _finish_reassignment(_cull(image, state, min_in_sync))))
 
 
 def _cull(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
@@ -104,10 +104,16 @@ def _finish_reassignment(state: PartitionState) -> PartitionState:
     return replace(kept, isr=in_replica_order(kept, state.isr), elr=in_replica_order(kept, state.elr))
 
 
-def _with_epochs(before: PartitionState, after: PartitionState) -> PartitionState:
+def with_epochs(before: PartitionState, after: PartitionState) -> PartitionState:
+    """The state after a change, with epochs that say what has changed since `before`; `before` itself if nothing has.
+
+    A replica that goes starts a leader epoch, too: should it come back, as the same life but empty, then no fetch of
+    its earlier log can be taken for one of the new.
+    """
     if after == before:
         return before
-    leader_epoch = before.leader_epoch + (after.leader != before.leader)
+    went = not set(before.replicas) <= set(after.replicas)
+    leader_epoch = before.leader_epoch + (after.leader != before.leader or went)
     return replace(after, leader_epoch=leader_epoch, partition_epoch=before.partition_epoch + 1)
 
 
@@ -117,7 +123,7 @@ def with_in_sync(
     """The settled state with another in-sync set; who leaves it may stay eligible."""
     isr = in_replica_order(state, isr)
     elr = in_replica_order(state, (life for life in (*state.elr, *state.isr) if life not in isr))
-    return _with_epochs(state, settle(image, replace(state, isr=isr, elr=elr), min_in_sync))
+    return with_epochs(state, settle(image, replace(state, isr=isr, elr=elr), min_in_sync))
 
 
 def settle_partitions(image: ClusterImage, settings: TopicSettings, broker_id: int | None = None) -> ClusterImage:
@@ -162,7 +168,7 @@ def elect_leaders(
         if elected is not state:
             # The elected may be so few that others become eligible, or so many that none is.
             min_in_sync = min_in_sync_replicas(image.topics[name], state, settings)
-            changed[name, index] = elected = _with_epochs(state, settle(image, elected, min_in_sync))
+            changed[name, index] = elected = with_epochs(state, settle(image, elected, min_in_sync))
         results.append(ElectionResult(name, index, elected, error, message))
     return (image.with_partitions(changed) if changed else image), tuple(results)
 

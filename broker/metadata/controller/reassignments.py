@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from broker.metadata.controller.elections import PartitionName, in_replica_order, min_in_sync_replicas, settle
+from broker.metadata.controller.elections import (
+    PartitionName,
+    in_replica_order,
+    min_in_sync_replicas,
+    settle,
+    with_epochs,
+)
 from broker.metadata.controller.placement import check_assignment
 from broker.metadata.controller.result import Refused
 from broker.metadata.controller.settings import TopicSettings
@@ -66,10 +72,9 @@ def reassign_partitions(
         except Refused as refusal:
             results.append(ReassignmentResult(wanted.topic, wanted.partition, refusal.error, refusal.message))
         else:
-            settled = settle(image, moving, min_in_sync_replicas(topic, moving, settings))
-            # Both steps are one change of the state.
-            if settled != state:
-                changed[wanted.topic, wanted.partition] = replace(settled, partition_epoch=state.partition_epoch + 1)
+            after = with_epochs(state, settle(image, moving, min_in_sync_replicas(topic, moving, settings)))
+            if after is not state:
+                changed[wanted.topic, wanted.partition] = after
             results.append(ReassignmentResult(wanted.topic, wanted.partition))
     return (image.with_partitions(changed) if changed else image), tuple(results)
 

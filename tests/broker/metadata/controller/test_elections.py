@@ -236,6 +236,16 @@ def test_a_move_can_be_called_off_and_changed(five: ClusterImage) -> None:
     assert (set(state.replicas), state.adding, state.removing, state.leader) == ({1, 2, 3}, (), (), 1)
 
 
+def test_a_replica_that_goes_starts_a_leader_epoch_so_that_it_cannot_be_mistaken_when_it_comes_back(
+    five: ClusterImage,
+) -> None:
+    image, _ = move(five, 1, 2)
+    state = partition(image)
+    assert (state.replicas, state.leader, state.leader_epoch) == ((1, 2), 1, 1)
+    image, _ = move(image, 1, 2, 3)
+    assert (partition(image).adding, partition(image).leader_epoch) == ((3,), 1), "one that comes does not"
+
+
 def test_another_order_of_the_same_replicas_is_done_at_once(five: ClusterImage) -> None:
     image, _ = move(five, 3, 1, 2)
     state = partition(image)
@@ -355,7 +365,8 @@ class World:
         assert not set(after.isr) & set(after.elr)
         assert not after.elr or len(after.isr) < self.min_in_sync
         assert after.partition_epoch >= before.partition_epoch
-        assert (after.leader_epoch > before.leader_epoch) == (after.leader != before.leader)
+        went = set(before.replicas) - set(after.replicas)
+        assert (after.leader_epoch > before.leader_epoch) == (after.leader != before.leader or bool(went))
         for life in (*after.isr, *after.elr):
             assert self.held.get(life, 0) >= self.committed, f"{life} may lead and lacks what was acknowledged"
 
