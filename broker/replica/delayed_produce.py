@@ -9,7 +9,7 @@ from broker.log.topic_partition import TopicPartition
 from broker.purgatory import DelayedOperation
 from broker.replica.partition import Partition
 from protocol.errors import ErrorCode
-from protocol.messages.produce import PartitionProduceResponse
+from protocol.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse
 
 
 @dataclass(slots=True)
@@ -66,6 +66,10 @@ class DelayedProduce(DelayedOperation):
             ack.result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif partition.leader != partition.broker_id:
             ack.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            # The producer need not ask who leads now (KIP-951).
+            ack.result.current_leader = LeaderIdAndEpoch(
+                leader_id=partition.leader, leader_epoch=partition.leader_epoch
+            )
         elif partition.high_watermark < ack.required_offset:
             if partition.has_enough_in_sync_replicas:
                 return False
