@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 Kind = str
-"""Whose request it is: "consumer fetch", "follower fetch", or the purgatory's name in lower case: "produce" …"""
+"""Whose request it is: "consumer fetch", "follower fetch", or the purgatory in words: "produce", "elect leader" …"""
 
 
 class Operation(TypedDict):

@@ -7,6 +7,7 @@ most telling part is kept: the operations that have waited longest, the partitio
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -21,7 +22,7 @@ from broker.web.members import read_member, read_placement
 from broker.web.views import ClusterView, ControlView, ShownBroker, ShownPurgatory
 
 OPERATIONS_PER_PURGATORY: Final = 60
-"""Parked operations of each purgatory in the state: with three brokers and two purgatories each, up to 360."""
+"""Parked operations of each purgatory in the state: with three brokers and five purgatories each, up to 900."""
 WATCH_LISTS_PER_PURGATORY: Final = 20
 PARTITIONS: Final = 40
 FINISHED: Final = 100
@@ -33,6 +34,8 @@ KEYS: Final = 8
 """Keys shown of an operation; a fetch may have thousands."""
 TEXT_CHARS: Final = 500
 """Length to which sentences are cut."""
+
+_CAPITAL_INSIDE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def read_state(
@@ -71,7 +74,7 @@ def kind_of(purgatory: str, keys: Iterable[Hashable]) -> document.Kind:
     """Whose request an operation is."""
     if purgatory == "Fetch":
         return "follower fetch" if any(isinstance(key, FollowerKey) for key in keys) else "consumer fetch"
-    return purgatory.lower()
+    return _CAPITAL_INSIDE.sub(" ", purgatory).lower()
 
 
 def _cut(text: str) -> str:

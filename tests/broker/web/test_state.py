@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from broker.log.topic_partition import TopicPartition
 from broker.web import state
 from broker.web.state import read_finished, read_partitions, read_state
@@ -40,6 +42,14 @@ def test_fetches_of_followers_and_of_consumers_are_told_apart(cluster: Any) -> N
         ("follower fetch", ["orders-0", "follower 2"]),
         ("consumer fetch", ["orders-0"]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("purgatory", "kind"),
+    [("Produce", "produce"), ("topic", "topic"), ("ElectLeader", "elect leader"), ("DeleteRecords", "delete records")],
+)
+def test_kinds_are_words(purgatory: str, kind: str) -> None:
+    assert state.kind_of(purgatory, [TopicPartition("orders", 0)]) == kind
 
 
 def test_the_wheel_is_shown_by_level_with_its_buckets(cluster: Any) -> None:
