@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from broker.api.context import METADATA_KEY, AdminContext
+from broker.api.context import AdminContext
 from broker.api.routes import build_routes
 from broker.clock import Clock
 from broker.config import BrokerConfig, describe, topic_defaults, topic_synonyms
@@ -20,8 +20,8 @@ from broker.finished import FinishedOperations
 from broker.log.config import LogConfig
 from broker.log.memory import MemoryBudget
 from broker.metadata.controller import ElectionType, TopicSettings, elect_leaders, preferred_elections
-from broker.metadata.delayed_decision import DelayedDecision
 from broker.metadata.image import ClusterImage
+from broker.metadata.purgatories import MetadataPurgatories
 from broker.metadata.store import MetadataStore
 from broker.metrics import BrokerMetrics
 from broker.purgatory import ActionQueue, Purgatory, Reaper, Timer
@@ -96,8 +96,7 @@ class Broker:
             broker_id=config.broker_id,
             store=store,
             rng=rng,
-            topic_purgatory=self.topic_purgatory,
-            election_purgatory=self.election_purgatory,
+            purgatories=self.metadata_purgatories,
             topics=self._topics,
             auto_create_topics_enable=config.auto_create_topics_enable,
             seems_dead=self._seems_dead,
@@ -134,8 +133,9 @@ class Broker:
         self.delete_records_purgatory: Purgatory[DelayedDeleteRecords] = self._purgatory(
             "DeleteRecords", config.delete_records_purgatory_purge_interval_requests
         )
-        self.topic_purgatory: Purgatory[DelayedDecision[Any]] = self._purgatory("topic")
-        self.election_purgatory: Purgatory[DelayedDecision[Any]] = self._purgatory("ElectLeader")
+        self.metadata_purgatories = MetadataPurgatories(
+            self._purgatory("topic"), self._purgatory("ElectLeader"), self.store.image
+        )
         self.reaper = Reaper(self.clock.now_ms, self._timers, actions=self.actions)
 
     def _purgatory(self, name: str, purge_interval: int = 1_000) -> Purgatory[Any]:
@@ -260,8 +260,7 @@ class Broker:
 
     def _metadata_changed(self, image: ClusterImage) -> None:
         self.replicas.apply(image)
-        for purgatory in (self.topic_purgatory, self.election_purgatory):
-            purgatory.check_and_complete(METADATA_KEY, "new image")
+        self.metadata_purgatories.image_changed(image)
         if self._stopping.is_set():
             return
         followed = self.replicas.followed_partitions()

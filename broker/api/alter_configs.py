@@ -5,8 +5,8 @@ Versions 0–2. Any broker answers. Broker settings cannot be changed.
 
 from __future__ import annotations
 
-from broker.api.config_changes import ResourceResult, alter_resources
-from broker.api.context import AdminContext, submit
+from broker.api.config_changes import ResourceResult, alter_resources, topic_names
+from broker.api.context import AdminContext, submit, topic_keys
 from broker.metadata.controller import TopicResult, alter_topic_configs
 from broker.metadata.image import ClusterImage
 from broker.request import Reply, RequestContext
@@ -37,6 +37,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: AlterConfigsReques
         _response,
         lambda code: error_response(request, code),
         reply,
+        keys=topic_keys(topic_names(request.resources)),
     )
 
 

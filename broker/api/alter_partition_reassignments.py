@@ -6,7 +6,9 @@ Versions 0–1; v1 may insist on the number of replicas (KIP-860). Any broker an
 
 from __future__ import annotations
 
-from broker.api.context import AdminContext, submit
+from collections.abc import Iterable
+
+from broker.api.context import AdminContext, submit, topic_keys
 from broker.metadata.controller import Reassignment, ReassignmentResult, reassign_partitions
 from broker.request import Reply, RequestContext
 from protocol.errors import ErrorCode
@@ -29,33 +31,47 @@ def handle(admin: AdminContext, ctx: RequestContext, request: AlterPartitionReas
     ]
     may_change_factor = request.allow_replication_factor_change
 
-    def answer(results: tuple[ReassignmentResult, ...]) -> AlterPartitionReassignmentsResponse:
-        topics: dict[str, ReassignableTopicResponse] = {}
-        for result in results:
-            topic = topics.setdefault(result.topic, ReassignableTopicResponse(name=result.topic, partitions=[]))
-            topic.partitions.append(
-                ReassignablePartitionResponse(
-                    partition_index=result.partition, error_code=result.error, error_message=result.message
-                )
-            )
-        return AlterPartitionReassignmentsResponse(
-            allow_replication_factor_change=may_change_factor, error_message=None, responses=list(topics.values())
-        )
-
     submit(
         admin,
         lambda image: reassign_partitions(
             image, wanted, settings=admin.topics, allow_replication_factor_change=may_change_factor
         ),
-        answer,
+        lambda results: _response(request, results),
         lambda code: error_response(request, code),
         reply,
+        keys=topic_keys(topic.name for topic in request.topics),
         timeout_ms=request.timeout_ms,
+    )
+
+
+def _response(
+    request: AlterPartitionReassignmentsRequest,
+    results: Iterable[ReassignmentResult],
+    error_code: ErrorCode = ErrorCode.NONE,
+) -> AlterPartitionReassignmentsResponse:
+    topics: dict[str, ReassignableTopicResponse] = {}
+    for result in results:
+        topic = topics.setdefault(result.topic, ReassignableTopicResponse(name=result.topic, partitions=[]))
+        topic.partitions.append(
+            ReassignablePartitionResponse(
+                partition_index=result.partition, error_code=result.error, error_message=result.message
+            )
+        )
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=error_code,
+        error_message=None,
+        responses=list(topics.values()),
     )
 
 
 def error_response(
     request: AlterPartitionReassignmentsRequest, error_code: ErrorCode
 ) -> AlterPartitionReassignmentsResponse:
-    """The whole request answered with `error_code`."""
-    return AlterPartitionReassignmentsResponse(error_code=error_code, error_message=None)
+    """The whole request and every partition that it names answered with `error_code`, as Kafka does."""
+    refused = (
+        ReassignmentResult(topic.name, partition.partition_index, error_code)
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+    return _response(request, refused, error_code)

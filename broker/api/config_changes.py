@@ -60,6 +60,11 @@ def alter_resources(
     return image, list(results.values())
 
 
+def topic_names(resources: Sequence[Resource]) -> list[str]:
+    """The topics among the resources."""
+    return [resource.resource_name for resource in resources if resource.resource_type == ResourceType.TOPIC]
+
+
 def _key(resource: Resource) -> tuple[int, str]:
     return resource.resource_type, resource.resource_name
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from broker.metadata.controller import TopicSettings
 from broker.metadata.delayed_decision import DelayedDecision
 from broker.metadata.image import ClusterImage
+from broker.metadata.purgatories import ALL_TOPICS, MetadataPurgatories, TopicKey
 from broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError
 from broker.purgatory import Purgatory
 from broker.request import Reply
@@ -21,9 +22,6 @@ T = TypeVar("T")
 
 DEFAULT_TIMEOUT_MS: Final = 30_000
 """For requests that do not say how long they wait; the default request timeout of Kafka's clients."""
-
-METADATA_KEY: Final = "metadata"
-"""What all requests that change the cluster are watched under: each is checked at every new image."""
 
 _logger = logging.getLogger(__name__)
 
@@ -62,8 +60,7 @@ class AdminContext:
         rng: where new topics get their ids and their first leaders from.
         topics: defaults and bounds for topics.
         auto_create_topics_enable: whether asking for an unknown topic may create it.
-        topic_purgatory: where requests wait that change topics; checked at every new image.
-        election_purgatory: where requests for elections wait.
+        purgatories: where requests wait that change the cluster.
         seems_dead: whether a broker is probably dead, though it is not fenced yet.
         broker_configs: this broker's settings under Kafka's dotted names.
         topic_synonyms: for each topic config the broker setting that is its default (retention.ms:
@@ -73,8 +70,7 @@ class AdminContext:
     broker_id: int
     store: MetadataStore
     rng: random.Random
-    topic_purgatory: Purgatory[DelayedDecision[Any]]
-    election_purgatory: Purgatory[DelayedDecision[Any]]
+    purgatories: MetadataPurgatories
     topics: TopicSettings = field(default_factory=TopicSettings)
     auto_create_topics_enable: bool = True
     seems_dead: Callable[[int], bool] = lambda broker_id: False
@@ -89,8 +85,11 @@ def submit(
     refuse: Callable[[ErrorCode], Message],
     reply: Reply,
     *,
+    keys: Iterable[Hashable] = (),
     timeout_ms: int = DEFAULT_TIMEOUT_MS,
     unseen: Callable[[ClusterImage, T], str] = lambda image, result: "",
+    late: Callable[[ClusterImage, T], T] = lambda image, result: result,
+    committed: Callable[[T], None] = lambda result: None,
     purgatory: Purgatory[DelayedDecision[Any]] | None = None,
 ) -> None:
     """Have the cluster changed, and reply when this broker sees the change, or when the time is over.
@@ -98,29 +97,41 @@ def submit(
     Args:
         answer: makes the response from the decision's result.
         refuse: makes the response that says that nothing is known to have changed, and why.
-        timeout_ms: how long the client waits; REQUEST_TIMED_OUT after that, though the change may still come.
+        keys: what the request is about, and so what it is watched under; none: all topics.
+        timeout_ms: how long the client waits; REQUEST_TIMED_OUT after that, though the change may still come. Nothing
+            is decided within the call, so a client that does not wait (0, or less) is told so at once, as by Kafka.
         unseen: what of the result an image does not show yet; "" if nothing.
+        late: the result with REQUEST_TIMED_OUT for what an image does not show; needed with `unseen`.
+        committed: told of the result as soon as it is certain, and even if the client has stopped waiting.
         purgatory: where the request waits; not given: with those that change topics.
     """
-    purgatory = purgatory or admin.topic_purgatory
+    purgatory = purgatory or admin.purgatories.topics
+    watched = list(keys) or [ALL_TOPICS]
     operation: DelayedDecision[T] = DelayedDecision(
         max(0, timeout_ms),
         lambda: admin.store.image,
         unseen,
+        late,
         lambda result: reply(answer(result)),
         lambda error_code: reply(refuse(error_code)),
     )
 
     def done(result: T) -> None:
         operation.decided(result)
-        purgatory.check_and_complete(METADATA_KEY, "decided")
+        purgatory.check_and_complete(watched[0], "decided")
+        committed(result)
 
     def failed(error: Exception) -> None:
         operation.refused(_code_of(error))
-        purgatory.check_and_complete(METADATA_KEY, "refused")
+        purgatory.check_and_complete(watched[0], "refused")
 
-    purgatory.try_complete_else_watch(operation, [METADATA_KEY])
+    purgatory.try_complete_else_watch(operation, watched)
     admin.store.submit(decide, done, failed)
+
+
+def topic_keys(names: Iterable[str | None]) -> list[TopicKey]:
+    """What a request about these topics is watched under."""
+    return [TopicKey(name) for name in dict.fromkeys(names) if name is not None]
 
 
 def _code_of(failure: Exception) -> ErrorCode:

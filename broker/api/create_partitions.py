@@ -6,7 +6,7 @@ comes when this broker sees the partitions, or after `timeout_ms`.
 
 from __future__ import annotations
 
-from broker.api.context import AdminContext, submit
+from broker.api.context import AdminContext, submit, topic_keys
 from broker.metadata.controller import MorePartitions, TopicResult, create_partitions
 from broker.request import Reply, RequestContext
 from protocol.errors import ErrorCode
@@ -39,6 +39,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: CreatePartitionsRe
         answer,
         lambda code: error_response(request, code),
         reply,
+        keys=topic_keys(topic.name for topic in request.topics),
         timeout_ms=request.timeout_ms,
     )
 

@@ -9,10 +9,13 @@ The answer comes when this broker sees the topics, each partition with a leader,
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from broker.api.config_listing import topic_entries
-from broker.api.context import AdminContext, submit
+from broker.api.context import AdminContext, submit, topic_keys
 from broker.metadata.controller import NewTopic, TopicResult, create_topics
 from broker.metadata.delayed_decision import leaderless
+from broker.metadata.image import ClusterImage
 from broker.request import Reply, RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
@@ -24,13 +27,15 @@ from protocol.messages.create_topics import (
 )
 from protocol.primitives import ZERO_UUID
 
+Results = tuple[TopicResult, ...]
+
 
 def handle(admin: AdminContext, ctx: RequestContext, request: CreateTopicsRequest, reply: Reply) -> None:
     """Create the topics, or with validate_only say what would come of it."""
     topics = [_new_topic(topic) for topic in request.topics]
     validate_only = request.validate_only
 
-    def answer(results: tuple[TopicResult, ...]) -> CreateTopicsResponse:
+    def answer(results: Results) -> CreateTopicsResponse:
         return CreateTopicsResponse(topics=[_result(admin, result, validate_only) for result in results])
 
     submit(
@@ -39,13 +44,29 @@ def handle(admin: AdminContext, ctx: RequestContext, request: CreateTopicsReques
         answer,
         lambda code: error_response(request, code),
         reply,
+        keys=topic_keys(topic.name for topic in request.topics),
         timeout_ms=request.timeout_ms,
-        unseen=lambda image, results: "" if validate_only else leaderless(image, _created(results)),
+        unseen=_unseen,
+        late=_late,
     )
 
 
-def _created(results: tuple[TopicResult, ...]) -> dict[str, bytes]:
-    return {result.topic.name: result.topic.topic_id for result in results if result.topic is not None}
+def _unseen(image: ClusterImage, results: Results) -> str:
+    """A created topic whose leaders the image does not show yet; of one that was only thought of it shows nothing."""
+    return next(filter(None, (_missing(image, result) for result in results)), "")
+
+
+def _late(image: ClusterImage, results: Results) -> Results:
+    return tuple(
+        replace(result, topic=None, error=ErrorCode.REQUEST_TIMED_OUT, message=missing)
+        if (missing := _missing(image, result))
+        else result
+        for result in results
+    )
+
+
+def _missing(image: ClusterImage, result: TopicResult) -> str:
+    return "" if result.topic is None else leaderless(image, result.topic)
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

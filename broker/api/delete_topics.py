@@ -5,8 +5,9 @@ Versions 1–6. Any broker answers: when it no longer sees the topics, or after 
 
 from __future__ import annotations
 
-from broker.api.context import AdminContext, submit
+from broker.api.context import AdminContext, submit, topic_keys
 from broker.metadata.controller import TopicReference, TopicResult, delete_topics
+from broker.metadata.image import ClusterImage
 from broker.request import Reply, RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
@@ -35,8 +36,17 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DeleteTopicsReques
         answer,
         lambda code: error_response(request, code),
         reply,
+        keys=topic_keys(_name(admin.store.image, topic) for topic in topics),
         timeout_ms=request.timeout_ms,
     )
+
+
+def _name(image: ClusterImage, reference: TopicReference) -> str:
+    """What to call a topic while its deletion waits; an id that is not known stands for itself."""
+    if reference.name is not None:
+        return reference.name
+    topic = image.topic_by_id(reference.topic_id)
+    return reference.topic_id.hex() if topic is None else topic.name
 
 
 def _references(request: DeleteTopicsRequest) -> list[TopicReference]:

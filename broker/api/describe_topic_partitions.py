@@ -1,7 +1,8 @@
 """DescribeTopicPartitions (key 75): topics page by page, with eligible leader replicas (KIP-966).
 
 Version 0. Topics come in the order of their names, and a page ends after so many partitions; the cursor says where the
-next one begins. It never creates topics. Eligible leader replicas are null: there are no elections yet.
+next one begins. It never creates topics. Last known eligible leader replicas are null: nothing here would choose among
+them.
 """
 
 from __future__ import annotations

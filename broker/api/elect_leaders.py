@@ -8,9 +8,12 @@ An unclean election gives up acknowledged records that the new leader does not h
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import structlog
 
 from broker.api.context import AdminContext, submit
+from broker.log.topic_partition import TopicPartition
 from broker.metadata.controller import ElectionResult, ElectionType, elect_leaders
 from broker.metadata.image import ClusterImage
 from broker.request import Reply, RequestContext
@@ -39,8 +42,6 @@ def handle(admin: AdminContext, ctx: RequestContext, request: ElectLeadersReques
         return elect_leaders(image, _all(image) if named is None else named, election, settings=admin.topics)
 
     def answer(results: Results) -> ElectLeadersResponse:
-        if election is ElectionType.UNCLEAN:
-            _log_unclean(results)
         return _response([r for r in results if named is not None or r.error != ErrorCode.ELECTION_NOT_NEEDED])
 
     submit(
@@ -49,9 +50,12 @@ def handle(admin: AdminContext, ctx: RequestContext, request: ElectLeadersReques
         answer,
         lambda code: error_response(request, code),
         reply,
+        keys=[TopicPartition(*name) for name in named or ()],
         timeout_ms=request.timeout_ms,
         unseen=_unseen,
-        purgatory=admin.election_purgatory,
+        late=_late,
+        committed=_log_unclean if election is ElectionType.UNCLEAN else lambda results: None,
+        purgatory=admin.purgatories.elections,
     )
 
 
@@ -66,17 +70,27 @@ def _all(image: ClusterImage) -> list[tuple[str, int]]:
 
 
 def _unseen(image: ClusterImage, results: Results) -> str:
-    """An elected leader that the image does not show yet; a partition that is gone has none to wait for."""
-    for result in results:
-        state = image.partition(result.topic, result.partition)
-        if (
-            result.error is ErrorCode.NONE
-            and result.state is not None
-            and state is not None
-            and state.leader_epoch < result.state.leader_epoch
-        ):
-            return f"{result.topic}-{result.partition}: broker {result.state.leader} does not lead yet"
-    return ""
+    """An elected leader that the image does not show yet."""
+    return next(filter(None, (_missing(image, result) for result in results)), "")
+
+
+def _late(image: ClusterImage, results: Results) -> Results:
+    return tuple(
+        replace(result, error=ErrorCode.REQUEST_TIMED_OUT, message=missing)
+        if (missing := _missing(image, result))
+        else result
+        for result in results
+    )
+
+
+def _missing(image: ClusterImage, result: ElectionResult) -> str:
+    """Whose leadership the image does not show yet; a partition that is gone has none to wait for."""
+    if result.error is not ErrorCode.NONE or result.state is None:
+        return ""
+    seen = image.partition(result.topic, result.partition)
+    if seen is None or seen.leader_epoch >= result.state.leader_epoch:
+        return ""
+    return f"{result.topic}-{result.partition}: broker {result.state.leader} does not lead yet"
 
 
 def _log_unclean(results: Results) -> None:

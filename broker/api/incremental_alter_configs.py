@@ -6,8 +6,8 @@ Broker settings cannot be changed.
 
 from __future__ import annotations
 
-from broker.api.config_changes import ResourceResult, alter_resources
-from broker.api.context import AdminContext, submit
+from broker.api.config_changes import ResourceResult, alter_resources, topic_names
+from broker.api.context import AdminContext, submit, topic_keys
 from broker.metadata.controller import ConfigChange, TopicResult, incremental_alter_topic_configs
 from broker.metadata.image import ClusterImage
 from broker.request import Reply, RequestContext
@@ -38,6 +38,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: IncrementalAlterCo
         _response,
         lambda code: error_response(request, code),
         reply,
+        keys=topic_keys(topic_names(request.resources)),
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.api.context import AdminContext, submit
+from broker.api.context import AdminContext, submit, topic_keys
 from broker.api.listing import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, leader_of, offline_replicas
 from broker.metadata.controller import NewTopic, TopicResult, create_topics
 from broker.metadata.image import ClusterImage, PartitionState, Topic
@@ -55,6 +55,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: MetadataRequest, r
         # Nothing was created: the other topics can be told all the same, and the missing ones are asked for again.
         lambda _: _response(admin, admin.store.image, request, asked, {}),
         reply,
+        keys=topic_keys(topic.name for topic in missing),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from broker.metadata.image import NO_LEADER, ClusterImage
+from broker.metadata.image import NO_LEADER, ClusterImage, Topic
 from broker.purgatory import DelayedOperation
 from protocol.errors import ErrorCode
 
@@ -26,23 +26,27 @@ class DelayedDecision(DelayedOperation, Generic[T]):
         delay_ms: the request's own timeout. What was not seen by then may happen all the same.
         image: what this broker sees.
         unseen: what of a result an image does not show yet, in words; "" if nothing.
+        late: a result as it is told when the time is over: what the image does not show is REQUEST_TIMED_OUT, what
+            was refused stays refused, what is seen stays done.
         answer: makes the answer from the decision's result; called once, if `refuse` is not.
         refuse: answers that nothing is known to have changed, and why.
     """
 
-    __slots__ = ("_answer", "_image", "_refusal", "_refuse", "_result", "_unseen")
+    __slots__ = ("_answer", "_image", "_late", "_refusal", "_refuse", "_result", "_unseen")
 
     def __init__(
         self,
         delay_ms: int,
         image: Callable[[], ClusterImage],
         unseen: Callable[[ClusterImage, T], str],
+        late: Callable[[ClusterImage, T], T],
         answer: Callable[[T], None],
         refuse: Callable[[ErrorCode], None],
     ) -> None:
         super().__init__(delay_ms)
         self._image = image
         self._unseen = unseen
+        self._late = late
         self._answer = answer
         self._refuse = refuse
         self._result: tuple[T] | None = None
@@ -70,10 +74,12 @@ class DelayedDecision(DelayedOperation, Generic[T]):
         """Answer with the result, or with why there is none; a deadline that has come is a reason, too."""
         if self._refusal is not None:
             self._refuse(self._refusal)
-        elif self._result is None or self.missing():
+        elif self._result is None:
             self._refuse(ErrorCode.REQUEST_TIMED_OUT)
         else:
-            self._answer(self._result[0])
+            (result,) = self._result
+            image = self._image()
+            self._answer(self._late(image, result) if self._unseen(image, result) else result)
 
     def on_shutdown(self) -> None:
         """Answer with the error that makes a client turn to another broker."""
@@ -84,12 +90,11 @@ class DelayedDecision(DelayedOperation, Generic[T]):
         self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def leaderless(image: ClusterImage, topics: dict[str, bytes]) -> str:
-    """Which partition of these topics (names with ids) has no leader yet; one that is gone again needs none."""
-    for name, topic_id in topics.items():
-        topic = image.topics.get(name)
-        if topic is not None and topic.topic_id == topic_id:
-            for index, state in enumerate(topic.partitions):
-                if state.leader == NO_LEADER:
-                    return f"{name}-{index}: no leader yet"
+def leaderless(image: ClusterImage, created: Topic) -> str:
+    """Which partition of a topic has no leader yet, in words; a topic that is gone again needs none."""
+    topic = image.topics.get(created.name)
+    if topic is not None and topic.topic_id == created.topic_id:
+        for index, state in enumerate(topic.partitions):
+            if state.leader == NO_LEADER:
+                return f"{topic.name}-{index}: no leader yet"
     return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -12,8 +12,16 @@ import pytest
 from broker.api.context import AdminContext
 from broker.clock import ManualClock
 from broker.log.config import LogConfig
-from broker.metadata.controller import NewTopic, TopicSettings, create_topics, register_broker, unregister_broker
-from broker.metadata.embedded import EmbeddedStore
+from broker.metadata.controller import (
+    NewTopic,
+    TopicSettings,
+    create_topics,
+    fence_broker,
+    register_broker,
+    unregister_broker,
+)
+from broker.metadata.embedded import EmbeddedStore, EmbeddedView
+from broker.metadata.purgatories import MetadataPurgatories
 from broker.purgatory import ActionQueue, Purgatory, Timer
 from broker.request import RequestContext
 from protocol.api import (
@@ -61,6 +69,14 @@ class RecordingReply:
         raise AssertionError(f"the connection was closed: {reason}")
 
 
+class Shortsighted:
+    """A broker's access to the metadata, of which it sees what the test shows; what it submits is decided as ever."""
+
+    def __init__(self, store: EmbeddedView) -> None:
+        self.submit = store.submit
+        self.image = store.image
+
+
 class Cluster:
     """Three brokers that share metadata; requests go to broker 1, through the codec both ways."""
 
@@ -72,18 +88,23 @@ class Cluster:
         for broker_id in (1, 2, 3):
             self.change(
                 lambda image, id=broker_id: register_broker(
-                    image, id, f"host-{id}", 9000 + id, f"rack-{id}", settings=TopicSettings()
+                    image, id, f"host-{id}", 9000 + id, f"rack-{id}", lease_id=20 + id, settings=TopicSettings()
                 )
             )
         self.clock = ManualClock()
         self.timer = Timer(self.clock.now_ms)
         actions = ActionQueue()
+        purgatories = MetadataPurgatories(
+            Purgatory("topic", self.timer, actions=actions),
+            Purgatory("ElectLeader", self.timer, actions=actions),
+            self.view.image,
+        )
+        self.view.watch(purgatories.image_changed)
         self.admin = AdminContext(
             broker_id=1,
             store=self.view,
             rng=random.Random(7),
-            topic_purgatory=Purgatory("topic", self.timer, actions=actions),
-            election_purgatory=Purgatory("ElectLeader", self.timer, actions=actions),
+            purgatories=purgatories,
             topics=TopicSettings(
                 num_partitions=2, replication_factor=3, log=LogConfig(retention_ms=5000, segment_bytes=16384)
             ),
@@ -117,6 +138,17 @@ class Cluster:
         epoch = self.image.brokers[broker_id].broker_epoch
         self.change(lambda image: unregister_broker(image, broker_id, epoch, settings=TopicSettings()))
 
+    def fence(self, broker_id: int) -> None:
+        """A broker's lease runs out; its memory is still there."""
+        lease_id = self.image.brokers[broker_id].lease_id
+        self.change(lambda image: fence_broker(image, lease_id, settings=TopicSettings()))
+
+    def see_only(self, image: Any) -> None:
+        """From now on broker 1 sees this image, whatever is decided."""
+        store: Any = Shortsighted(self.view)
+        store.image = image
+        self.admin = replace(self.admin, store=store)
+
     def send(self, api: ModuleType, version: int, request: Message) -> RecordingReply:
         """Give a request to its handler, as its bytes say it in this version."""
         api_key = next(key for key, known in APIS.items() if known.request is type(request))
@@ -126,6 +158,11 @@ class Cluster:
         reply = RecordingReply()
         api.handle(self.admin, context, decode_request(header, frame, position), reply)
         return reply
+
+    def pass_ms(self, delta_ms: int) -> None:
+        """Time passes, and nothing arrives from the metadata store."""
+        self.clock.advance_ms(delta_ms)
+        self.timer.advance(self.clock.now_ms())
 
     def ask(self, api: ModuleType, version: int, request: Message) -> Any:
         """Send a request and return its answer, as the client reads it."""

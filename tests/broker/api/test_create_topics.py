@@ -8,6 +8,7 @@ import pytest
 
 from broker.api import create_topics
 from broker.log.config import TOPIC_CONFIGS
+from broker.metadata.controller import TopicSettings, unregister_broker
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -112,3 +113,52 @@ def test_a_whole_request_can_be_answered_with_an_error(cluster: Any, version: in
         ("a", ErrorCode.NOT_CONTROLLER),
         ("b", ErrorCode.NOT_CONTROLLER),
     ]
+
+
+def test_what_is_waited_for_can_be_read(cluster: Any) -> None:
+    cluster.send(create_topics, 7, CreateTopicsRequest(topics=[topic("orders"), topic("a b")], timeout_ms=1000))
+    (waiting,) = cluster.admin.purgatories.topics.operations(10)
+    assert [str(key) for key in waiting.keys] == ["orders", "a b"]
+    assert waiting.missing == "the metadata store has not decided yet"
+    cluster.turns.run()
+    assert cluster.admin.purgatories.topics.num_delayed == 0
+
+
+@pytest.mark.parametrize("timeout_ms", [500, 0, -1])
+def test_a_store_that_does_not_answer_keeps_nobody_waiting_longer_than_asked(cluster: Any, timeout_ms: int) -> None:
+    """The topic may be created all the same, as by Kafka."""
+    reply = cluster.send(create_topics, 7, CreateTopicsRequest(topics=[topic("orders")], timeout_ms=timeout_ms))
+    assert len(reply.responses) == (timeout_ms <= 0)
+    cluster.pass_ms(501)
+    (response,) = reply.responses
+    assert [answer.error_code for answer in response.topics] == [ErrorCode.REQUEST_TIMED_OUT]
+    cluster.turns.run()
+    assert "orders" in cluster.image.topics
+
+
+def test_the_deadline_answers_only_the_topic_without_a_leader_and_leaves_the_others_their_results(cluster: Any) -> None:
+    """The one broker that it was given is gone before this broker sees the topic."""
+    alone, gone = topic("orders"), 2
+    alone.assignments = [CreatableReplicaAssignment(partition_index=0, broker_ids=[gone])]
+    request = CreateTopicsRequest(topics=[alone, topic("other", 1, 3), topic("a b")], timeout_ms=1000)
+    cluster.see_only(cluster.image)
+    reply = cluster.send(create_topics, 7, request)
+    while "orders" not in cluster.store.image.topics:
+        cluster.turns.turn()
+    cluster.admin.store.image = leave(cluster.store.image, gone)
+    cluster.turns.run()
+    (waiting,) = cluster.admin.purgatories.topics.operations(10)
+    assert waiting.missing == "orders-0: no leader yet"
+    cluster.pass_ms(1001)
+    (response,) = reply.responses
+    assert [(answer.name, answer.error_code) for answer in cluster.travel(7, response).topics] == [
+        ("orders", ErrorCode.REQUEST_TIMED_OUT),
+        ("other", ErrorCode.NONE),
+        ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ]
+
+
+def leave(image: Any, broker_id: int) -> Any:
+    """The image without a broker."""
+    image, _ = unregister_broker(image, broker_id, image.brokers[broker_id].broker_epoch, settings=TopicSettings())
+    return image

@@ -62,3 +62,11 @@ def test_a_whole_request_can_be_answered_with_an_error(cluster: Any, version: in
     request = DeleteTopicsRequest(topic_names=["a", "a"], timeout_ms=1000)
     seen = cluster.travel(version, delete_topics.error_response(request, ErrorCode.NOT_CONTROLLER))
     assert [(answer.name, answer.error_code) for answer in seen.responses] == [("a", ErrorCode.NOT_CONTROLLER)]
+
+
+def test_what_waits_is_named_by_topic_or_by_an_id_that_is_not_known(cluster: Any) -> None:
+    known = cluster.create("a")
+    topics = [DeleteTopicState(topic_id=known.topic_id), DeleteTopicState(topic_id=b"?" * 16)]
+    cluster.send(delete_topics, 6, DeleteTopicsRequest(timeout_ms=1000, topics=topics))
+    (waiting,) = cluster.admin.purgatories.topics.operations(10)
+    assert [str(key) for key in waiting.keys] == ["a", "3f" * 16]

@@ -62,6 +62,17 @@ def test_a_partition_without_a_leader_says_so(cluster: Any) -> None:
     assert partition.offline_replicas == [leader]
 
 
+def test_kip_966_replicas_that_have_everything_acknowledged_are_eligible(cluster: Any) -> None:
+    state = cluster.create("orders", min_insync_replicas="2").partitions[0]
+    first, second, last = state.replicas
+    for broker_id in (first, second):
+        cluster.fence(broker_id)
+    partition = ask(cluster).topics[0].partitions[0]
+    assert (partition.leader_id, partition.isr_nodes) == (last, [last])
+    assert partition.eligible_leader_replicas == [second]
+    assert partition.last_known_elr is None
+
+
 def test_a_page_ends_at_the_limit_and_the_cursor_says_where_to_go_on(cluster: Any) -> None:
     cluster.create("a", 3)
     cluster.create("b", 2)

@@ -90,11 +90,55 @@ def test_an_election_of_another_kind_is_refused(cluster: Any) -> None:
 def test_a_store_that_does_not_answer_keeps_nobody_waiting_longer_than_asked(cluster: Any) -> None:
     cluster.create("orders")
     reply = cluster.send(elect_leaders, 2, request(PREFERRED, 0, timeout_ms=500))
-    (waiting,) = cluster.admin.election_purgatory.operations(10)
+    (waiting,) = cluster.admin.purgatories.elections.operations(10)
     assert waiting.missing == "the metadata store has not decided yet"
-    cluster.clock.advance_ms(501)
-    cluster.timer.advance(cluster.clock.now_ms())
+    assert [str(key) for key in waiting.keys] == ["orders-0"]
+    cluster.pass_ms(501)
     (response,) = reply.responses
     assert results(response) == [("orders", 0, ErrorCode.REQUEST_TIMED_OUT)]
     cluster.turns.run()
     assert len(reply.responses) == 1
+
+
+def test_of_two_elections_the_deadline_answers_only_the_one_that_is_not_seen(cluster: Any) -> None:
+    """The store has decided, and this broker's image does not show it yet, as a store out of the process may do."""
+    preferred = cluster.create("orders", 3).partitions[0].leader
+    cluster.stop(preferred)
+    bring_back(cluster, preferred)
+    cluster.see_only(cluster.image)
+    reply = cluster.send(elect_leaders, 2, request(PREFERRED, 0, 9))
+    cluster.turns.run()
+    (waiting,) = cluster.admin.purgatories.elections.operations(10)
+    assert waiting.missing == f"orders-0: broker {preferred} does not lead yet"
+    cluster.pass_ms(1001)
+    (response,) = reply.responses
+    assert response.error_code == ErrorCode.NONE
+    assert results(response) == [
+        ("orders", 0, ErrorCode.REQUEST_TIMED_OUT),
+        ("orders", 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+
+
+@pytest.mark.parametrize("timeout_ms", [1000, 0, -1], ids=["in time", "at once", "less than at once"])
+def test_an_unclean_election_is_logged_even_if_nobody_waits_for_it(
+    cluster: Any, timeout_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(elect_leaders.logger, "warning", lambda _, partition, leader: warned.append(partition))
+    leader = cluster.create("orders", factor=1).partitions[0].leader
+    cluster.stop(leader)
+    cluster.change(lambda image: register_broker(image, leader, "host", 1, settings=TopicSettings()))
+    response = cluster.ask(elect_leaders, 2, request(UNCLEAN, 0, timeout_ms=timeout_ms))
+    expected = ErrorCode.NONE if timeout_ms > 0 else ErrorCode.REQUEST_TIMED_OUT
+    assert results(response) == [("orders", 0, expected)]
+    assert warned == ["orders-0"]
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_a_whole_request_can_be_answered_with_an_error(cluster: Any, version: int) -> None:
+    code = ErrorCode.NOT_CONTROLLER
+    seen = cluster.travel(version, elect_leaders.error_response(request(PREFERRED, 0), code))
+    assert seen.error_code == (code if version >= 1 else ErrorCode.NONE)
+    assert results(seen) == [("orders", 0, code)]
+    everything = cluster.travel(version, elect_leaders.error_response(request(PREFERRED), code))
+    assert results(everything) == []

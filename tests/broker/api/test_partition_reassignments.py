@@ -76,8 +76,29 @@ def test_what_cannot_be_moved_is_refused_and_stays(placed: Any) -> None:
     assert placed.image is before
 
 
-def test_whole_requests_can_be_answered_with_an_error(cluster: Any) -> None:
+def test_a_store_that_does_not_answer_keeps_nobody_waiting_longer_than_asked(placed: Any) -> None:
+    partition = ReassignablePartition(partition_index=0, replicas=[1])
+    topics = [ReassignableTopic(name="orders", partitions=[partition])]
+    request = AlterPartitionReassignmentsRequest(timeout_ms=500, topics=topics)
+    reply = placed.send(alter_partition_reassignments, 1, request)
+    (waiting,) = placed.admin.purgatories.topics.operations(10)
+    assert [str(key) for key in waiting.keys] == ["orders"]
+    placed.pass_ms(501)
+    (response,) = reply.responses
+    assert response.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_a_whole_request_to_move_can_be_answered_with_an_error(cluster: Any, version: int) -> None:
+    code = ErrorCode.NOT_CONTROLLER
+    partitions = [ReassignablePartition(partition_index=index, replicas=[1]) for index in (3, 4)]
+    request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="orders", partitions=partitions)])
+    seen = cluster.travel(version, alter_partition_reassignments.error_response(request, code))
+    assert seen.error_code == code
+    assert [(row.partition_index, row.error_code) for row in seen.responses[0].partitions] == [(3, code), (4, code)]
+
+
+def test_a_whole_request_to_list_can_be_answered_with_an_error(cluster: Any) -> None:
     code = ErrorCode.UNKNOWN_SERVER_ERROR
-    request = AlterPartitionReassignmentsRequest()
-    assert alter_partition_reassignments.error_response(request, code).error_code == code
-    assert list_partition_reassignments.error_response(ListPartitionReassignmentsRequest(), code).error_code == code
+    response = list_partition_reassignments.error_response(ListPartitionReassignmentsRequest(), code)
+    assert cluster.travel(0, response).error_code == code

@@ -12,6 +12,7 @@ from broker.api.context import AdminContext
 from broker.api.init_producer_id import ProducerIds
 from broker.api.routes import build_routes
 from broker.metadata.image import ClusterImage
+from broker.metadata.purgatories import MetadataPurgatories
 from broker.purgatory import ActionQueue, Purgatory, Timer
 from broker.request import Routes
 from protocol.api import APIS
@@ -41,8 +42,10 @@ class Store:
 
 @pytest.fixture
 def routes() -> Routes:
+    store = Store()
     purgatory = Purgatory("topic", Timer(lambda: 0), actions=ActionQueue())
-    admin = AdminContext(1, Store(), random.Random(0), purgatory, purgatory)  # type: ignore[arg-type]
+    purgatories = MetadataPurgatories(purgatory, purgatory, store.image)
+    admin = AdminContext(1, store, random.Random(0), purgatories)  # type: ignore[arg-type]
     return build_routes(admin, Harness().replicas, fetch_max_bytes=1_000_000)
 
 

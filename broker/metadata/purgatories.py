@@ -1,0 +1,69 @@
+"""Where requests that change the cluster wait, and what has them checked: a new image in which their topics differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from broker.log.topic_partition import TopicPartition
+from broker.metadata.delayed_decision import DelayedDecision
+from broker.metadata.image import ClusterImage, Topic
+from broker.purgatory import Purgatory
+
+ALL_TOPICS: Final = "all topics"
+"""Watched by requests that name no topics; checked at every new image."""
+
+NEW_IMAGE: Final = "new image"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicKey:
+    """Watched by requests that change a topic: checked when the topic comes, changes or goes."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class MetadataPurgatories:
+    """The purgatories of one broker that new images complete.
+
+    Args:
+        topics: Kafka's "topic"; its operations are watched under `TopicKey`s, or `ALL_TOPICS`.
+        elections: Kafka's "ElectLeader"; its operations are watched under `TopicPartition`s, or `ALL_TOPICS`.
+        image: what the broker sees now.
+    """
+
+    def __init__(
+        self,
+        topics: Purgatory[DelayedDecision[Any]],
+        elections: Purgatory[DelayedDecision[Any]],
+        image: ClusterImage,
+    ) -> None:
+        self.topics = topics
+        self.elections = elections
+        self._image = image
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """The broker sees a new image; those in between may have been skipped."""
+        before, self._image = self._image, image
+        if not self.topics.num_delayed and not self.elections.num_delayed:
+            return
+        for name in dict.fromkeys((*before.topics, *image.topics)):
+            old, new = before.topics.get(name), image.topics.get(name)
+            if old is not new:
+                self.topics.check_and_complete(TopicKey(name), NEW_IMAGE)
+                for tp in _changed_partitions(name, old, new):
+                    self.elections.check_and_complete(tp, NEW_IMAGE)
+        self.topics.check_and_complete(ALL_TOPICS, NEW_IMAGE)
+        self.elections.check_and_complete(ALL_TOPICS, NEW_IMAGE)
+
+
+def _changed_partitions(name: str, old: Topic | None, new: Topic | None) -> Iterator[TopicPartition]:
+    before = () if old is None else old.partitions
+    after = () if new is None else new.partitions
+    for index in range(max(len(before), len(after))):
+        if before[index : index + 1] != after[index : index + 1]:
+            yield TopicPartition(name, index)

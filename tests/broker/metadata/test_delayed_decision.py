@@ -1,0 +1,124 @@
+"""A request that changes the cluster: what it waits for, and everything that can end its wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from broker.clock import ManualClock
+from broker.metadata.delayed_decision import DelayedDecision, leaderless
+from broker.metadata.image import ClusterImage, PartitionState, Topic
+from broker.purgatory import ActionQueue, Purgatory, Timer
+from protocol.errors import ErrorCode
+
+BLANK = ClusterImage(0, "test")
+LED = Topic("orders", b"1" * 16, (PartitionState(1, 0, (1,), ()), PartitionState(2, 0, (2,), ())))
+HALF_LED = replace(LED, partitions=(LED.partitions[0], replace(LED.partitions[1], leader=-1)))
+
+
+class Waiting:
+    """A request that created `orders`, and another topic that was refused."""
+
+    def __init__(self, delay_ms: int = 1000) -> None:
+        self.clock = ManualClock()
+        self.timer = Timer(self.clock.now_ms)
+        self.purgatory: Purgatory[DelayedDecision[Any]] = Purgatory("topic", self.timer, actions=ActionQueue())
+        self.image = BLANK
+        self.answers: list[object] = []
+        self.operation: DelayedDecision[tuple[str, ...]] = DelayedDecision(
+            delay_ms,
+            lambda: self.image,
+            lambda image, result: leaderless(image, LED),
+            lambda image, result: (*result[1:], leaderless(image, LED)),
+            self.answers.append,
+            self.answers.append,
+        )
+        self.purgatory.try_complete_else_watch(self.operation, ["orders"])
+
+    def check(self) -> None:
+        self.purgatory.check_and_complete("orders")
+
+    def sees(self, *topics: Topic) -> None:
+        self.image = BLANK.with_topics(topics)
+        self.check()
+
+    def pass_ms(self, delta_ms: int) -> None:
+        self.clock.advance_ms(delta_ms)
+        self.timer.advance(self.clock.now_ms())
+
+    @property
+    def missing(self) -> str:
+        (parked,) = self.purgatory.operations()
+        return parked.missing
+
+
+def test_it_waits_for_the_decision_and_then_for_the_leaders() -> None:
+    waiting = Waiting()
+    waiting.sees(LED)
+    assert waiting.missing == "the metadata store has not decided yet"
+    waiting.sees(HALF_LED)
+    waiting.operation.decided(("created", "refused"))
+    waiting.check()
+    assert waiting.missing == "orders-1: no leader yet"
+    assert waiting.answers == []
+    waiting.sees(LED)
+    assert waiting.answers == [("created", "refused")]
+
+
+@pytest.mark.parametrize("seen", [(), (replace(HALF_LED, topic_id=b"2" * 16),)], ids=["gone", "another of its name"])
+def test_a_topic_that_is_gone_again_is_not_waited_for(seen: tuple[Topic, ...]) -> None:
+    waiting = Waiting()
+    waiting.operation.decided(("created",))
+    waiting.sees(*seen)
+    assert waiting.answers == [("created",)]
+
+
+def test_what_the_store_refuses_is_answered_with_the_reason() -> None:
+    waiting = Waiting()
+    waiting.operation.refused(ErrorCode.NOT_CONTROLLER)
+    waiting.check()
+    assert waiting.answers == [ErrorCode.NOT_CONTROLLER]
+
+
+def test_a_store_that_does_not_decide_keeps_nobody_waiting_longer_than_asked() -> None:
+    waiting = Waiting(500)
+    waiting.pass_ms(499)
+    assert waiting.answers == []
+    waiting.pass_ms(2)
+    assert waiting.answers == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_who_does_not_wait_is_answered_at_once() -> None:
+    assert Waiting(0).answers == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_what_was_decided_and_not_seen_in_time_is_told_apart_from_the_rest() -> None:
+    waiting = Waiting()
+    waiting.operation.decided(("created", "refused"))
+    waiting.image = BLANK.with_topics([HALF_LED])
+    waiting.check()
+    waiting.pass_ms(1001)
+    assert waiting.answers == [("refused", "orders-1: no leader yet")]
+
+
+def test_a_decision_after_the_deadline_is_not_answered_again() -> None:
+    waiting = Waiting()
+    waiting.pass_ms(1001)
+    waiting.operation.decided(("created",))
+    waiting.sees(LED)
+    assert waiting.answers == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_shutdown_sends_the_client_to_another_broker() -> None:
+    waiting = Waiting()
+    waiting.purgatory.shutdown()
+    assert waiting.answers == [ErrorCode.NOT_CONTROLLER]
+    assert ErrorCode.NOT_CONTROLLER.retriable
+
+
+def test_what_breaks_is_answered() -> None:
+    waiting = Waiting()
+    waiting.operation.on_error(ValueError("broken"))
+    assert waiting.answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
