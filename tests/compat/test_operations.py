@@ -1,4 +1,4 @@
-"""Elections, moves and deletions, asked for by a real admin client; and a consumer that reads near by (KIP-392)."""
+"""Elections, moves and deletions, asked for by real admin clients; and a consumer that reads near by (KIP-392)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, ElectionType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as Partition
+from kafka.errors import InvalidReplicationAssignmentError, NoReassignmentInProgressError
 
 from broker.admin_client import AdminClient as Operator
 from tests.conftest import StartPurgatorio
+
+PREFERRED = 0
 
 
 class Own:
@@ -108,3 +113,49 @@ def test_kip_392_a_real_consumer_reads_from_the_replica_in_its_rack(own: Own) ->
         )
     }
     assert [broker for broker, bytes_out in fetched.items() if bytes_out > 0] == [near]
+
+
+def test_kip_455_a_partition_is_moved_by_a_real_admin_client(own: Own) -> None:
+    admin, moving = KafkaAdminClient(bootstrap_servers=own.bootstrap), Partition("orders", 0)
+    own.admin.create_topics([NewTopic("orders", 1, replica_assignment=[[1]])])["orders"].result()
+    with Producer({"bootstrap.servers": own.bootstrap}) as producer:
+        producer.produce("orders", b"moved")
+        assert producer.flush(20) == 0
+    assert admin.alter_partition_reassignments({moving: [2, 9]}) == {moving: InvalidReplicationAssignmentError}
+    assert admin.alter_partition_reassignments({moving: None}) == {moving: NoReassignmentInProgressError}
+    assert own.partition("orders").replicas == [1]
+    # What the new replicas have to fetch is held back, so that the move is seen under way, and called off.
+    for broker_id in (2, 3):
+        own.operator.post(f"brokers/{broker_id}/follower", {"held": True})
+    assert admin.alter_partition_reassignments({moving: [3, 2]}) == {moving: None}
+    under_way = {"replicas": [3, 2, 1], "adding_replicas": [3, 2], "removing_replicas": [1]}
+    assert admin.list_partition_reassignments() == {moving: under_way}
+    assert admin.list_partition_reassignments([moving, Partition("other", 0)]) == {moving: under_way}
+    assert admin.alter_partition_reassignments({moving: None}) == {moving: None}
+    assert admin.list_partition_reassignments() == {}
+    for broker_id in (2, 3):
+        own.operator.post(f"brokers/{broker_id}/follower", {"held": False})
+    assert admin.alter_partition_reassignments({moving: [3, 2]}) == {moving: None}
+    own.until("orders", lambda p: (p.leader, p.replicas, sorted(p.isrs)) == (3, [3, 2], [2, 3]))
+    assert admin.list_partition_reassignments() == {}
+    admin.close()
+    consumer = Consumer({"bootstrap.servers": own.bootstrap, "group.id": "none", "enable.auto.commit": False})
+    consumer.assign([TopicPartition("orders", 0, 0)])
+    message = consumer.poll(20)
+    assert message is not None
+    assert message.value() == b"moved"
+    consumer.close()
+
+
+def test_all_preferred_leaders_are_elected_by_a_real_admin_client(own: Own) -> None:
+    own.create("orders")
+    preferred = own.partition("orders").leader
+    own.operator.post(f"brokers/{preferred}/stop")
+    own.until("orders", lambda p: p.leader not in (-1, preferred))
+    own.operator.post(f"brokers/{preferred}/start")
+    own.until("orders", lambda p: len(p.isrs) == 3)
+    admin = KafkaAdminClient(bootstrap_servers=own.bootstrap)
+    (elected,) = admin.elect_leaders(PREFERRED).replica_election_results
+    assert (elected.topic, [(p.partition_id, p.error_code) for p in elected.partition_result]) == ("orders", [(0, 0)])
+    own.until("orders", lambda p: p.leader == preferred)
+    admin.close()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.api import produce
+from protocol.api import decode_response, encode_response
 from protocol.api_key import ApiKey
 from protocol.compression import Compression
 from protocol.errors import ErrorCode
@@ -78,3 +79,23 @@ def test_kip_951_a_wrong_leader_names_the_right_one_and_where_it_is(alone: Harne
     assert response.responses[0].partition_responses[0].current_leader.leader_id == 2
     assert [(node.node_id, node.port) for node in response.node_endpoints] == [(2, 9092)]
     assert handle(alone, acks=1, version=9).node_endpoints == []
+
+
+@pytest.mark.parametrize("version", [9, 10, 11])
+def test_kip_951_a_request_that_waits_while_leadership_moves_is_told_where_to_go(version: int) -> None:
+    broker = Harness()
+    broker.set_topics(topic())
+    data = PartitionProduceData(index=0, records=batch(b"value"))
+    request = ProduceRequest(
+        acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="orders", partition_data=[data])]
+    )
+    replies = Replies()
+    produce.handle(broker.replicas, context(ApiKey.PRODUCE, version), request, replies)
+    assert replies.said == []
+    broker.set_topics(topic(leader=3, leader_epoch=5, partition_epoch=1))
+    frame = b"".join(encode_response(ApiKey.PRODUCE, version, 7, replies.only))
+    _, seen = decode_response(ApiKey.PRODUCE, version, frame[4:])
+    assert error_of(seen) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    leader = seen.responses[0].partition_responses[0].current_leader
+    told = (leader.leader_id, leader.leader_epoch, [(node.node_id, node.port) for node in seen.node_endpoints])
+    assert told == ((3, 5, [(3, 9093)]) if version >= 10 else (-1, -1, []))

@@ -1,4 +1,4 @@
-"""The whole of it: a real cluster, a produce that waits, and somebody who watches and ends the wait over HTTP."""
+"""The whole of it: a real cluster, requests that wait, and somebody who watches and ends the wait over HTTP."""
 
 from __future__ import annotations
 
@@ -87,3 +87,33 @@ async def test_a_produce_that_waits_is_seen_with_the_follower_it_waits_for_and_c
     assert (ended["broker"], ended["outcome"], ended["detail"]) == (1, "expired", operation["missing"])
     series = f'delayedproducemetrics_expires_total{{broker="1",partition="{led.partition}",topic="orders"}} 1.0'
     assert series in (await client.get("/metrics")).text
+
+
+async def test_every_purgatory_is_shown_and_counted(cluster: Cluster, client: httpx.AsyncClient) -> None:
+    names = ["Produce", "Fetch", "DeleteRecords", "topic", "ElectLeader"]
+    state = (await client.get("/api/v1/state")).json()
+    metrics = (await client.get("/metrics")).text
+    for broker in state["brokers"]:
+        assert [purgatory["name"] for purgatory in broker["purgatories"]] == names
+        for name in names:
+            labels = f'{{broker="{broker["id"]}",delayedOperation="{name}"}}'
+            for gauge in ("purgatorysize", "numdelayedoperations"):
+                assert f"kafka_server_delayedoperationpurgatory_{gauge}{labels} " in metrics
+
+
+async def test_a_topic_that_is_not_created_while_the_metadata_are_out_of_reach_is_seen_and_can_be_expired(
+    cluster: Cluster, client: httpx.AsyncClient, producer: PeerConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster.brokers[0].store, "submit", lambda *args, **kwargs: None)
+    topics = CreateTopicsRequest(topics=[CreatableTopic(name="payments", num_partitions=1, replication_factor=3)])
+    asking = asyncio.create_task(producer.request(ApiKey.CREATE_TOPICS, 5, topics, timeout_ms=TIMEOUT_MS))
+    path = "/api/v1/brokers/1/purgatories/topic"
+    async with asyncio.timeout(10):
+        while not (operations := (await client.get(path)).json()["operations"]):
+            pass
+    (operation,) = operations
+    assert (operation["kind"], operation["keys"]) == ("topic", ["payments"])
+    assert operation["missing"] == "the metadata store has not decided yet"
+    assert (await client.post(f"{path}/operations/{operation['id']}/expire", json={})).status_code == 200
+    answer: CreateTopicsResponse = await asking
+    assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
