@@ -4,6 +4,8 @@ WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY protocol ./protocol
 COPY broker ./broker
+COPY pipeline ./pipeline
+COPY pyspark_purgatorio ./pyspark_purgatorio
 RUN pip wheel --no-cache-dir --wheel-dir /wheels .
 
 FROM python:3.13-slim

@@ -1,0 +1,192 @@
+"""The Kafka client behind the data source: confluent-kafka, told what the data source needs of it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from pipeline.offsets import OffsetRange, Offsets, TopicPartition
+from pipeline.options import Position, ReadOptions
+
+TIMEOUT_SECONDS: Final = 20.0
+"""How long a broker is waited for; an answer that takes longer is an error."""
+POLL_RECORDS: Final = 10_000
+POLL_SECONDS: Final = 0.1
+
+_DEFAULTS: Final = {"client.id": "purgatorio-spark", "log_level": "0"}
+
+
+class BrokerUnreachable(Exception):
+    """No broker answers in time."""
+
+
+class UnknownTopic(Exception):
+    """There is no such topic or partition."""
+
+
+class Metadata:
+    """Asks which partitions there are, and where they begin and end; all of them in one question.
+
+    Args:
+        client: settings of the client.
+    """
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        self._servers = client["bootstrap.servers"]
+        self._admin = AdminClient({**_DEFAULTS, **client})
+
+    def partitions(self, options: ReadOptions) -> list[TopicPartition]:
+        """The partitions that the options mean.
+
+        Raises:
+            UnknownTopic: one that is named is not there.
+            BrokerUnreachable: nobody answers.
+        """
+        topics = self._topics()
+        if options.pattern is not None:
+            names: Iterable[str] = [name for name in topics if re.fullmatch(options.pattern, name)]
+        else:
+            names = options.topics or options.partitions
+        found = []
+        for name in names:
+            if name not in topics:
+                raise UnknownTopic(f"there is no topic {name!r} at {self._servers}")
+            chosen = options.partitions.get(name, topics[name])
+            unknown = [partition for partition in chosen if partition not in topics[name]]
+            if unknown:
+                raise UnknownTopic(f"topic {name!r} has {len(topics[name])} partitions; there is no {unknown[0]}")
+            found += [TopicPartition(name, partition) for partition in chosen]
+        return sorted(found)
+
+    def earliest(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where they begin."""
+        return self._offsets(partitions, OffsetSpec.earliest())
+
+    def latest(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where what is committed ends."""
+        return self._offsets(partitions, OffsetSpec.latest())
+
+    def by_timestamp(
+        self, partitions: list[TopicPartition], position: Position, latest: Offsets
+    ) -> dict[TopicPartition, int]:
+        """For those whose position is a timestamp: the first offset with it or a later one, else the end."""
+        wanted = {}
+        for tp in partitions:
+            timestamp = position.timestamps_ms.get(tp.topic, {}).get(tp.partition, position.timestamp_ms)
+            if timestamp is not None:
+                wanted[tp] = OffsetSpec.for_timestamp(timestamp)
+        found = self._list(wanted)
+        return {tp: offset if offset >= 0 else latest[tp] for tp, offset in found.items()}
+
+    def _topics(self) -> dict[str, list[int]]:
+        try:
+            listed = self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics
+        except KafkaException as error:
+            raise BrokerUnreachable(f"no broker at {self._servers} answers within {TIMEOUT_SECONDS:g} s") from error
+        return {name: sorted(topic.partitions) for name, topic in sorted(listed.items()) if topic.error is None}
+
+    def _offsets(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+        return self._list(dict.fromkeys(partitions, spec))
+
+    def _list(self, wanted: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int]:
+        if not wanted:
+            return {}
+        asked = {ClientPartition(tp.topic, tp.partition): spec for tp, spec in wanted.items()}
+        futures = self._admin.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=TIMEOUT_SECONDS
+        )
+        try:
+            return {TopicPartition(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
+        except KafkaException as error:
+            raise BrokerUnreachable(f"offsets could not be listed at {self._servers}: {error}") from error
+
+
+class Reader:
+    """Reads ranges of records.
+
+    Args:
+        client: settings of the client.
+    """
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        settings: dict[str, Any] = {
+            **_DEFAULTS,
+            "fetch.wait.max.ms": "100",
+            "queued.min.messages": "100000",
+            **client,
+            "group.id": "purgatorio-spark",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+        }
+        self._servers = client["bootstrap.servers"]
+        self._consumer = Consumer(settings)
+
+    def read(self, ranges: list[OffsetRange]) -> Iterator[list[Message]]:
+        """The records of the ranges, in batches; each partition in order.
+
+        Raises:
+            BrokerUnreachable: nothing came for TIMEOUT_SECONDS.
+            KafkaException: a record cannot be read: deleted meanwhile, or forbidden.
+        """
+        for wave in _waves(ranges):
+            yield from self._read(wave)
+
+    def _read(self, ranges: list[OffsetRange]) -> Iterator[list[Message]]:
+        """Read ranges of different partitions."""
+        left = {(each.topic, each.partition): each.end for each in ranges}
+        self._consumer.assign([ClientPartition(each.topic, each.partition, each.start) for each in ranges])
+        give_up = time.monotonic() + TIMEOUT_SECONDS
+        while left:
+            # It returns early only with as many records as it was asked for, so it must not wait for long.
+            messages = self._consumer.consume(POLL_RECORDS, POLL_SECONDS)
+            if messages:
+                give_up = time.monotonic() + TIMEOUT_SECONDS
+            elif time.monotonic() > give_up:
+                raise BrokerUnreachable(f"nothing came from {self._servers} for {TIMEOUT_SECONDS:g} s")
+            yield [message for message in messages if self._take(message, left)]
+
+    def _take(self, message: Message, left: dict[tuple[str, int], int]) -> bool:
+        """Whether a message is a record of the ranges; those that are done are dropped from `left`."""
+        key = (message.topic(), message.partition())
+        end = left.get(key)
+        if end is None:
+            return False
+        error = message.error()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        # The end of the log counts as a position: the last records may have been compacted away.
+        position = message.offset() + (error is None)
+        if position >= end:
+            del left[key]
+            self._consumer.incremental_unassign([ClientPartition(*key)])
+        return error is None and message.offset() < end
+
+    def close(self) -> None:
+        """Read no more.
+
+        The client itself ends when it is forgotten: its own `close` would look for a group coordinator, to leave a
+        group that it is not in, for as long as there is none.
+        """
+        self._consumer.unassign()
+
+
+def _waves(ranges: list[OffsetRange]) -> Iterator[list[OffsetRange]]:
+    """Ranges of different partitions together; a second range of a partition comes after the first."""
+    waiting = list(ranges)
+    while waiting:
+        wave: dict[tuple[str, int], OffsetRange] = {}
+        later = []
+        for each in waiting:
+            if (each.topic, each.partition) in wave:
+                later.append(each)
+            else:
+                wave[each.topic, each.partition] = each
+        yield list(wave.values())
+        waiting = later

@@ -1,0 +1,140 @@
+"""Which offsets are read, and by how many tasks: arithmetic on offsets, without Spark and without a client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pipeline.options import EARLIEST, LATEST, Position
+
+SMALLEST_SPLIT: int = 1_000
+"""Records below which a range is not split further: a task costs more than it would save."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class OffsetRange(NamedTuple):
+    """The records of a partition from `start` on and before `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets these are; compacted topics have fewer records."""
+        return self.end - self.start
+
+
+class DataLoss(Exception):
+    """Records that should have been read are not there any more."""
+
+
+def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
+    """Offsets as Spark keeps them. The order is always the same: Spark compares them as strings."""
+    rows: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        rows.setdefault(topic, {})[str(partition)] = offset
+    return rows
+
+
+def from_json(rows: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+    """What `to_json` made."""
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in rows.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def resolve(position: Position, earliest: Offsets, latest: Offsets, by_timestamp: Offsets) -> dict[TopicPartition, int]:
+    """The offset of each partition that there is.
+
+    Args:
+        by_timestamp: for partitions whose position is a timestamp, the first offset with that timestamp or a later
+            one; the end where there is none.
+    """
+    resolved = {}
+    for tp in earliest:
+        wanted = position.offsets.get(tp.topic, {}).get(tp.partition, position.default)
+        if tp in by_timestamp:
+            wanted = by_timestamp[tp]
+        resolved[tp] = {EARLIEST: earliest[tp], LATEST: latest[tp]}.get(wanted, wanted)
+    return resolved
+
+
+def ranges_between(start: Offsets, end: Offsets, earliest: Offsets, *, fail_on_data_loss: bool) -> list[OffsetRange]:
+    """What is to be read, in the order of the partitions; nothing where start and end meet.
+
+    Raises:
+        DataLoss: records between start and end were deleted, or a partition that was read is gone; unless
+            `fail_on_data_loss` is off, and then what is there is read.
+    """
+    ranges = []
+    for tp in sorted(end):
+        first, last = start.get(tp, earliest.get(tp, 0)), end[tp]
+        oldest = earliest.get(tp, last)
+        if first < oldest and first < last:
+            if fail_on_data_loss:
+                raise DataLoss(
+                    f"{tp} begins at offset {oldest}: offsets {first} to {min(oldest, last) - 1} were deleted before "
+                    "they were read; with failOnDataLoss=false the rest is read"
+                )
+            first = oldest
+        if first < last:
+            ranges.append(OffsetRange(*tp, first, last))
+    gone = [tp for tp in sorted(start) if tp not in end]
+    if gone and fail_on_data_loss:
+        raise DataLoss(f"{gone[0]} is gone; with failOnDataLoss=false the others are read")
+    return ranges
+
+
+def at_most(start: Offsets, end: Offsets, limit: int) -> dict[TopicPartition, int]:
+    """The end of a batch of about `limit` records, of which each partition gives in proportion to what it has.
+
+    Each that has any gives at least one, so that none starves: there may be one more for each partition.
+    """
+    waiting = {tp: max(0, last - start.get(tp, 0)) for tp, last in end.items()}
+    total = sum(waiting.values())
+    if total <= limit:
+        return dict(end)
+    return {tp: start.get(tp, 0) + min(count, -(-count * limit // total)) for tp, count in waiting.items()}
+
+
+def tasks_of(ranges: list[OffsetRange], *, tasks: int, at_least: bool = False) -> list[list[OffsetRange]]:
+    """Pack ranges into tasks of about the same size; large ones are split, small ones share a task.
+
+    Args:
+        tasks: how many there should be; fewer if there is little to read.
+        at_least: as many as asked for, however little that leaves for each.
+    """
+    total = sum(each.size for each in ranges)
+    if total == 0:
+        return []
+    smallest = 1 if at_least else SMALLEST_SPLIT
+    share = max(smallest, -(-total // max(1, tasks)))
+    packed: list[list[OffsetRange]] = [[]]
+    room = share
+    for each in ranges:
+        start = each.start
+        while start < each.end:
+            if room == 0:
+                packed.append([])
+                room = share
+            end = min(each.end, start + room)
+            packed[-1].append(each._replace(start=start, end=end))
+            room -= end - start
+            start = end
+    return packed

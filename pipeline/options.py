@@ -1,0 +1,271 @@
+"""What a user may say to the data source: the option names of Spark's Kafka connector, checked before anything runs.
+
+Names are case-insensitive, as everywhere in Spark. Options that begin with ``kafka.`` go to the client (librdkafka) as
+they are; ``kafka.bootstrap.servers`` is required.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""Stand for offsets, in the option's JSON as in the protocol."""
+
+TopicOffsets = Mapping[str, Mapping[int, int]]
+"""Offsets, or milliseconds since 1970, by topic and partition."""
+
+_CLIENT_PREFIX: Final = "kafka."
+_OWN_CLIENT_SETTINGS: Final = {
+    "enable.auto.commit": "the data source keeps positions itself",
+    "auto.offset.reset": "say startingOffsets instead",
+    "group.id": "consumers are assigned partitions, and join no group",
+    "enable.partition.eof": "the data source needs it",
+}
+_SUBSCRIPTIONS: Final = ("subscribe", "subscribepattern", "assign")
+_COMMON: Final = {
+    "subscribe": "subscribe",
+    "subscribepattern": "subscribePattern",
+    "assign": "assign",
+    "startingoffsets": "startingOffsets",
+    "startingtimestamp": "startingTimestamp",
+    "startingoffsetsbytimestamp": "startingOffsetsByTimestamp",
+    "minpartitions": "minPartitions",
+    "failondataloss": "failOnDataLoss",
+    "includeheaders": "includeHeaders",
+}
+_BATCH: Final = {
+    "endingoffsets": "endingOffsets",
+    "endingtimestamp": "endingTimestamp",
+    "endingoffsetsbytimestamp": "endingOffsetsByTimestamp",
+}
+_STREAM: Final = {
+    "maxoffsetspertrigger": "maxOffsetsPerTrigger",
+    "minoffsetspertrigger": "minOffsetsPerTrigger",
+}
+_WRITE: Final = {"topic": "topic", "includeheaders": "includeHeaders"}
+
+
+class OptionError(ValueError):
+    """An option is unknown, missing, or cannot be; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where to begin or to end.
+
+    Attributes:
+        default: EARLIEST or LATEST, for partitions that are not named.
+        offsets: by topic and partition; EARLIEST and LATEST allowed.
+        timestamp_ms: for all partitions, or None.
+        timestamps_ms: by topic and partition.
+    """
+
+    default: int
+    offsets: TopicOffsets = field(default_factory=dict)
+    timestamp_ms: int | None = None
+    timestamps_ms: TopicOffsets = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What is to be read, checked.
+
+    Attributes:
+        topics, pattern, partitions: exactly one of them says what is read: names, a regular expression that a whole
+            name has to match, or partition numbers by topic.
+        ending: None for a stream.
+        max_offsets_per_trigger, min_offsets_per_trigger: None: no bound.
+        min_partitions: tasks to split the work into at least; None: as many as fit.
+        client: settings of the client.
+    """
+
+    client: Mapping[str, str]
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    starting: Position = field(default_factory=lambda: Position(EARLIEST))
+    ending: Position | None = None
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    min_partitions: int | None = None
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Where to write, checked. Without `topic` each row names its own."""
+
+    client: Mapping[str, str]
+    topic: str | None = None
+
+
+def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+    """Check the options of a reader.
+
+    Raises:
+        OptionError: with the near name for an unknown one.
+    """
+    given, client = _split(
+        options, {**_COMMON, **(_STREAM if streaming else _BATCH)}, "a stream" if streaming else "a batch"
+    )
+    subscriptions = [name for name in _SUBSCRIPTIONS if name in given]
+    if len(subscriptions) != 1:
+        raise OptionError("exactly one of subscribe, subscribePattern and assign says what is read")
+    starting = _position(given, "starting", LATEST if streaming else EARLIEST)
+    if not streaming and (starting.default == LATEST and "startingoffsets" in given):
+        raise OptionError("startingOffsets cannot be latest in a batch, which would read nothing")
+    ending = None if streaming else _position(given, "ending", LATEST)
+    if ending is not None and ending.default == EARLIEST:
+        raise OptionError("endingOffsets cannot be earliest, which would read nothing")
+    return ReadOptions(
+        client=client,
+        topics=_names(given["subscribe"]) if "subscribe" in given else (),
+        pattern=_pattern(given["subscribepattern"]) if "subscribepattern" in given else None,
+        partitions=_assignment(given["assign"]) if "assign" in given else {},
+        starting=starting,
+        ending=ending,
+        max_offsets_per_trigger=_whole_number(given, "maxOffsetsPerTrigger"),
+        min_offsets_per_trigger=_whole_number(given, "minOffsetsPerTrigger"),
+        min_partitions=_whole_number(given, "minPartitions"),
+        fail_on_data_loss=_truth(given, "failOnDataLoss", True),
+        include_headers=_truth(given, "includeHeaders", False),
+    )
+
+
+def write_options(options: Mapping[str, str]) -> WriteOptions:
+    """Check the options of a writer.
+
+    Raises:
+        OptionError: with the near name for an unknown one.
+    """
+    given, client = _split(options, _WRITE, "a writer")
+    topic = given.get("topic")
+    if topic == "":
+        raise OptionError("topic is empty")
+    return WriteOptions(client, topic)
+
+
+def _split(options: Mapping[str, str], known: Mapping[str, str], whose: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The options by their names in small letters, and the client's settings."""
+    given: dict[str, str] = {}
+    client: dict[str, str] = {}
+    for name, value in options.items():
+        lower = name.lower()
+        if lower.startswith(_CLIENT_PREFIX):
+            setting = lower.removeprefix(_CLIENT_PREFIX)
+            if setting in _OWN_CLIENT_SETTINGS:
+                raise OptionError(f"{name} cannot be set: {_OWN_CLIENT_SETTINGS[setting]}")
+            client[setting] = value
+        elif lower in known:
+            given[lower] = value
+        elif lower != "path":
+            near = difflib.get_close_matches(lower, [*known, "kafka.bootstrap.servers"], n=1)
+            hint = f"; did you mean {known.get(near[0], near[0])}?" if near else ""
+            raise OptionError(f"{whose} has no option {name}{hint}")
+    if not client.get("bootstrap.servers", "").strip():
+        raise OptionError("kafka.bootstrap.servers is required: host:port of brokers, with commas between")
+    return given, client
+
+
+def _position(given: Mapping[str, str], which: str, default: int) -> Position:
+    """The starting or ending position; more than one way to say it is refused."""
+    ways = [name for name in (f"{which}offsets", f"{which}timestamp", f"{which}offsetsbytimestamp") if name in given]
+    shown = {f"{which}offsets": f"{which}Offsets", f"{which}timestamp": f"{which}Timestamp"}
+    if len(ways) > 1:
+        said = " and ".join(shown.get(way, f"{which}OffsetsByTimestamp") for way in ways)
+        raise OptionError(f"{said} contradict each other: give one")
+    if not ways:
+        return Position(default)
+    value = given[ways[0]].strip()
+    if ways[0].endswith("bytimestamp"):
+        return Position(default, timestamps_ms=_by_partition(f"{which}OffsetsByTimestamp", value, least=0))
+    if ways[0].endswith("timestamp"):
+        return Position(default, timestamp_ms=_number(f"{which}Timestamp", value, least=0))
+    if value.lower() in ("earliest", "latest"):
+        return Position(EARLIEST if value.lower() == "earliest" else LATEST)
+    return Position(default, offsets=_by_partition(f"{which}Offsets", value, least=EARLIEST))
+
+
+def _by_partition(name: str, text: str, *, least: int) -> TopicOffsets:
+    """``{"orders": {"0": 23, "1": -2}}``"""
+    parsed = _json_object(name, text)
+    offsets: dict[str, dict[int, int]] = {}
+    for topic, partitions in parsed.items():
+        if not isinstance(partitions, dict):
+            raise OptionError(f'{name}: {topic} must have an object such as {{"0": 23}}, not {partitions!r}')
+        offsets[topic] = {}
+        for partition, number in partitions.items():
+            if not isinstance(number, int) or isinstance(number, bool) or number < least:
+                raise OptionError(f"{name}: {topic}-{partition} must have a whole number from {least}, not {number!r}")
+            offsets[topic][_number(f"{name}: a partition of {topic}", partition, least=0)] = number
+    return offsets
+
+
+def _assignment(text: str) -> dict[str, tuple[int, ...]]:
+    """``{"orders": [0, 1]}``"""
+    parsed = _json_object("assign", text)
+    for topic, partitions in parsed.items():
+        right = isinstance(partitions, list) and all(
+            isinstance(p, int) and not isinstance(p, bool) and p >= 0 for p in partitions
+        )
+        if not right or not partitions:
+            raise OptionError(f"assign: {topic} must have a list of partition numbers, not {partitions!r}")
+    if not parsed:
+        raise OptionError("assign names no topic")
+    return {topic: tuple(sorted(set(partitions))) for topic, partitions in parsed.items()}
+
+
+def _json_object(name: str, text: str) -> dict[str, object | list[int] | dict[str, object]]:  # type: ignore[type-arg]
+    try:
+        parsed = json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"{name} is neither earliest, latest nor JSON: {error}") from error
+    if not isinstance(parsed, dict):
+        raise OptionError(f"{name} must be a JSON object by topic, not {text}")
+    return parsed
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise OptionError("subscribe names no topic")
+    return names
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise OptionError(f"subscribePattern is no regular expression: {error}") from error
+    return text
+
+
+def _whole_number(given: Mapping[str, str], name: str) -> int | None:
+    value = given.get(name.lower())
+    return None if value is None else _number(name, value, least=1)
+
+
+def _number(name: str, text: str, *, least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise OptionError(f"{name} must be a whole number from {least}, not {text!r}")
+    return number
+
+
+def _truth(given: Mapping[str, str], name: str, default: bool) -> bool:
+    value = given.get(name.lower())
+    if value is None:
+        return default
+    if value.strip().lower() not in ("true", "false"):
+        raise OptionError(f"{name} must be true or false, not {value!r}")
+    return value.strip().lower() == "true"

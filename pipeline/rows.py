@@ -1,0 +1,59 @@
+"""Rows as Spark's Kafka connector has them, made from a client's messages and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
+
+BATCH_ROWS = 10_000
+
+SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+HEADERS = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+
+_FIELDS = [
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+    pa.field("timestampType", pa.int32()),
+]
+_HEADERS = pa.field("headers", pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
+
+
+def arrow_schema(*, include_headers: bool) -> pa.Schema:
+    """The columns, with Spark's own types."""
+    return pa.schema([*_FIELDS, _HEADERS] if include_headers else _FIELDS)
+
+
+def to_arrow(messages: Iterator[list[Message]], *, include_headers: bool) -> Iterator[pa.RecordBatch]:
+    """Batches of rows; empty ones are left out."""
+    schema = arrow_schema(include_headers=include_headers)
+    for batch in messages:
+        if batch:
+            yield _batch(batch, schema, include_headers)
+
+
+def _batch(messages: list[Message], schema: pa.Schema, include_headers: bool) -> pa.RecordBatch:
+    stamps = [message.timestamp() for message in messages]
+    columns = [
+        pa.array([message.key() for message in messages], pa.binary()),
+        pa.array([message.value() for message in messages], pa.binary()),
+        pa.array([message.topic() for message in messages], pa.string()),
+        pa.array([message.partition() for message in messages], pa.int32()),
+        pa.array([message.offset() for message in messages], pa.int64()),
+        pa.array([at_ms * 1000 if at_ms >= 0 else None for _, at_ms in stamps], pa.timestamp("us", tz="UTC")),
+        pa.array([int(kind == TIMESTAMP_LOG_APPEND_TIME) for kind, _ in stamps], pa.int32()),
+    ]
+    if include_headers:
+        headers = [_header_rows(message) for message in messages]
+        columns.append(pa.array(headers, _HEADERS.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _header_rows(message: Message) -> list[dict[str, object]] | None:
+    headers = message.headers()
+    return None if headers is None else [{"key": key, "value": value} for key, value in headers]

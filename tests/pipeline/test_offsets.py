@@ -1,0 +1,97 @@
+"""Ranges of offsets: nothing twice, nothing left out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.offsets import (
+    DataLoss,
+    OffsetRange,
+    TopicPartition,
+    at_most,
+    from_json,
+    ranges_between,
+    resolve,
+    tasks_of,
+    to_json,
+)
+from pipeline.options import EARLIEST, LATEST, Position
+
+A, B, C = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("b", 10)
+
+offsets = st.dictionaries(st.sampled_from([A, B, C]), st.integers(0, 10**6))
+
+
+@given(offsets)
+def test_offsets_come_back_and_are_always_written_the_same_way(given_offsets: dict[TopicPartition, int]) -> None:
+    written = json.dumps(to_json(given_offsets))
+    assert from_json(json.loads(written)) == given_offsets
+    assert json.dumps(to_json(dict(reversed(given_offsets.items())))) == written
+
+
+def test_positions_are_resolved_against_what_there_is() -> None:
+    earliest, latest = {A: 5, B: 0, C: 0}, {A: 9, B: 7, C: 3}
+    position = Position(EARLIEST, offsets={"a": {0: LATEST}, "b": {0: 4, 77: 1}})
+    assert resolve(position, earliest, latest, {}) == {A: 9, B: 4, C: 0}
+    assert resolve(Position(LATEST), earliest, latest, {B: 2}) == {A: 9, B: 2, C: 3}
+
+
+def test_a_range_is_from_start_to_end_and_a_new_partition_from_its_beginning() -> None:
+    ranges = ranges_between({A: 3, B: 7}, {A: 5, B: 7, C: 2}, {A: 0, B: 0, C: 1}, fail_on_data_loss=True)
+    assert ranges == [OffsetRange("a", 0, 3, 5), OffsetRange("b", 10, 1, 2)]
+
+
+def test_records_that_were_deleted_before_they_were_read_are_told_of_or_skipped() -> None:
+    start, end, earliest = {A: 3}, {A: 9}, {A: 6}
+    with pytest.raises(DataLoss, match="a-0 begins at offset 6: offsets 3 to 5 were deleted"):
+        ranges_between(start, end, earliest, fail_on_data_loss=True)
+    assert ranges_between(start, end, earliest, fail_on_data_loss=False) == [OffsetRange("a", 0, 6, 9)]
+    assert ranges_between({A: 3}, {A: 5}, {A: 6}, fail_on_data_loss=False) == []
+
+
+def test_a_partition_that_is_gone_is_told_of_or_left_out() -> None:
+    with pytest.raises(DataLoss, match="b-0 is gone"):
+        ranges_between({A: 0, B: 3}, {A: 1}, {A: 0}, fail_on_data_loss=True)
+    assert ranges_between({A: 0, B: 3}, {A: 1}, {A: 0}, fail_on_data_loss=False) == [OffsetRange("a", 0, 0, 1)]
+
+
+@given(st.dictionaries(st.sampled_from([A, B, C]), st.integers(0, 10**6), min_size=1), st.integers(1, 10**5))
+def test_a_limited_batch_is_shared_in_proportion_and_starves_nobody(end: dict[TopicPartition, int], limit: int) -> None:
+    start = dict.fromkeys(end, 0)
+    limited = at_most(start, end, limit)
+    assert sum(limited.values()) <= limit + len(end)
+    assert all(0 <= limited[tp] <= end[tp] for tp in end)
+    assert all(limited[tp] > 0 for tp in end if end[tp] > 0)
+
+
+ranges_of_partitions = st.lists(st.tuples(st.integers(0, 10**4), st.integers(0, 10**5)), max_size=20).map(
+    lambda pairs: [OffsetRange("t", nth, start, start + size) for nth, (start, size) in enumerate(pairs) if size]
+)
+
+
+@given(ranges_of_partitions, st.integers(1, 50), st.booleans())
+def test_tasks_read_everything_once(ranges: list[OffsetRange], tasks: int, at_least: bool) -> None:
+    packed = tasks_of(ranges, tasks=tasks, at_least=at_least)
+    covered = sorted(each for task in packed for each in task)
+    joined: list[OffsetRange] = []
+    for each in covered:
+        assert each.size > 0
+        if joined and joined[-1].partition == each.partition and joined[-1].end == each.start:
+            joined[-1] = joined[-1]._replace(end=each.end)
+        else:
+            joined.append(each)
+    assert joined == ranges
+    assert len(packed) <= tasks
+    sizes = [sum(each.size for each in task) for task in packed]
+    assert not sizes or max(sizes) <= max(1_000, -(-sum(sizes) // tasks))
+
+
+def test_little_to_read_is_one_task_unless_more_are_asked_for() -> None:
+    ranges = [OffsetRange("t", nth, 0, 10) for nth in range(40)]
+    assert len(tasks_of(ranges, tasks=8)) == 1
+    assert len(tasks_of(ranges, tasks=8, at_least=True)) == 8
+    assert tasks_of([], tasks=8) == []

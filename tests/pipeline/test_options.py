@@ -1,0 +1,99 @@
+"""Options: the names of Spark's Kafka connector, and clear words about what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.options import EARLIEST, LATEST, OptionError, Position, read_options, write_options
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+
+
+def test_names_are_those_of_sparks_connector_in_any_case_and_kafka_settings_go_to_the_client() -> None:
+    options = read_options(
+        {
+            "KAFKA.Bootstrap.Servers": "localhost:9092",
+            "kafka.client.rack": "b",
+            "SUBSCRIBE": "orders, payments,orders",
+            "StartingOffsets": '{"orders": {"0": 23, "1": -2}}',
+            "endingoffsets": "latest",
+            "minPartitions": "7",
+            "failOnDataLoss": "FALSE",
+            "includeHeaders": "true",
+        },
+        streaming=False,
+    )
+    assert options.client == {"bootstrap.servers": "localhost:9092", "client.rack": "b"}
+    assert options.topics == ("orders", "payments")
+    assert options.starting == Position(EARLIEST, offsets={"orders": {0: 23, 1: EARLIEST}})
+    assert options.ending == Position(LATEST)
+    assert (options.min_partitions, options.fail_on_data_loss, options.include_headers) == (7, False, True)
+
+
+def test_a_batch_reads_all_there_is_and_a_stream_what_comes() -> None:
+    batch, stream = (read_options({**SERVERS, "subscribe": "orders"}, streaming=s) for s in (False, True))
+    assert (batch.starting, batch.ending) == (Position(EARLIEST), Position(LATEST))
+    assert (stream.starting, stream.ending) == (Position(LATEST), None)
+
+
+def test_what_is_read_may_be_named_matched_or_assigned() -> None:
+    assigned = read_options({**SERVERS, "assign": '{"orders": [2, 0, 2]}'}, streaming=False)
+    assert assigned.partitions == {"orders": (0, 2)}
+    assert read_options({**SERVERS, "subscribePattern": "ord.*"}, streaming=False).pattern == "ord.*"
+
+
+def test_positions_may_be_times() -> None:
+    options = read_options({**SERVERS, "subscribe": "orders", "startingTimestamp": "1700000000000"}, streaming=False)
+    assert options.starting.timestamp_ms == 1_700_000_000_000
+    by_partition = '{"orders": {"1": 1700000000000}}'
+    options = read_options(
+        {**SERVERS, "subscribe": "orders", "endingOffsetsByTimestamp": by_partition}, streaming=False
+    )
+    assert options.ending is not None
+    assert options.ending.timestamps_ms == {"orders": {1: 1_700_000_000_000}}
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"startingOfsets": "earliest"}, "a batch has no option startingOfsets; did you mean startingOffsets?"),
+        ({"bootstrap.servers": "x"}, "did you mean kafka.bootstrap.servers?"),
+        ({"maxOffsetsPerTrigger": "5"}, "a batch has no option maxOffsetsPerTrigger"),
+        ({"assign": '{"orders": [0]}'}, "exactly one of subscribe, subscribePattern and assign"),
+        ({"subscribe": " , "}, "subscribe names no topic"),
+        ({"startingOffsets": "latest"}, "startingOffsets cannot be latest in a batch"),
+        ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
+        ({"startingOffsets": "soon"}, "startingOffsets is neither earliest, latest nor JSON"),
+        ({"startingOffsets": "[]"}, "startingOffsets must be a JSON object by topic"),
+        ({"startingOffsets": '{"orders": 5}'}, 'orders must have an object such as {"0": 23}'),
+        ({"startingOffsets": '{"orders": {"0": -3}}'}, "orders-0 must have a whole number from -2, not -3"),
+        ({"startingOffsets": '{"orders": {"x": 3}}'}, "a partition of orders must be a whole number"),
+        ({"startingOffsets": "earliest", "startingTimestamp": "1"}, "contradict each other"),
+        ({"minPartitions": "0"}, "minPartitions must be a whole number from 1, not '0'"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss must be true or false, not 'maybe'"),
+        ({"kafka.group.id": "mine"}, "kafka.group.id cannot be set: consumers are assigned partitions"),
+        ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers is required"),
+    ],
+)
+def test_what_cannot_be_is_said_with_the_options_name(options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(OptionError) as told:
+        read_options({**SERVERS, "subscribe": "orders", **options}, streaming=False)
+    assert complaint in str(told.value)
+
+
+def test_other_ways_to_say_what_is_read_are_checked_too() -> None:
+    for options, complaint in [
+        ({"subscribePattern": "("}, "subscribePattern is no regular expression"),
+        ({"assign": "{}"}, "assign names no topic"),
+        ({"assign": '{"orders": []}'}, "orders must have a list of partition numbers"),
+        ({"assign": '{"orders": [-1]}'}, "orders must have a list of partition numbers"),
+    ]:
+        with pytest.raises(OptionError, match=complaint.replace("(", r"\(")):
+            read_options({**SERVERS, **options}, streaming=False)
+
+
+def test_a_writer_has_a_topic_or_leaves_it_to_the_rows() -> None:
+    assert write_options({**SERVERS, "topic": "orders"}).topic == "orders"
+    assert write_options(SERVERS).topic is None
+    with pytest.raises(OptionError, match=r"a writer has no option topics; did you mean topic\?"):
+        write_options({**SERVERS, "topics": "orders"})

@@ -1,0 +1,165 @@
+"""The data source in a real Spark session, against a cluster in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.conftest import PurgatorioProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17: install a JRE, e.g. openjdk-17-jre"),
+    pytest.mark.timeout(180),
+    # Spark's Java gateway leaves its socket to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    pytest.importorskip("pyspark", reason="install purgatorio[spark]")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    process = PurgatorioProcess(("cluster", "--port", "0", "--admin-port", "0", "--log-level", "error"))
+    yield ",".join(re.findall(r"broker \d+ +(\S+:\d+)", process.greeting()))
+    process.close()
+
+
+@pytest.fixture
+def topic(servers: str) -> str:
+    """A topic of three partitions that no other test uses."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(name, 3, 1)])[name].result()
+    return name
+
+
+def write(frame: DataFrame, servers: str, topic: str | None, **options: str) -> None:
+    writer = frame.write.format("purgatorio").option("kafka.bootstrap.servers", servers).mode("append")
+    if topic is not None:
+        writer = writer.option("topic", topic)
+    writer.options(**options).save()
+
+
+def read(spark: SparkSession, servers: str, **options: str) -> DataFrame:
+    return spark.read.format("purgatorio").option("kafka.bootstrap.servers", servers).options(**options).load()
+
+
+def numbers(spark: SparkSession, count: int) -> Any:
+    return spark.range(count).selectExpr(
+        "cast(id as string) key", "concat('value ', id) value", "int(id % 3) partition"
+    )
+
+
+def test_what_is_written_is_read_with_the_columns_of_sparks_connector(
+    spark: SparkSession, servers: str, topic: str
+) -> None:
+    write(numbers(spark, 3000), servers, topic)
+    found = read(spark, servers, subscribe=topic)
+    assert [(field.name, field.dataType.simpleString()) for field in found.schema] == [
+        ("key", "binary"),
+        ("value", "binary"),
+        ("topic", "string"),
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("timestamp", "timestamp"),
+        ("timestampType", "int"),
+    ]
+    rows = found.selectExpr("cast(key as string) key", "cast(value as string) value", "partition", "offset").collect()
+    assert sorted((int(row.key), row.value) for row in rows) == [(n, f"value {n}") for n in range(3000)]
+    for partition in range(3):
+        assert sorted(row.offset for row in rows if row.partition == partition) == list(range(1000))
+
+
+def test_offsets_assignments_and_headers(spark: SparkSession, servers: str, topic: str) -> None:
+    headed = numbers(spark, 30).selectExpr("*", "array(struct('trace' as key, cast('x' as binary) as value)) headers")
+    write(headed, servers, topic)
+    found = read(
+        spark,
+        servers,
+        assign=f'{{"{topic}": [1, 2]}}',
+        startingOffsets=f'{{"{topic}": {{"1": 8}}}}',
+        endingOffsets=f'{{"{topic}": {{"2": 1}}}}',
+        includeHeaders="true",
+        minPartitions="5",
+    )
+    rows = found.select("partition", "offset", "headers").collect()
+    assert sorted((row.partition, row.offset) for row in rows) == [(1, 8), (1, 9), (2, 0)]
+    assert [(header.key, bytes(header.value)) for header in rows[0].headers] == [("trace", b"x")]
+
+
+def test_an_empty_topic_is_an_empty_frame(spark: SparkSession, servers: str, topic: str) -> None:
+    assert read(spark, servers, subscribe=topic).count() == 0
+
+
+def test_rows_may_name_their_topics(spark: SparkSession, servers: str, topic: str) -> None:
+    frame = spark.sql(f"select 'v' value, '{topic}' topic")
+    write(frame, servers, None)
+    assert read(spark, servers, subscribePattern=f"{topic[:6]}.*").where(f"topic = '{topic}'").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"subscribe": "nowhere"}, "there is no topic 'nowhere'"),
+        ({"subscribe": "x", "startingOfsets": "earliest"}, "did you mean startingOffsets?"),
+        ({"subscribe": "x", "kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is required"),
+    ],
+)
+def test_what_cannot_be_read_is_said_clearly(
+    spark: SparkSession, servers: str, options: dict[str, str], complaint: str
+) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException) as told:
+        read(spark, servers, **options).count()
+    assert complaint in str(told.value)
+
+
+def test_what_cannot_be_written_is_said_before_anything_is(spark: SparkSession, servers: str, topic: str) -> None:
+    from pyspark.errors import PySparkException
+
+    for frame, name, complaint in [
+        (spark.sql("select 1 value"), topic, "column value must be string or binary, not int"),
+        (spark.sql("select 'v' valeu"), topic, "a row to write has no column valeu"),
+        (spark.sql("select 'v' value"), None, "say which topic to write to"),
+    ]:
+        with pytest.raises(PySparkException) as told:
+            write(frame, servers, name)
+        assert complaint in str(told.value)
+    assert read(spark, servers, subscribe=topic).count() == 0
