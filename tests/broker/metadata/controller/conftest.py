@@ -9,6 +9,7 @@ import pytest
 
 from broker.metadata.controller import TopicSettings, register_broker
 from broker.metadata.image import ClusterImage
+from tests.broker.metadata.controller.harness import with_orders
 
 MakeImage = Callable[..., ClusterImage]
 
@@ -38,3 +39,9 @@ def make_image() -> MakeImage:
 def three(make_image: MakeImage) -> ClusterImage:
     """A cluster of brokers 1, 2 and 3."""
     return make_image(1, 2, 3)
+
+
+@pytest.fixture
+def orders(three: ClusterImage) -> ClusterImage:
+    """orders-0 on brokers 1, 2, 3, led by 1, min.insync.replicas=2."""
+    return with_orders(three)

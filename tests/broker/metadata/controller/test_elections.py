@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
@@ -11,76 +10,26 @@ from hypothesis import strategies as st
 
 from broker.metadata.controller import (
     ElectionType,
-    InSyncProposal,
-    NewTopic,
-    Reassignment,
-    TopicSettings,
     alter_topic_configs,
-    change_in_sync_sets,
-    create_topics,
     elect_leaders,
-    fence_broker,
     preferred_elections,
-    reassign_partitions,
     register_broker,
-    resume_broker,
     unregister_broker,
 )
 from broker.metadata.image import NO_LEADER, BrokerLife, ClusterImage, PartitionState
 from protocol.errors import ErrorCode
-
-SETTINGS = TopicSettings()
-TP = ("orders", 0)
-
-
-def partition(image: ClusterImage) -> PartitionState:
-    state = image.partition(*TP)
-    assert state is not None
-    return state
-
-
-def with_orders(image: ClusterImage, replicas: tuple[int, ...] = (1, 2, 3), min_in_sync: int = 2) -> ClusterImage:
-    new = NewTopic("orders", assignments=[(0, replicas)], configs={"min.insync.replicas": str(min_in_sync)})
-    image, (result,) = create_topics(image, [new], settings=SETTINGS, rng=random.Random(1))
-    assert result.topic is not None, result.message
-    return image
-
-
-@pytest.fixture
-def orders(three: ClusterImage) -> ClusterImage:
-    """orders-0 on brokers 1, 2, 3, led by 1, min.insync.replicas=2."""
-    return with_orders(three)
-
-
-def fence(image: ClusterImage, *broker_ids: int) -> ClusterImage:
-    for broker_id in broker_ids:
-        image, _ = fence_broker(image, image.brokers[broker_id].lease_id, settings=SETTINGS)
-    return image
-
-
-def resume(image: ClusterImage, broker_id: int, lease_id: int = 77) -> ClusterImage:
-    epoch = image.brokers[broker_id].broker_epoch
-    return resume_broker(image, broker_id, epoch, lease_id, settings=SETTINGS)[0]
-
-
-def restart(image: ClusterImage, broker_id: int) -> ClusterImage:
-    """It comes back empty."""
-    return register_broker(image, broker_id, "localhost", 1, lease_id=88, settings=SETTINGS)[0]
-
-
-def propose(image: ClusterImage, *isr: int) -> tuple[ClusterImage, ErrorCode]:
-    state = partition(image)
-    lives = tuple(image.brokers[broker_id].life for broker_id in isr)
-    leader = image.brokers[state.leader].life
-    topic_id = image.topics["orders"].topic_id
-    proposal = InSyncProposal(topic_id, *TP, state.leader_epoch, state.partition_epoch, lives)
-    image, (code,) = change_in_sync_sets(image, leader, [proposal], settings=SETTINGS)
-    return image, code
-
-
-def elect(image: ClusterImage, election: ElectionType) -> tuple[ClusterImage, ErrorCode]:
-    image, (result,) = elect_leaders(image, [TP], election, settings=SETTINGS)
-    return image, result.error
+from tests.broker.metadata.controller.harness import (
+    SETTINGS,
+    TP,
+    elect,
+    fence,
+    move,
+    partition,
+    propose,
+    restart,
+    resume,
+    with_orders,
+)
 
 
 def test_the_next_in_sync_replica_leads_in_the_order_of_the_replicas(three: ClusterImage) -> None:
@@ -124,6 +73,17 @@ def test_a_smaller_min_insync_replicas_ends_eligibility(orders: ClusterImage) ->
     assert partition(image).elr == ()
 
 
+@pytest.mark.xfail(reason="the others stay eligible, lead later and lack what it committed alone")
+def test_an_eligible_replica_that_is_enough_by_itself_ends_the_eligibility_of_the_others(orders: ClusterImage) -> None:
+    image = fence(orders, 3, 2, 1)
+    assert partition(image).elr_ids == (1, 2)
+    image, _ = alter_topic_configs(image, "orders", {"min.insync.replicas": "1"}, settings=SETTINGS)
+    image = resume(image, 2)
+    assert (partition(image).isr_ids, partition(image).elr) == ((2,), ())
+    image = resume(fence(image, 2), 1)
+    assert partition(image).leader == NO_LEADER
+
+
 def test_the_preferred_leader_leads_again_when_asked_for(orders: ClusterImage) -> None:
     image = resume(fence(orders, 1), 1)
     assert partition(image).leader == 2
@@ -155,114 +115,6 @@ def test_an_election_for_a_partition_that_is_not_there_is_refused_and_others_are
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [result.error for result in results] == [unknown, ErrorCode.NONE, unknown]
     assert partition(image).leader == 1
-
-
-# --- proposals ---
-
-
-def stale(image: ClusterImage, **change: object) -> ErrorCode:
-    """What a proposal is told that rests on something that is not so."""
-    state = partition(image)
-    leader = change.pop("proposer", image.brokers[1].life)
-    lives = tuple(image.brokers[broker_id].life for broker_id in (1, 2))
-    right = InSyncProposal(image.topics["orders"].topic_id, *TP, state.leader_epoch, state.partition_epoch, lives)
-    assert isinstance(leader, BrokerLife)
-    after, (code,) = change_in_sync_sets(image, leader, [replace(right, **change)], settings=SETTINGS)  # type: ignore[arg-type]
-    assert code is ErrorCode.NONE or after is image
-    return code
-
-
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [
-        ({}, ErrorCode.NONE),
-        ({"proposer": BrokerLife(1, 99)}, ErrorCode.STALE_BROKER_EPOCH),
-        ({"proposer": BrokerLife(2, 2)}, ErrorCode.FENCED_LEADER_EPOCH),
-        ({"topic_id": b"?" * 16}, ErrorCode.UNKNOWN_TOPIC_ID),
-        ({"partition": 5}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ({"leader_epoch": 5}, ErrorCode.FENCED_LEADER_EPOCH),
-        ({"partition_epoch": 5}, ErrorCode.INVALID_UPDATE_VERSION),
-        ({"isr": ()}, ErrorCode.INVALID_REQUEST),
-        ({"isr": (BrokerLife(1, 1), BrokerLife(9, 9))}, ErrorCode.INVALID_REQUEST),
-        ({"isr": (BrokerLife(1, 1), BrokerLife(2, 99))}, ErrorCode.INELIGIBLE_REPLICA),
-    ],
-)
-def test_a_proposal_holds_only_if_all_that_it_rests_on_does(
-    orders: ClusterImage, change: dict[str, object], code: ErrorCode
-) -> None:
-    assert stale(orders, **change) is code
-
-
-def test_a_fenced_replica_does_not_join_and_a_fenced_leader_changes_nothing(orders: ClusterImage) -> None:
-    assert stale(fence(orders, 2)) is ErrorCode.INELIGIBLE_REPLICA
-    assert stale(fence(orders, 1)) is ErrorCode.STALE_BROKER_EPOCH
-
-
-# --- reassignments ---
-
-
-def move(image: ClusterImage, *replicas: int) -> tuple[ClusterImage, ErrorCode]:
-    image, (result,) = reassign_partitions(image, [Reassignment(*TP, replicas or None)], settings=SETTINGS)
-    return image, result.error
-
-
-@pytest.fixture
-def five(make_image: object) -> ClusterImage:
-    return with_orders(make_image(1, 2, 3, 4, 5))  # type: ignore[operator]
-
-
-def test_a_partition_that_moves_has_both_until_the_new_replicas_are_in_sync(five: ClusterImage) -> None:
-    image, code = move(five, 4, 5, 3)
-    state = partition(image)
-    assert code is ErrorCode.NONE
-    assert (state.replicas, state.adding, state.removing) == ((4, 5, 3, 1, 2), (4, 5), (1, 2))
-    assert (state.leader, state.isr_ids) == (1, (3, 1, 2))
-    image, _ = propose(image, 1, 2, 3, 4)
-    assert partition(image).adding == (4, 5)
-    image, _ = propose(image, 1, 2, 3, 4, 5)
-    state = partition(image)
-    assert (state.replicas, state.adding, state.removing, state.isr_ids) == ((4, 5, 3), (), (), (4, 5, 3))
-    assert (state.leader, state.leader_epoch) == (4, 1)
-
-
-def test_a_move_can_be_called_off_and_changed(five: ClusterImage) -> None:
-    assert move(five)[1] is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-    image, _ = move(five, 4, 5, 3)
-    image, _ = move(image, 5, 2, 3)
-    assert (partition(image).adding, partition(image).removing) == ((5,), (1,))
-    image, code = move(image)
-    state = partition(image)
-    assert code is ErrorCode.NONE
-    assert (set(state.replicas), state.adding, state.removing, state.leader) == ({1, 2, 3}, (), (), 1)
-
-
-def test_a_replica_that_goes_starts_a_leader_epoch_so_that_it_cannot_be_mistaken_when_it_comes_back(
-    five: ClusterImage,
-) -> None:
-    image, _ = move(five, 1, 2)
-    state = partition(image)
-    assert (state.replicas, state.leader, state.leader_epoch) == ((1, 2), 1, 1)
-    image, _ = move(image, 1, 2, 3)
-    assert (partition(image).adding, partition(image).leader_epoch) == ((3,), 1), "one that comes does not"
-
-
-def test_another_order_of_the_same_replicas_is_done_at_once(five: ClusterImage) -> None:
-    image, _ = move(five, 3, 1, 2)
-    state = partition(image)
-    assert (state.replicas, state.adding, state.removing, state.leader) == ((3, 1, 2), (), (), 1)
-    assert state.isr_ids == (3, 1, 2)
-
-
-@pytest.mark.parametrize("replicas", [(1, 9), (1, 1), (1,)], ids=["unknown", "twice", "fewer than min.insync.replicas"])
-def test_a_move_that_cannot_be_is_refused_and_changes_nothing(five: ClusterImage, replicas: tuple[int, ...]) -> None:
-    assert move(five, *replicas) == (five, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
-
-
-def test_kip_860_another_number_of_replicas_is_refused_if_the_client_insists(five: ClusterImage) -> None:
-    image, (result,) = reassign_partitions(
-        five, [Reassignment(*TP, (1, 2))], settings=SETTINGS, allow_replication_factor_change=False
-    )
-    assert (image, result.error) == (five, ErrorCode.INVALID_REPLICATION_FACTOR)
 
 
 # --- whatever happens ---

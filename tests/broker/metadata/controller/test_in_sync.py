@@ -1,0 +1,93 @@
+"""What a leader proposes for its in-sync set, and what of that is decided."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from broker.metadata.controller import (
+    InSyncProposal,
+    NewTopic,
+    change_in_sync_sets,
+    create_topics,
+)
+from broker.metadata.image import BrokerLife, ClusterImage
+from protocol.errors import ErrorCode
+from tests.broker.metadata.controller.harness import SETTINGS, TP, fence, partition, propose, restart
+
+
+def stale(image: ClusterImage, **change: object) -> ErrorCode:
+    """What a proposal is told that rests on something that is not so."""
+    state = partition(image)
+    leader = change.pop("proposer", image.brokers[1].life)
+    lives = tuple(image.brokers[broker_id].life for broker_id in (1, 2))
+    right = InSyncProposal(image.topics["orders"].topic_id, *TP, state.leader_epoch, state.partition_epoch, lives)
+    assert isinstance(leader, BrokerLife)
+    after, (code,) = change_in_sync_sets(image, leader, [replace(right, **change)], settings=SETTINGS)  # type: ignore[arg-type]
+    assert code is ErrorCode.NONE or after is image
+    return code
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({}, ErrorCode.NONE),
+        ({"proposer": BrokerLife(1, 99)}, ErrorCode.STALE_BROKER_EPOCH),
+        ({"proposer": BrokerLife(2, 2)}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"topic_id": b"?" * 16}, ErrorCode.UNKNOWN_TOPIC_ID),
+        ({"partition": 5}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"leader_epoch": 5}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"partition_epoch": 5}, ErrorCode.INVALID_UPDATE_VERSION),
+        ({"isr": ()}, ErrorCode.INVALID_REQUEST),
+        ({"isr": (BrokerLife(1, 1), BrokerLife(9, 9))}, ErrorCode.INVALID_REQUEST),
+        ({"isr": (BrokerLife(1, 1), BrokerLife(2, 99))}, ErrorCode.INELIGIBLE_REPLICA),
+    ],
+)
+def test_a_proposal_holds_only_if_all_that_it_rests_on_does(
+    orders: ClusterImage, change: dict[str, object], code: ErrorCode
+) -> None:
+    assert stale(orders, **change) is code
+
+
+def test_a_fenced_replica_does_not_join_and_a_fenced_leader_changes_nothing(orders: ClusterImage) -> None:
+    assert stale(fence(orders, 2)) is ErrorCode.INELIGIBLE_REPLICA
+    assert stale(fence(orders, 1)) is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_proposals_are_decided_each_for_itself(three: ClusterImage) -> None:
+    new = NewTopic("orders", assignments=[(0, (1, 2, 3)), (1, (1, 2, 3)), (2, (2, 3, 1))])
+    image, _ = create_topics(three, [new], settings=SETTINGS, rng=random.Random(1))
+    topic, leader = image.topics["orders"], image.brokers[1].life
+    proposals = [InSyncProposal(topic.topic_id, "orders", index, 0, 0, (leader,)) for index in range(3)]
+    image, codes = change_in_sync_sets(image, leader, proposals, settings=SETTINGS)
+    assert codes == (ErrorCode.NONE, ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH)
+    assert [state.isr_ids for state in image.topics["orders"].partitions] == [(1,), (1,), (2, 3, 1)]
+
+
+def test_one_change_of_the_set_starts_no_leader_epoch(orders: ClusterImage) -> None:
+    image, _ = propose(orders, 1, 2)
+    assert (partition(image).leader_epoch, partition(image).partition_epoch) == (0, 1)
+
+
+def test_a_proposal_of_what_is_so_already_changes_nothing(orders: ClusterImage) -> None:
+    assert propose(orders, 3, 2, 1) == (orders, ErrorCode.NONE)
+    assert propose(orders, 1, 2, 3)[0] is orders
+
+
+def test_who_is_dropped_stays_eligible_only_if_the_set_becomes_too_small(orders: ClusterImage) -> None:
+    image, _ = propose(orders, 1, 3)
+    assert partition(image).elr == ()
+    image, _ = propose(image, 1)
+    assert partition(image).elr_ids == (3,)
+
+
+def test_kip_903_the_next_life_of_an_in_sync_replica_is_not_in_sync_before_it_is_proposed(
+    orders: ClusterImage,
+) -> None:
+    image = restart(fence(orders, 2), 2)
+    assert partition(image).isr_ids == (1, 3)
+    image, code = propose(image, 1, 2, 3)
+    assert code is ErrorCode.NONE
+    assert image.brokers[2].life in partition(image).isr
