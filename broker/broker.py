@@ -71,6 +71,7 @@ class Broker:
             session_timeout_ms=config.broker_session_timeout_ms,
             heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
             settings=self._topics,
+            resumed=lambda: self.replicas.advance_high_watermarks(),
         )
         in_sync = InSyncSets(
             store,

@@ -25,7 +25,7 @@ from broker.metadata.controller import (
     unregister_broker,
 )
 from broker.metadata.image import NO_LEASE, BrokerLife
-from broker.metadata.store import Decision, LeaseLost, MetadataStore, StoreClosed, StoreError
+from broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError
 
 logger = structlog.get_logger(__name__)
 
@@ -45,6 +45,7 @@ class Registration:
         session_timeout_ms: how long the store waits for a sign of life.
         heartbeat_interval_ms: how often it gives one.
         settings: the defaults of topic configs.
+        resumed: told that this broker holds a lease again after it had lost one.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Registration:
         session_timeout_ms: int,
         heartbeat_interval_ms: int,
         settings: TopicSettings,
+        resumed: Callable[[], None] = lambda: None,
     ) -> None:
         self._broker_id = broker_id
         self._store = store
@@ -65,6 +67,7 @@ class Registration:
         self._session_timeout_ms = session_timeout_ms
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._settings = settings
+        self._resumed = resumed
         self._life: BrokerLife | None = None
         self._lease_id = NO_LEASE
         self._lease_ends_ms = 0
@@ -105,7 +108,10 @@ class Registration:
             lease_id, ends_ms = await self._new_lease()
             try:
                 epoch = await self._decide(self._registering(host, port, lease_id), lease_id)
-            except LeaseLost:
+            except StoreClosed:
+                raise
+            except StoreError as error:
+                await self._try_again(error)
                 continue
             except DuplicateBrokerId:
                 now_ms = self._clock.now_ms()
@@ -142,8 +148,10 @@ class Registration:
             if self._leaving:
                 return
             logger.warning("lease lost: this broker leads nothing until it has another", broker=self._broker_id)
-            await self._resume()
+            if not await self._resume():
+                return
             logger.info("lease held again", broker=self._broker_id)
+            self._resumed()
 
     def close(self) -> None:
         """Fence nobody any more."""
@@ -162,20 +170,30 @@ class Registration:
             self._store.keep_lease(lease_id, kept)
             await asyncio.sleep(self._heartbeat_interval_ms / 1000)
 
-    async def _resume(self) -> None:
-        """Take part again under a new lease."""
+    async def _resume(self) -> bool:
+        """Take part again under a new lease; False if this broker is leaving, or its store is closed."""
         while True:
             lease_id, ends_ms = await self._new_lease()
             try:
                 goes_on = await self._decide(self._resuming(lease_id), lease_id)
-            except LeaseLost:
+            except StoreClosed:
+                return False
+            except StoreError as error:
+                await self._try_again(error)
                 continue
+            if self._leaving:
+                return False
             if not goes_on:
                 raise RegistrationLost(
                     f"broker {self._broker_id} is not registered in epoch {self.broker_epoch} any more"
                 )
             self._lease_id, self._lease_ends_ms = lease_id, ends_ms
-            return
+            return True
+
+    async def _try_again(self, error: StoreError) -> None:
+        """The store would not have it now: the lease ran out on the way, or others were faster."""
+        logger.debug("membership not changed", broker=self._broker_id, reason=str(error))
+        await asyncio.sleep(self._heartbeat_interval_ms / 1000)
 
     def _registering(self, host: str, port: int, lease_id: int) -> Decision[int]:
         return lambda image: register_broker(

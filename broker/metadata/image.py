@@ -81,6 +81,16 @@ class PartitionState:
         return tuple(life.broker_id for life in self.isr)
 
     @property
+    def preferred_leader(self) -> int:
+        """The broker that leads if it can: the first replica that is not just being added."""
+        return next(broker_id for broker_id in self.replicas if broker_id not in self.adding)
+
+    @property
+    def lasting_replicas(self) -> int:
+        """How many replicas there are at least, before and after a reassignment that is going on."""
+        return len(self.replicas) - max(len(self.adding), len(self.removing))
+
+    @property
     def elr_ids(self) -> tuple[int, ...]:
         """The broker ids of the eligible leader replicas."""
         return tuple(life.broker_id for life in self.elr)

@@ -69,11 +69,8 @@ class DelayedDeleteRecords(DelayedOperation):
         return True
 
     def missing(self) -> str:
-        """Which partitions some replica still has more of."""
-        return "; ".join(
-            f"{each.partition.tp}: the low watermark is {each.partition.low_watermark} of {each.required_offset}"
-            for each in self._pending
-        )
+        """Which replicas' logs still start before the offset."""
+        return "; ".join(_late_starters(deletion) for deletion in self._pending)
 
     def on_complete(self) -> None:
         """Answer; whatever is still pending has run out of time."""
@@ -91,3 +88,20 @@ class DelayedDeleteRecords(DelayedOperation):
         for deletion in self._pending:
             deletion.result.error_code = error_code
         self._answer()
+
+
+def _late_starters(deletion: PendingDeletion) -> str:
+    """The followers of the maximal in-sync set that have not deleted yet, as a sentence."""
+    partition = deletion.partition
+    proposed = () if partition.proposal is None else partition.proposal.isr
+    late = []
+    for broker_id in dict.fromkeys((*partition.isr, *(life.broker_id for life in proposed))):
+        follower = partition.followers.get(broker_id)
+        if follower is None or follower.log_start_offset >= deletion.required_offset:
+            continue
+        start = follower.log_start_offset
+        late.append(
+            f"broker {broker_id} "
+            + (f"starts at {start} of {deletion.required_offset}" if start >= 0 else "has not fetched yet")
+        )
+    return f"{partition.tp}: {', '.join(late)}"

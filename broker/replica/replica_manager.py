@@ -423,6 +423,13 @@ class ReplicaManager:
             if proposal is not None:
                 self._propose(partition, proposal)
 
+    def advance_high_watermarks(self) -> None:
+        """This broker may lead again: commit what was appended when its lease ran out."""
+        with self._actions:
+            for tp, partition in self.partitions.items():
+                if partition.is_leader and partition.advance_high_watermark():
+                    self._wake(tp, high_watermark_moved=True, cause="lease held again")
+
     def withdraw(self, partition: Partition, proposal: InSyncProposal) -> None:
         """A proposal for an in-sync set came to nothing."""
         with self._actions:

@@ -97,8 +97,8 @@ def _explicit_unclean_elections() -> Patches:
     """6. Only an operator elects who may lack records. Without: anybody alive is elected when nobody else is there."""
     elect = elections._elect
 
-    def elect_anybody(image: ClusterImage, state: PartitionState) -> PartitionState:
-        elected = elect(image, state)
+    def elect_anybody(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
+        elected = elect(image, state, min_in_sync)
         return elected if elected.leader >= 0 else elections._elect_uncleanly(image, elected)[0]
 
     yield mock.patch.object(elections, "_elect", elect_anybody)

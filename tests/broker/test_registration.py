@@ -346,7 +346,6 @@ async def resuming(by_hand: ByHand) -> asyncio.Task[None]:
     return running
 
 
-@pytest.mark.xfail(reason="run() raises RegistrationLost, so that a broker that stops in good order ends in an error")
 async def test_a_broker_that_leaves_while_it_waits_for_a_lease_does_not_complain_that_it_is_gone(
     by_hand: ByHand,
 ) -> None:
@@ -362,7 +361,6 @@ async def test_a_broker_that_leaves_while_it_waits_for_a_lease_does_not_complain
     await asyncio.wait_for(running, 1)
 
 
-@pytest.mark.xfail(reason="the lease that it had asked for makes it a leader again")
 async def test_a_broker_that_leaves_while_its_resumption_is_decided_leads_nothing_from_then_on(by_hand: ByHand) -> None:
     running = await resuming(by_hand)
     by_hand.store.granted.pop()(2)

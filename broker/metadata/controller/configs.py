@@ -122,7 +122,7 @@ def _replace(
     settings: TopicSettings,
     validate_only: bool,
 ) -> tuple[ClusterImage, TopicResult]:
-    replicas = min(len(state.replicas) for state in topic.partitions)
+    replicas = min(state.lasting_replicas for state in topic.partitions)
     checked = check_configs(configs, settings.log, replicas=replicas)
     changed = replace(topic, configs=checked)
     if checked != topic.configs:

@@ -55,7 +55,7 @@ def settle(image: ClusterImage, state: PartitionState, min_in_sync: int) -> Part
 
     Epochs grow by what changed; a state that is settled is returned as it is.
     """
-    return with_epochs(state, _elect(image, _finish_reassignment(_cull(image, state, min_in_sync))))
+    return with_epochs(state, _elect(image, _finish_reassignment(_cull(image, state, min_in_sync)), min_in_sync))
 
 
 def _cull(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
@@ -80,7 +80,7 @@ def in_replica_order(state: PartitionState, lives: Iterable[BrokerLife]) -> tupl
     return tuple(by_id[broker_id] for broker_id in state.replicas if broker_id in by_id)
 
 
-def _elect(image: ClusterImage, state: PartitionState) -> PartitionState:
+def _elect(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
     """Keep the leader if it is in sync, else choose one."""
     if state.leader in state.isr_ids:
         return state
@@ -89,7 +89,8 @@ def _elect(image: ClusterImage, state: PartitionState) -> PartitionState:
     heir = next((life for life in state.elr if image.is_alive(life)), None)
     if heir is None:
         return replace(state, leader=NO_LEADER)
-    others = tuple(life for life in state.elr if life != heir)
+    # Where one is enough, the high watermark moves on with the heir alone.
+    others = tuple(life for life in state.elr if life != heir) if min_in_sync > 1 else ()
     return replace(state, leader=heir.broker_id, isr=(heir,), elr=others)
 
 
@@ -177,7 +178,7 @@ _Election = tuple[PartitionState, ErrorCode, str | None]
 
 
 def _elect_preferred(image: ClusterImage, state: PartitionState) -> _Election:
-    preferred = next(broker_id for broker_id in state.replicas if broker_id not in state.adding)
+    preferred = state.preferred_leader
     if state.leader == preferred:
         return state, ErrorCode.ELECTION_NOT_NEEDED, "The preferred leader leads already."
     if preferred not in state.isr_ids:
@@ -189,7 +190,9 @@ def _elect_preferred(image: ClusterImage, state: PartitionState) -> _Election:
 def _elect_uncleanly(image: ClusterImage, state: PartitionState) -> _Election:
     if state.leader != NO_LEADER:
         return state, ErrorCode.ELECTION_NOT_NEEDED, f"Broker {state.leader} leads."
-    heir = next((live for broker_id in state.replicas if (live := image.live_broker(broker_id))), None)
+    # Who is just being added probably has the least.
+    candidates = sorted(state.replicas, key=lambda broker_id: broker_id in state.adding)
+    heir = next((live for broker_id in candidates if (live := image.live_broker(broker_id))), None)
     if heir is None:
         return state, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica lives."
     return replace(state, leader=heir.broker_id, isr=(heir.life,), elr=()), ErrorCode.NONE, None
@@ -201,5 +204,5 @@ def preferred_elections(image: ClusterImage, broker_id: int) -> list[PartitionNa
         (topic.name, index)
         for topic in image.topics.values()
         for index, state in enumerate(topic.partitions)
-        if state.replicas[0] == broker_id and state.leader != broker_id and broker_id in state.isr_ids
+        if state.preferred_leader == broker_id and state.leader != broker_id and broker_id in state.isr_ids
     ]

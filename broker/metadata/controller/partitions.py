@@ -79,7 +79,7 @@ def _extend(image: ClusterImage, request: MorePartitions, budget: PartitionBudge
         )
     added = request.count - present
     budget.check(added)
-    factor = len(topic.partitions[0].replicas)
+    factor = len(topic.partitions[0].replicas) - len(topic.partitions[0].removing)
     if request.assignments is None:
         replicas = _placed(image, topic, added, factor)
     else:

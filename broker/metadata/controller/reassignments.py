@@ -60,9 +60,10 @@ def reassign_partitions(
     """
     changed: dict[PartitionName, PartitionState] = {}
     results = []
+    seen: set[PartitionName] = set()
     for wanted in reassignments:
         try:
-            if (wanted.topic, wanted.partition) in changed:
+            if (wanted.topic, wanted.partition) in seen:
                 raise Refused(ErrorCode.INVALID_REQUEST, "The request names this partition more than once.")
             topic, state = _find(image, wanted)
             if wanted.replicas is None:
@@ -72,6 +73,7 @@ def reassign_partitions(
         except Refused as refusal:
             results.append(ReassignmentResult(wanted.topic, wanted.partition, refusal.error, refusal.message))
         else:
+            seen.add((wanted.topic, wanted.partition))
             after = with_epochs(state, settle(image, moving, min_in_sync_replicas(topic, moving, settings)))
             if after is not state:
                 changed[wanted.topic, wanted.partition] = after
@@ -110,18 +112,13 @@ def _begun(
     adding = tuple(broker_id for broker_id in target if broker_id not in before)
     removing = tuple(broker_id for broker_id in before if broker_id not in target)
     moving = replace(state, replicas=(*target, *removing), adding=adding, removing=removing)
-    return _only_replicas(moving)
+    return _only_replicas(state, moving)
 
 
 def _called_off(state: PartitionState) -> PartitionState:
     if not state.adding and not state.removing:
         raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No reassignment of this partition is going on.")
-    back = _only_replicas(replace(state, replicas=_without_adding(state), adding=(), removing=()))
-    if state.leader >= 0 and not back.isr:
-        raise Refused(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "None of the replicas that it had before is in sync any more."
-        )
-    return back
+    return _only_replicas(state, replace(state, replicas=_without_adding(state), adding=(), removing=()))
 
 
 def _without_adding(state: PartitionState) -> tuple[int, ...]:
@@ -129,6 +126,15 @@ def _without_adding(state: PartitionState) -> tuple[int, ...]:
     return tuple(broker_id for broker_id in state.replicas if broker_id not in state.adding)
 
 
-def _only_replicas(state: PartitionState) -> PartitionState:
-    """In-sync and eligible replicas in their order, without those that are no replicas any more."""
-    return replace(state, isr=in_replica_order(state, state.isr), elr=in_replica_order(state, state.elr))
+def _only_replicas(before: PartitionState, state: PartitionState) -> PartitionState:
+    """In-sync and eligible replicas in their order, without those that are no replicas any more.
+
+    Raises:
+        Refused: nobody is left who has what was acknowledged, though somebody was before.
+    """
+    left = replace(state, isr=in_replica_order(state, state.isr), elr=in_replica_order(state, state.elr))
+    if (before.isr or before.elr) and not (left.isr or left.elr):
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "None of these replicas is in sync, and those that are would go."
+        )
+    return left

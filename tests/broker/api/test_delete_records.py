@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from broker.api import delete_records
 from protocol.api_key import ApiKey
 from protocol.errors import ErrorCode
@@ -12,12 +14,16 @@ from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, topic
 
 
-def ask(broker: Harness, name: str, *offsets: int) -> Any:
+def send(broker: Harness, name: str, *offsets: int) -> Replies:
     partitions = [DeleteRecordsPartition(partition_index=nth, offset=offset) for nth, offset in enumerate(offsets)]
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=name, partitions=partitions)], timeout_ms=1000)
     replies = Replies()
     delete_records.handle(broker.replicas, context(ApiKey.DELETE_RECORDS, 2), request, replies)
-    return replies.only
+    return replies
+
+
+def ask(broker: Harness, name: str, *offsets: int) -> Any:
+    return send(broker, name, *offsets).only
 
 
 def test_each_partition_is_answered_with_where_it_begins_or_why_not() -> None:
@@ -31,6 +37,53 @@ def test_each_partition_is_answered_with_where_it_begins_or_why_not() -> None:
         (1, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert broker.partition().log.log_start_offset == 2
+
+
+def codes(response: Any) -> list[tuple[int, int]]:
+    (answered,) = response.topics
+    return [(p.error_code, p.low_watermark) for p in answered.partitions]
+
+
+def test_minus_one_means_everything_that_is_committed() -> None:
+    broker = Harness()
+    broker.set_topics(topic(isr=(1,)))
+    for _ in range(3):
+        broker.produce(acks=1)
+    assert codes(ask(broker, "orders", -1)) == [(ErrorCode.NONE, 3)]
+
+
+@pytest.mark.parametrize("offset", [0, 4, -2])
+def test_an_offset_before_the_start_or_past_the_high_watermark_is_out_of_range(offset: int) -> None:
+    broker = Harness()
+    broker.set_topics(topic(isr=(1,)))
+    for _ in range(3):
+        broker.produce(acks=1)
+    ask(broker, "orders", 1)
+    assert codes(ask(broker, "orders", offset)) == [(ErrorCode.OFFSET_OUT_OF_RANGE, -1)]
+    assert broker.partition().log.log_start_offset == 1
+
+
+def test_only_a_topic_whose_policy_is_to_delete_gives_up_records() -> None:
+    broker = Harness()
+    broker.set_topics(topic(isr=(1,), cleanup_policy="compact"))
+    assert codes(ask(broker, "orders", 0)) == [(ErrorCode.POLICY_VIOLATION, -1)]
+
+
+def test_a_follower_refuses() -> None:
+    broker = Harness()
+    broker.set_topics(topic(leader=2))
+    assert codes(ask(broker, "orders", 0)) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+
+
+def test_the_answer_comes_when_the_followers_have_deleted_too() -> None:
+    broker = Harness()
+    broker.set_topics(topic())
+    broker.produce(acks=1)
+    broker.follow((2, 1), (3, 1))
+    replies = send(broker, "orders", 1)
+    assert replies.said == []
+    broker.follow((2, 1), (3, 1), log_start_offset=1)
+    assert codes(replies.only) == [(ErrorCode.NONE, 1)]
 
 
 def test_a_whole_request_can_be_answered_with_an_error() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
+
 from broker.log.topic_partition import TopicPartition
+from broker.replica.partition import Partition
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsPartitionResult
 from tests.broker.replica.harness import ORDERS, Harness, topic
@@ -47,10 +50,71 @@ def test_it_waits_until_every_in_sync_replica_has_deleted(broker: Harness) -> No
     deletion = delete(broker, (ORDERS, 2))
     assert broker.partition().log.log_start_offset == 2
     assert deletion.answers == 0
-    (parked,) = broker.delete_records_purgatory.operations(10)
-    assert parked.missing == "orders-0: the low watermark is 0 of 2"
-    broker.follow((2, 3), (3, 3), log_start_offset=2)
+    broker.follow((2, 3), log_start_offset=2)
+    assert deletion.answers == 0
+    broker.follow((3, 3), log_start_offset=2)
     assert deletion.outcome == [(ErrorCode.NONE, 2)]
+
+
+def missing(broker: Harness) -> str:
+    (parked,) = broker.delete_records_purgatory.operations(10)
+    return parked.missing
+
+
+def test_it_tells_which_brokers_logs_start_where(broker: Harness) -> None:
+    filled(broker)
+    delete(broker, (ORDERS, 2))
+    assert missing(broker) == "orders-0: broker 2 starts at 0 of 2, broker 3 starts at 0 of 2"
+    broker.follow((2, 3), log_start_offset=2)
+    assert missing(broker) == "orders-0: broker 3 starts at 0 of 2"
+
+
+def test_it_tells_who_has_not_fetched_since_this_broker_leads(broker: Harness) -> None:
+    filled(broker)
+    broker.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
+    broker.set_topics(topic(leader=1, leader_epoch=2, partition_epoch=2))
+    delete(broker, (ORDERS, 2))
+    broker.follow((3, 3), log_start_offset=2)
+    assert missing(broker) == "orders-0: broker 2 has not fetched yet"
+
+
+def test_it_waits_for_a_follower_that_is_proposed_for_the_in_sync_set(broker: Harness) -> None:
+    broker.set_topics(topic(isr=(1, 2), partition_epoch=1))
+    for _ in range(3):
+        broker.produce(acks=1)
+    broker.follow((2, 3), (3, 3))
+    deletion = delete(broker, (ORDERS, 2))
+    broker.follow((2, 3), log_start_offset=2)
+    assert missing(broker) == "orders-0: broker 3 starts at 0 of 2"
+    broker.follow((3, 3), log_start_offset=2)
+    assert deletion.outcome == [(ErrorCode.NONE, 2)]
+
+
+def test_a_leader_without_followers_in_sync_answers_at_once(broker: Harness) -> None:
+    broker.set_topics(topic(isr=(1,), partition_epoch=1))
+    broker.produce(acks=1)
+    assert delete(broker, (ORDERS, -1)).outcome == [(ErrorCode.NONE, 1)]
+
+
+def test_a_follower_that_leaves_the_in_sync_set_is_waited_for_no_longer(broker: Harness) -> None:
+    filled(broker)
+    deletion = delete(broker, (ORDERS, 2))
+    broker.follow((2, 3), log_start_offset=2)
+    broker.set_topics(topic(isr=(1, 2), partition_epoch=1))
+    assert deletion.outcome == [(ErrorCode.NONE, 2)]
+
+
+def test_each_partition_is_answered_for_itself(broker: Harness) -> None:
+    other = TopicPartition("orders", 1)
+    broker.set_topics(topic(partitions=2, partition_epoch=1))
+    broker.produce(ORDERS, other, acks=1)
+    for tp in (ORDERS, other):
+        broker.follow((2, 1), (3, 1), tp=tp)
+    deletion = delete(broker, (ORDERS, 1), (other, 1))
+    broker.follow((2, 1), (3, 1), log_start_offset=1)
+    assert missing(broker) == "orders-1: broker 2 starts at 0 of 1, broker 3 starts at 0 of 1"
+    broker.advance_ms(1001)
+    assert deletion.outcome == [(ErrorCode.NONE, 1), (ErrorCode.REQUEST_TIMED_OUT, -1)]
 
 
 def test_a_parked_follower_is_woken_to_learn_where_the_log_begins(broker: Harness) -> None:
@@ -90,3 +154,22 @@ def test_shutdown_answers_with_a_retriable_error(broker: Harness) -> None:
     deletion = delete(broker, (ORDERS, 2))
     broker.delete_records_purgatory.shutdown()
     assert deletion.outcome == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+
+
+def test_a_new_topic_of_the_same_name_does_not_answer_for_the_old_one(broker: Harness) -> None:
+    filled(broker)
+    deletion = delete(broker, (ORDERS, 2))
+    broker.set_topics(topic(topic_id=b"another".ljust(16)))
+    assert deletion.outcome == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+
+
+def test_an_unexpected_error_is_answered_as_the_brokers_own(broker: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(partition: Partition) -> int:
+        raise RuntimeError(str(partition.tp))
+
+    filled(broker)
+    deletion = delete(broker, (ORDERS, 2))
+    monkeypatch.setattr(Partition, "low_watermark", property(fail))
+    broker.follow((2, 3), log_start_offset=2)
+    assert deletion.outcome == [(ErrorCode.UNKNOWN_SERVER_ERROR, -1)]
+    assert broker.delete_records_purgatory.num_delayed == 0

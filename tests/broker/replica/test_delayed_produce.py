@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker.log.topic_partition import TopicPartition
@@ -144,3 +146,20 @@ def test_many_requests_are_answered_by_one_advance(broker: Harness) -> None:
     broker.follow((3, 100))
     assert all(request.answered for request in requests)
     assert broker.produce_purgatory.num_delayed == 0
+
+
+def test_what_was_appended_as_the_lease_ran_out_is_committed_when_there_is_another(broker: Harness) -> None:
+    broker.set_topics(topic(isr=(1,), partition_epoch=1))
+    partition = broker.partition()
+    append = partition.log.append_as_leader
+
+    def lose_the_lease_meanwhile(*args: Any, **kwargs: Any) -> Any:
+        broker.may_lead = False
+        return append(*args, **kwargs)
+
+    partition.log.append_as_leader = lose_the_lease_meanwhile  # type: ignore[method-assign]
+    produced = broker.produce()
+    assert not produced.answered
+    broker.may_lead = True
+    broker.replicas.advance_high_watermarks()
+    assert produced.error_codes == [ErrorCode.NONE]

@@ -5,12 +5,27 @@ from __future__ import annotations
 import pytest
 
 from broker.metadata.controller import (
+    ElectionType,
+    MorePartitions,
     Reassignment,
+    alter_topic_configs,
+    create_partitions,
+    preferred_elections,
     reassign_partitions,
 )
 from broker.metadata.image import ClusterImage
 from protocol.errors import ErrorCode
-from tests.broker.metadata.controller.harness import SETTINGS, TP, fence, move, partition, propose, restart, with_orders
+from tests.broker.metadata.controller.harness import (
+    SETTINGS,
+    TP,
+    elect,
+    fence,
+    move,
+    partition,
+    propose,
+    restart,
+    with_orders,
+)
 
 
 @pytest.fixture
@@ -106,16 +121,44 @@ def test_a_move_is_not_called_off_if_only_an_added_replica_has_the_records(five:
     assert move(image) == (image, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
 
 
-@pytest.mark.xfail(reason="the last in-sync replica is dropped, and the partition is offline")
 def test_a_move_is_not_changed_so_that_the_only_replica_that_has_the_records_goes(five: ClusterImage) -> None:
     image, _ = move(half_moved(five), 1, 2, 3)
     assert partition(image).isr_ids == (4,)
 
 
-@pytest.mark.xfail(reason="the last eligible replica is dropped while the partition is offline")
 def test_a_move_is_not_called_off_while_the_only_eligible_replica_is_an_added_one(five: ClusterImage) -> None:
     image = fence(half_moved(five), 4)
     assert partition(image).elr_ids == (4,)
     image, code = move(image)
     assert code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert partition(image).elr_ids == (4,)
+
+
+def test_a_replica_that_is_just_being_added_is_neither_preferred_nor_the_first_to_be_elected_uncleanly(
+    five: ClusterImage,
+) -> None:
+    image, _ = move(five, 4, 2, 3)
+    assert (partition(image).replicas, partition(image).preferred_leader) == ((4, 2, 3, 1), 2)
+    image, _ = propose(image, 1, 3, 4)
+    assert preferred_elections(image, 4) == []
+    for broker_id in (1, 3, 4, 2):
+        image = restart(fence(image, broker_id), broker_id)
+    image, code = elect(image, ElectionType.UNCLEAN)
+    assert (code, partition(image).leader) == (ErrorCode.NONE, 2)
+
+
+def test_while_a_partition_moves_only_the_replicas_that_last_count(five: ClusterImage) -> None:
+    image, _ = move(five, 4, 5, 3)
+    assert len(partition(image).replicas) == 5
+    _, result = alter_topic_configs(image, "orders", {"min.insync.replicas": "4"}, settings=SETTINGS)
+    assert result.error is ErrorCode.INVALID_CONFIG
+    image, (grown,) = create_partitions(image, [MorePartitions("orders", 2)], settings=SETTINGS)
+    assert grown.topic is not None
+    assert len(grown.topic.partitions[1].replicas) == 3
+
+
+def test_a_partition_that_is_named_twice_is_refused_the_second_time_even_if_nothing_changed(five: ClusterImage) -> None:
+    twice = [Reassignment(*TP, (1, 2, 3))] * 2
+    image, results = reassign_partitions(five, twice, settings=SETTINGS)
+    assert image is five
+    assert [result.error for result in results] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
