@@ -295,7 +295,8 @@ class Log:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Below which every record is committed and of no open transaction; the high watermark while there is none."""
-        return self.producers.last_stable_offset(high_watermark)
+        # The start of an open transaction may have been deleted.
+        return min(high_watermark, max(self.log_start_offset, self.producers.last_stable_offset(high_watermark)))
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch not above `epoch`, and where it ends; (−1, −1) if unknown (KIP-101, KIP-279)."""

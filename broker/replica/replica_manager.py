@@ -402,6 +402,7 @@ class ReplicaManager:
         Raises:
             LogError: the batches do not continue this log.
         """
+        start_offset = partition.log.log_start_offset
         advanced = partition.append_as_follower(
             records,
             leader_high_watermark=leader_high_watermark,
@@ -410,8 +411,9 @@ class ReplicaManager:
         )
         if len(records):
             self._observer.replicated_in(len(records))
-        if advanced:
-            self.fetch_purgatory.check_and_complete(partition.tp, "high watermark")
+        if advanced or partition.log.log_start_offset != start_offset:
+            cause = "high watermark" if advanced else "log start"
+            self.fetch_purgatory.check_and_complete(partition.tp, cause)
 
     # --- upkeep ---
 
@@ -435,6 +437,7 @@ class ReplicaManager:
         with self._actions:
             if partition.withdraw(proposal):
                 self._wake(partition.tp, high_watermark_moved=True, cause="high watermark")
+            self.delete_records_purgatory.check_and_complete(partition.tp, "in-sync set")
 
     def retention_steps(self) -> Iterator[None]:
         """Delete what retention does not keep, one replica per step, so that the loop can go round in between."""

@@ -173,3 +173,16 @@ def test_an_unexpected_error_is_answered_as_the_brokers_own(broker: Harness, mon
     broker.follow((2, 3), log_start_offset=2)
     assert deletion.outcome == [(ErrorCode.UNKNOWN_SERVER_ERROR, -1)]
     assert broker.delete_records_purgatory.num_delayed == 0
+
+
+def test_a_withdrawn_proposal_lets_a_deletion_go_on(broker: Harness) -> None:
+    broker.set_topics(topic(isr=(1, 2), partition_epoch=1))
+    for _ in range(3):
+        broker.produce(acks=1)
+    broker.follow((2, 3), (3, 3))
+    ((partition, proposal),) = broker.proposals
+    deletion = delete(broker, (ORDERS, 2))
+    broker.follow((2, 3), log_start_offset=2)
+    assert deletion.answers == 0, "broker 3 may be in sync already"
+    broker.replicas.withdraw(partition, proposal)
+    assert deletion.outcome == [(ErrorCode.NONE, 2)]

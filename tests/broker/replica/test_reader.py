@@ -103,3 +103,10 @@ def test_a_parked_follower_is_told_of_a_high_watermark_where_consumers_may_read_
     broker.follow((2, 2))
     assert waiting.data.high_watermark == 2
     assert broker.partition().followers[3].broker_epoch == BrokerLife(3, 3).broker_epoch
+
+
+def test_a_consumer_that_waits_at_a_follower_hears_that_its_offset_was_deleted(follower: Harness) -> None:
+    waiting = read(follower, offset=1)
+    assert not waiting.answered
+    follower.replicas.append_as_follower(follower.partition(), b"", 1, 2)
+    assert waiting.data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
