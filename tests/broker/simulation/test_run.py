@@ -74,7 +74,7 @@ FOUND_AT = {
     "identity": 3,
     "old-assignments": 3,
     "maximal-isr": 75,
-    "min-isr": 32,
+    "min-isr": 2,
     "elr": 2,
     "explicit-unclean": 2,
     "epoch-truncation": 2,
