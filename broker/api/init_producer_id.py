@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from broker.metadata.controller import allocate_producer_ids
 from broker.metadata.store import MetadataStore
@@ -16,6 +17,9 @@ from protocol.errors import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 BLOCK_SIZE = 1000
+
+MAX_WAITING: Final = 10_000
+"""Requests that may wait for a block while the metadata store does not answer; further ones are to be tried again."""
 
 
 class ProducerIds:
@@ -37,6 +41,9 @@ class ProducerIds:
         producer_id = next(self._block, None)
         if producer_id is not None:
             done(producer_id)
+            return
+        if len(self._waiting) >= MAX_WAITING:
+            done(None)
             return
         self._waiting.append(done)
         if len(self._waiting) == 1:

@@ -121,6 +121,18 @@ def test_a_store_that_refuses_is_answered_with_a_retriable_error() -> None:
     assert ErrorCode(replies.only.error_code).retriable
 
 
+def test_so_many_may_wait_for_a_store_that_does_not_answer_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(init_producer_id, "MAX_WAITING", 2)
+    store = Store()
+    ids = ProducerIds(store)  # type: ignore[arg-type]
+    given: list[int | None] = []
+    for _ in range(3):
+        ids.next(given.append)
+    assert given == [None]
+    store.deliver()
+    assert given == [None, 0, 1]
+
+
 def test_a_transactional_producer_is_refused() -> None:
     replies = Replies()
     request = InitProducerIdRequest(transactional_id="t")
