@@ -6,6 +6,7 @@ Help and usage errors must come at once, so everything beyond argparse is import
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -168,13 +169,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     args = build_parser().parse_args(argv)
     run: Callable[[argparse.Namespace], int] = args.run
-    return run(args)
+    try:
+        return run(args)
+    except BrokenPipeError:
+        # Whoever read the output has had enough of it (`| head`). Python must not try to write the rest at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
 
 
 def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
     """The configuration that the command was given; None when it cannot be used, which has been said then."""
-    import os
-
     from broker.config_sources import ConfigError, load_cluster_config
 
     others = {"run", "config", "assignments"}

@@ -33,6 +33,13 @@ def test_it_tells_what_happened_and_what_was_checked_and_writes_it_down(tmp_path
         assert fault.what in said
 
 
+def test_a_reader_that_has_had_enough_ends_it_without_a_traceback() -> None:
+    command = f"{sys.executable} -m broker.cli simulate --seconds 3 | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("Seed 1: ")
+    assert done.stderr == ""
+
+
 def test_only_the_faults_that_are_asked_for_happen() -> None:
     _, said, _ = simulate("--faults", "pause,store")
     assert "pause broker" in said or "loses the metadata store" in said
