@@ -233,7 +233,9 @@ class ReplicaReader:
             records=[],
         )
         partition = self._partitions.get(fetch.tp)
-        if partition is not None and error_code in _LEADER_ERRORS:
+        # A leader whose lease ran out knows of no other one.
+        fenced = partition is not None and partition.is_leader and error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if partition is not None and error_code in _LEADER_ERRORS and not fenced:
             data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
         return data
 

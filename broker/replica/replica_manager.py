@@ -271,7 +271,12 @@ class ReplicaManager:
             self._observer.append_failed(tp)
             result.error_code = error.error_code
             result.error_message = str(error)
-            if partition is not None and error.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            # A leader whose lease ran out knows of no other one.
+            if (
+                partition is not None
+                and error.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                and not partition.is_leader
+            ):
                 result.current_leader = LeaderIdAndEpoch(
                     leader_id=partition.leader, leader_epoch=partition.leader_epoch
                 )

@@ -110,3 +110,11 @@ def test_a_consumer_that_waits_at_a_follower_hears_that_its_offset_was_deleted(f
     assert not waiting.answered
     follower.replicas.append_as_follower(follower.partition(), b"", 1, 2)
     assert waiting.data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_leader_whose_lease_ran_out_does_not_name_itself_as_the_leader_to_go_to(broker: Harness) -> None:
+    broker.may_lead = False
+    data = read(broker).data
+    assert (data.error_code, data.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    (result,) = broker.produce().results
+    assert (result.error_code, result.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
