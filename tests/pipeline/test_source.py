@@ -2,60 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import sys
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import PurgatorioProcess
+from tests.pipeline.conftest import needs_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [
-    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17: install a JRE, e.g. openjdk-17-jre"),
-    pytest.mark.timeout(180),
-    # Spark's Java gateway leaves its socket to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    pytest.importorskip("pyspark", reason="install purgatorio[spark]")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[str]:
-    process = PurgatorioProcess(("cluster", "--port", "0", "--admin-port", "0", "--log-level", "error"))
-    yield ",".join(re.findall(r"broker \d+ +(\S+:\d+)", process.greeting()))
-    process.close()
+pytestmark = needs_spark
 
 
 @pytest.fixture

@@ -1,0 +1,61 @@
+"""What the tests of the pipeline share: one Spark session for all of them, and a cluster in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import PurgatorioProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[2]
+
+needs_spark = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17: install a JRE, e.g. openjdk-17-jre"),
+    pytest.mark.timeout(180),
+    # Spark's Java gateway leaves its socket to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+"""What a module whose tests run in a Spark session has for its `pytestmark`."""
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local session, made small so that it starts fast; there is one, since starting it takes ten seconds."""
+    pytest.importorskip("pyspark", reason="install purgatorio[spark]")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    """The addresses of a cluster's brokers."""
+    process = PurgatorioProcess(("cluster", "--port", "0", "--admin-port", "0", "--log-level", "error"))
+    yield ",".join(re.findall(r"broker \d+ +(\S+:\d+)", process.greeting()))
+    process.close()
