@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from typing import Any, Final
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message
@@ -18,8 +19,12 @@ TIMEOUT_SECONDS: Final = 20.0
 """How long a broker is waited for; an answer that takes longer is an error."""
 POLL_RECORDS: Final = 10_000
 POLL_SECONDS: Final = 0.1
+RETRY_SECONDS: Final = 0.1
 
 _DEFAULTS: Final = {"client.id": "purgatorio-spark", "log_level": "0"}
+_ISOLATION: Final = "isolation.level"
+_READ_UNCOMMITTED: Final = "read_uncommitted"
+"""The default of Spark's Kafka connector; the client's own is read_committed."""
 
 
 class BrokerUnreachable(Exception):
@@ -40,6 +45,11 @@ class Metadata:
     def __init__(self, client: Mapping[str, str]) -> None:
         self._servers = client["bootstrap.servers"]
         self._admin = AdminClient({**_DEFAULTS, **client})
+        self._isolation = (
+            IsolationLevel.READ_UNCOMMITTED
+            if client.get(_ISOLATION, _READ_UNCOMMITTED) == _READ_UNCOMMITTED
+            else IsolationLevel.READ_COMMITTED
+        )
 
     def partitions(self, options: ReadOptions) -> list[TopicPartition]:
         """The partitions that the options mean.
@@ -95,16 +105,42 @@ class Metadata:
         return self._list(dict.fromkeys(partitions, spec))
 
     def _list(self, wanted: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int]:
-        if not wanted:
-            return {}
+        """Ask for offsets; partitions that are without a leader for a while are asked for again.
+
+        Raises:
+            BrokerUnreachable: some did not answer within TIMEOUT_SECONDS.
+        """
+        found: dict[TopicPartition, int] = {}
+        left = dict(wanted)
+        give_up = time.monotonic() + TIMEOUT_SECONDS
+        while left:
+            failure: KafkaException | None = None
+            for tp, future in self._ask(left).items():
+                try:
+                    found[tp] = future.result().offset
+                except KafkaException as error:
+                    failure = error
+            left = {tp: spec for tp, spec in left.items() if tp not in found}
+            if failure is not None:
+                if time.monotonic() > give_up or not _passes(failure.args[0]):
+                    raise BrokerUnreachable(f"offsets could not be listed at {self._servers}: {failure}") from failure
+                time.sleep(RETRY_SECONDS)
+        return found
+
+    def _ask(self, wanted: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Future[Any]]:
         asked = {ClientPartition(tp.topic, tp.partition): spec for tp, spec in wanted.items()}
-        futures = self._admin.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=TIMEOUT_SECONDS
-        )
-        try:
-            return {TopicPartition(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
-        except KafkaException as error:
-            raise BrokerUnreachable(f"offsets could not be listed at {self._servers}: {error}") from error
+        futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=TIMEOUT_SECONDS)
+        return {TopicPartition(tp.topic, tp.partition): future for tp, future in futures.items()}
+
+
+def _passes(error: KafkaError) -> bool:
+    """Whether an error is worth another try: an election is under way, or a connection broke."""
+    return bool(error.retriable()) or error.code() in (
+        KafkaError._TRANSPORT,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+    )
 
 
 class Reader:
@@ -118,7 +154,10 @@ class Reader:
         settings: dict[str, Any] = {
             **_DEFAULTS,
             "fetch.wait.max.ms": "100",
-            "queued.min.messages": "100000",
+            # With its default of a second the client falls asleep each time it has read so far ahead.
+            "fetch.queue.backoff.ms": "5",
+            "queued.min.messages": "20000",
+            _ISOLATION: _READ_UNCOMMITTED,
             **client,
             "group.id": "purgatorio-spark",
             "enable.auto.commit": False,
@@ -141,32 +180,38 @@ class Reader:
     def _read(self, ranges: list[OffsetRange]) -> Iterator[list[Message]]:
         """Read ranges of different partitions."""
         left = {(each.topic, each.partition): each.end for each in ranges}
+        unread = sum(each.size for each in ranges)
         self._consumer.assign([ClientPartition(each.topic, each.partition, each.start) for each in ranges])
         give_up = time.monotonic() + TIMEOUT_SECONDS
         while left:
-            # It returns early only with as many records as it was asked for, so it must not wait for long.
-            messages = self._consumer.consume(POLL_RECORDS, POLL_SECONDS)
+            # It returns early only with as many as it was asked for: at the end of the ranges these must not be more
+            # than there are, and where compaction left gaps, it must not wait for long.
+            messages = self._consumer.consume(min(POLL_RECORDS, max(1, unread)), POLL_SECONDS)
             if messages:
                 give_up = time.monotonic() + TIMEOUT_SECONDS
             elif time.monotonic() > give_up:
                 raise BrokerUnreachable(f"nothing came from {self._servers} for {TIMEOUT_SECONDS:g} s")
-            yield [message for message in messages if self._take(message, left)]
+            if not _all_within(messages, left):
+                messages = [message for message in messages if self._take(message, left)]
+            unread -= len(messages)
+            yield messages
 
     def _take(self, message: Message, left: dict[tuple[str, int], int]) -> bool:
         """Whether a message is a record of the ranges; those that are done are dropped from `left`."""
+        error = message.error()
+        at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
         key = (message.topic(), message.partition())
         end = left.get(key)
+        if error is not None and not at_end and (end is not None or key[0] is None):
+            raise KafkaException(error)
         if end is None:
             return False
-        error = message.error()
-        if error is not None and error.code() != KafkaError._PARTITION_EOF:
-            raise KafkaException(error)
         # The end of the log counts as a position: the last records may have been compacted away.
-        position = message.offset() + (error is None)
+        position = message.offset() + (not at_end)
         if position >= end:
             del left[key]
             self._consumer.incremental_unassign([ClientPartition(*key)])
-        return error is None and message.offset() < end
+        return not at_end and message.offset() < end
 
     def close(self) -> None:
         """Read no more.
@@ -175,6 +220,16 @@ class Reader:
         group that it is not in, for as long as there is none.
         """
         self._consumer.unassign()
+
+
+def _all_within(messages: list[Message], left: Mapping[tuple[str, int], int]) -> bool:
+    """Whether all messages are records of the ranges, and no range ends with them.
+
+    They mostly are, and it is found here without a step in Python for each of them.
+    """
+    if any(map(Message.error, messages)) or max(map(Message.offset, messages), default=0) + 1 >= min(left.values()):
+        return False
+    return left.keys() >= set(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
 
 
 def _waves(ranges: list[OffsetRange]) -> Iterator[list[OffsetRange]]:

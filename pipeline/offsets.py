@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from pipeline.options import EARLIEST, LATEST, Position
+from pipeline.options import EARLIEST, LATEST, OptionError, Position
 
-SMALLEST_SPLIT: int = 1_000
-"""Records below which a range is not split further: a task costs more than it would save."""
+TASK_RECORDS: Final = 100_000
+"""Records that one task reads unless it is told otherwise: some tenths of a second, against which the 10 ms that its
+client needs to connect do not count; small enough to keep all cores busy to the end."""
 
 
 class TopicPartition(NamedTuple):
@@ -65,13 +66,21 @@ def resolve(position: Position, earliest: Offsets, latest: Offsets, by_timestamp
     Args:
         by_timestamp: for partitions whose position is a timestamp, the first offset with that timestamp or a later
             one; the end where there is none.
+
+    Raises:
+        OptionError: a partition that is named is not there, or does not go so far.
     """
+    named = {TopicPartition(topic, p) for topic, offsets in position.offsets.items() for p in offsets}
+    if unknown := sorted(named - earliest.keys()):
+        raise OptionError(f"an offset is given for {unknown[0]}, which is not there or not read")
     resolved = {}
     for tp in earliest:
         wanted = position.offsets.get(tp.topic, {}).get(tp.partition, position.default)
         if tp in by_timestamp:
             wanted = by_timestamp[tp]
         resolved[tp] = {EARLIEST: earliest[tp], LATEST: latest[tp]}.get(wanted, wanted)
+        if resolved[tp] > latest[tp]:
+            raise OptionError(f"{tp} ends at offset {latest[tp]}, before the offset {wanted} that is given for it")
     return resolved
 
 
@@ -113,20 +122,20 @@ def at_most(start: Offsets, end: Offsets, limit: int) -> dict[TopicPartition, in
     return {tp: start.get(tp, 0) + min(count, -(-count * limit // total)) for tp, count in waiting.items()}
 
 
-def tasks_of(ranges: list[OffsetRange], *, tasks: int, at_least: bool = False) -> list[list[OffsetRange]]:
+def tasks_of(
+    ranges: list[OffsetRange], *, min_tasks: int | None = None, max_records: int | None = None
+) -> list[list[OffsetRange]]:
     """Pack ranges into tasks of about the same size; large ones are split, small ones share a task.
 
     Args:
-        tasks: how many there should be; fewer if there is little to read.
-        at_least: as many as asked for, however little that leaves for each.
+        min_tasks: how many there should be at least, however little that leaves for each.
+        max_records: how many records one task may read; not given: TASK_RECORDS.
     """
     total = sum(each.size for each in ranges)
-    if total == 0:
-        return []
-    smallest = 1 if at_least else SMALLEST_SPLIT
-    share = max(smallest, -(-total // max(1, tasks)))
-    packed: list[list[OffsetRange]] = [[]]
-    room = share
+    tasks = max(-(-total // (max_records or TASK_RECORDS)), min_tasks or 0, 1)
+    share = -(-total // tasks)
+    packed: list[list[OffsetRange]] = []
+    room = 0
     for each in ranges:
         start = each.start
         while start < each.end:

@@ -36,6 +36,7 @@ _COMMON: Final = {
     "startingtimestamp": "startingTimestamp",
     "startingoffsetsbytimestamp": "startingOffsetsByTimestamp",
     "minpartitions": "minPartitions",
+    "maxrecordsperpartition": "maxRecordsPerPartition",
     "failondataloss": "failOnDataLoss",
     "includeheaders": "includeHeaders",
 }
@@ -47,8 +48,11 @@ _BATCH: Final = {
 _STREAM: Final = {
     "maxoffsetspertrigger": "maxOffsetsPerTrigger",
     "minoffsetspertrigger": "minOffsetsPerTrigger",
+    "maxtriggerdelay": "maxTriggerDelay",
 }
 _WRITE: Final = {"topic": "topic", "includeheaders": "includeHeaders"}
+_SPARKS_OWN: Final = ("path", "checkpointlocation")
+"""Spark hands these on, though they are meant for itself."""
 
 
 class OptionError(ValueError):
@@ -71,6 +75,12 @@ class Position:
     timestamp_ms: int | None = None
     timestamps_ms: TopicOffsets = field(default_factory=dict)
 
+    @property
+    def moves(self) -> bool:
+        """Whether it may mean other records when it is resolved another time, though none was deleted."""
+        named = [offset for partitions in self.offsets.values() for offset in partitions.values()]
+        return LATEST in (self.default, *named) or self.timestamp_ms is not None or bool(self.timestamps_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
@@ -81,7 +91,9 @@ class ReadOptions:
             name has to match, or partition numbers by topic.
         ending: None for a stream.
         max_offsets_per_trigger, min_offsets_per_trigger: None: no bound.
-        min_partitions: tasks to split the work into at least; None: as many as fit.
+        max_trigger_delay_ms: how long fewer records than `min_offsets_per_trigger` are waited with.
+        min_partitions: tasks to split the work into at least; None: as many as it takes.
+        max_records_per_partition: records that one task reads at most; None: what a task is worth.
         client: settings of the client.
     """
 
@@ -93,7 +105,9 @@ class ReadOptions:
     ending: Position | None = None
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 15 * 60_000
     min_partitions: int | None = None
+    max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = False
 
@@ -124,6 +138,9 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     ending = None if streaming else _position(given, "ending", LATEST)
     if ending is not None and ending.default == EARLIEST:
         raise OptionError("endingOffsets cannot be earliest, which would read nothing")
+    least, most = _whole_number(given, "minOffsetsPerTrigger"), _whole_number(given, "maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"minOffsetsPerTrigger is {least}, which is more than maxOffsetsPerTrigger, {most}")
     return ReadOptions(
         client=client,
         topics=_names(given["subscribe"]) if "subscribe" in given else (),
@@ -131,9 +148,11 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         partitions=_assignment(given["assign"]) if "assign" in given else {},
         starting=starting,
         ending=ending,
-        max_offsets_per_trigger=_whole_number(given, "maxOffsetsPerTrigger"),
-        min_offsets_per_trigger=_whole_number(given, "minOffsetsPerTrigger"),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=_duration_ms(given, "maxTriggerDelay", "15m"),
         min_partitions=_whole_number(given, "minPartitions"),
+        max_records_per_partition=_whole_number(given, "maxRecordsPerPartition"),
         fail_on_data_loss=_truth(given, "failOnDataLoss", True),
         include_headers=_truth(given, "includeHeaders", False),
     )
@@ -165,7 +184,7 @@ def _split(options: Mapping[str, str], known: Mapping[str, str], whose: str) -> 
             client[setting] = value
         elif lower in known:
             given[lower] = value
-        elif lower != "path":
+        elif lower not in _SPARKS_OWN:
             near = difflib.get_close_matches(lower, [*known, "kafka.bootstrap.servers"], n=1)
             hint = f"; did you mean {known.get(near[0], near[0])}?" if near else ""
             raise OptionError(f"{whose} has no option {name}{hint}")
@@ -260,6 +279,15 @@ def _number(name: str, text: str, *, least: int) -> int:
     if number < least:
         raise OptionError(f"{name} must be a whole number from {least}, not {text!r}")
     return number
+
+
+def _duration_ms(given: Mapping[str, str], name: str, default: str) -> int:
+    """``500ms``, ``30s``, ``15m``, ``2h``"""
+    value = given.get(name.lower(), default).strip().lower()
+    found = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h)", value)
+    if found is None:
+        raise OptionError(f"{name} must be a time such as 30s or 15m, not {value!r}")
+    return int(found[1]) * {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}[found[2]]
 
 
 def _truth(given: Mapping[str, str], name: str, default: bool) -> bool:

@@ -1,4 +1,4 @@
-"""The data source that Spark sees: ``spark.read.format("purgatorio")`` and ``df.write.format("purgatorio")``.
+"""The data source that Spark sees: ``format("purgatorio")`` after ``read``, ``readStream``, ``write``, ``writeStream``.
 
 Columns and options are those of Spark's Kafka connector. Writing is at least once: a task that Spark repeats writes its
 rows again, and what a job has written before it fails stays written.
@@ -6,25 +6,33 @@ rows again, and what a job has written before it fails stays written.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
     InputPartition,
     WriterCommitMessage,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
 
 from pipeline.offsets import OffsetRange, ranges_between, resolve, tasks_of
 from pipeline.options import ReadOptions, WriteOptions, read_options, write_options
-
-DEFAULT_TASKS = 2
+from pipeline.progress import Progress
 
 
 class PurgatorioDataSource(DataSource):
@@ -44,7 +52,11 @@ class PurgatorioDataSource(DataSource):
 
     def reader(self, schema: StructType) -> TopicReader:
         """Reads from a starting to an ending position."""
-        return TopicReader(read_options(dict(self.options), streaming=False), _parallelism())
+        return TopicReader(read_options(dict(self.options), streaming=False))
+
+    def streamReader(self, schema: StructType) -> TopicStreamReader:
+        """Reads what comes, from a starting position on."""
+        return TopicStreamReader(read_options(dict(self.options), streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> TopicWriter:
         """Appends rows to topics."""
@@ -52,11 +64,9 @@ class PurgatorioDataSource(DataSource):
             raise ValueError("a topic can only be appended to: write with mode append")
         return TopicWriter(write_options(dict(self.options)), schema)
 
-
-def _parallelism() -> int:
-    """How many tasks run at once."""
-    session = SparkSession.getActiveSession()
-    return DEFAULT_TASKS if session is None else int(session.sparkContext.defaultParallelism)
+    def streamWriter(self, schema: StructType, overwrite: bool) -> TopicStreamWriter:
+        """Appends the rows of each batch to topics, in every output mode."""
+        return TopicStreamWriter(write_options(dict(self.options)), schema)
 
 
 class Task(InputPartition):
@@ -66,12 +76,30 @@ class Task(InputPartition):
         super().__init__(ranges)
 
 
+def _tasks(ranges: list[OffsetRange], options: ReadOptions) -> list[InputPartition]:
+    packed = tasks_of(ranges, min_tasks=options.min_partitions, max_records=options.max_records_per_partition)
+    # Spark makes one task of None out of an empty list.
+    return [Task(each) for each in packed] or [Task([])]
+
+
+def _read(ranges: list[OffsetRange], options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    from pipeline import rows
+    from pipeline.client import Reader
+
+    if not ranges:
+        return
+    reader = Reader(options.client)
+    try:
+        yield from rows.to_arrow(reader.read(ranges), include_headers=options.include_headers)
+    finally:
+        reader.close()
+
+
 class TopicReader(DataSourceReader):
     """Plans on the driver, reads in the tasks; it travels between them, so clients are made where they are used."""
 
-    def __init__(self, options: ReadOptions, parallelism: int) -> None:
+    def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._parallelism = parallelism
 
     def partitions(self) -> list[InputPartition]:
         """Resolve positions, and share the work out."""
@@ -84,25 +112,68 @@ class TopicReader(DataSourceReader):
         earliest, latest = metadata.earliest(found), metadata.latest(found)
         start = resolve(options.starting, earliest, latest, metadata.by_timestamp(found, options.starting, latest))
         end = resolve(options.ending, earliest, latest, metadata.by_timestamp(found, options.ending, latest))
-        ranges = ranges_between(start, end, earliest, fail_on_data_loss=options.fail_on_data_loss)
-        wanted = options.min_partitions
-        tasks = tasks_of(ranges, tasks=wanted or self._parallelism, at_least=wanted is not None)
-        # Spark makes one task of None out of an empty list.
-        return [Task(each) for each in tasks] or [Task([])]
+        return _tasks(ranges_between(start, end, earliest, fail_on_data_loss=options.fail_on_data_loss), options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task's ranges."""
-        from pipeline import rows
-        from pipeline.client import Reader
+        return _read(partition.value, self._options)
 
-        ranges: list[OffsetRange] = partition.value
-        if not ranges:
-            return
-        reader = Reader(self._options.client)
-        try:
-            yield from rows.to_arrow(reader.read(ranges), include_headers=self._options.include_headers)
-        finally:
-            reader.close()
+
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Tells Spark how far topics go, and reads one batch after the other.
+
+    One of these lives in a process of its own for as long as the query does, and answers all but `read`; the tasks have
+    others, which only read.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._made: Progress | None = None
+
+    @property
+    def _progress(self) -> Progress:
+        from pipeline.client import Metadata
+
+        if self._made is None:
+            self._made = Progress(self._options, Metadata(self._options.client), time.monotonic)
+        return self._made
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query starts; one that goes on from a checkpoint does not ask."""
+        return self._progress.initial()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """What maxOffsetsPerTrigger and minOffsetsPerTrigger say."""
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch."""
+        return self._progress.next_end(
+            start,
+            at_most_records=limit.max_rows if isinstance(limit, ReadMaxRows) else None,
+            wait_for_more=not isinstance(limit, ReadAllAvailable),
+        )
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note how far the topics go now: this query ends there."""
+        self._progress.stop_at_what_there_is()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """How far the topics went when they were last looked at, for the query's progress."""
+        return self._progress.reported
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Share a batch out."""
+        return _tasks(self._progress.ranges(start, end), self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one task's ranges."""
+        return _read(partition.value, self._options)
 
 
 @dataclass
@@ -114,6 +185,20 @@ class Written(WriterCommitMessage):
 
 class TopicWriter(DataSourceArrowWriter):
     """Writes rows by an idempotent producer; a task is done when every row of it is acknowledged."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self._options = options
+        self._columns = check_columns(schema, options.topic)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write one task's rows."""
+        from pipeline.producing import Writer
+
+        return Written(Writer(self._options, self._columns).write(iterator))
+
+
+class TopicStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the rows of each batch; a batch that is repeated after a failure is written again."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options

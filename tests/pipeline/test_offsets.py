@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pipeline.offsets import (
+    TASK_RECORDS,
     DataLoss,
     OffsetRange,
     TopicPartition,
@@ -19,7 +20,7 @@ from pipeline.offsets import (
     tasks_of,
     to_json,
 )
-from pipeline.options import EARLIEST, LATEST, Position
+from pipeline.options import EARLIEST, LATEST, OptionError, Position
 
 A, B, C = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("b", 10)
 
@@ -35,9 +36,18 @@ def test_offsets_come_back_and_are_always_written_the_same_way(given_offsets: di
 
 def test_positions_are_resolved_against_what_there_is() -> None:
     earliest, latest = {A: 5, B: 0, C: 0}, {A: 9, B: 7, C: 3}
-    position = Position(EARLIEST, offsets={"a": {0: LATEST}, "b": {0: 4, 77: 1}})
+    position = Position(EARLIEST, offsets={"a": {0: LATEST}, "b": {0: 4}})
     assert resolve(position, earliest, latest, {}) == {A: 9, B: 4, C: 0}
     assert resolve(Position(LATEST), earliest, latest, {B: 2}) == {A: 9, B: 2, C: 3}
+
+
+def test_an_offset_of_what_is_not_there_is_refused() -> None:
+    for offsets, complaint in [
+        ({"b": {77: 1}}, "an offset is given for b-77, which is not there or not read"),
+        ({"a": {0: 10}}, "a-0 ends at offset 9, before the offset 10 that is given for it"),
+    ]:
+        with pytest.raises(OptionError, match=complaint):
+            resolve(Position(EARLIEST, offsets=offsets), {A: 5}, {A: 9}, {})
 
 
 def test_a_range_is_from_start_to_end_and_a_new_partition_from_its_beginning() -> None:
@@ -73,9 +83,11 @@ ranges_of_partitions = st.lists(st.tuples(st.integers(0, 10**4), st.integers(0, 
 )
 
 
-@given(ranges_of_partitions, st.integers(1, 50), st.booleans())
-def test_tasks_read_everything_once(ranges: list[OffsetRange], tasks: int, at_least: bool) -> None:
-    packed = tasks_of(ranges, tasks=tasks, at_least=at_least)
+@given(ranges_of_partitions, st.none() | st.integers(1, 50), st.none() | st.integers(1, 10**6))
+def test_tasks_read_everything_once(ranges: list[OffsetRange], min_tasks: int | None, max_records: int | None) -> None:
+    total = sum(each.size for each in ranges)
+    assume(max_records is None or total < 1_000 * max_records)
+    packed = tasks_of(ranges, min_tasks=min_tasks, max_records=max_records)
     covered = sorted(each for task in packed for each in task)
     joined: list[OffsetRange] = []
     for each in covered:
@@ -85,13 +97,15 @@ def test_tasks_read_everything_once(ranges: list[OffsetRange], tasks: int, at_le
         else:
             joined.append(each)
     assert joined == ranges
-    assert len(packed) <= tasks
     sizes = [sum(each.size for each in task) for task in packed]
-    assert not sizes or max(sizes) <= max(1_000, -(-sum(sizes) // tasks))
+    assert max(sizes, default=0) <= (max_records or TASK_RECORDS)
+    if min_tasks is not None:
+        assert max(sizes, default=0) <= -(-total // min_tasks)
 
 
 def test_little_to_read_is_one_task_unless_more_are_asked_for() -> None:
     ranges = [OffsetRange("t", nth, 0, 10) for nth in range(40)]
-    assert len(tasks_of(ranges, tasks=8)) == 1
-    assert len(tasks_of(ranges, tasks=8, at_least=True)) == 8
-    assert tasks_of([], tasks=8) == []
+    assert len(tasks_of(ranges)) == 1
+    assert len(tasks_of(ranges, min_tasks=8)) == 8
+    assert len(tasks_of(ranges, max_records=100)) == 4
+    assert tasks_of([], min_tasks=8) == []

@@ -71,6 +71,7 @@ def test_positions_may_be_times() -> None:
         ({"startingOffsets": "earliest", "startingTimestamp": "1"}, "contradict each other"),
         ({"minPartitions": "0"}, "minPartitions must be a whole number from 1, not '0'"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss must be true or false, not 'maybe'"),
+        ({"maxRecordsPerPartition": "many"}, "maxRecordsPerPartition must be a whole number from 1, not 'many'"),
         ({"kafka.group.id": "mine"}, "kafka.group.id cannot be set: consumers are assigned partitions"),
         ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers is required"),
     ],
@@ -79,6 +80,38 @@ def test_what_cannot_be_is_said_with_the_options_name(options: dict[str, str], c
     with pytest.raises(OptionError) as told:
         read_options({**SERVERS, "subscribe": "orders", **options}, streaming=False)
     assert complaint in str(told.value)
+
+
+def test_a_stream_may_bound_its_batches_on_both_sides() -> None:
+    given = {**SERVERS, "subscribe": "orders", "checkpointLocation": "/tmp/x"}
+    options = read_options(
+        {**given, "maxOffsetsPerTrigger": "50", "minOffsetsPerTrigger": "5", "maxTriggerDelay": "90s"}, streaming=True
+    )
+    assert (options.max_offsets_per_trigger, options.min_offsets_per_trigger) == (50, 5)
+    assert options.max_trigger_delay_ms == 90_000
+    assert read_options(given, streaming=True).max_trigger_delay_ms == 900_000
+    for wrong, complaint in [
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay must be a time such as 30s or 15m, not 'soon'"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "minOffsetsPerTrigger is 9, which is more than"),
+        ({"endingOffsets": "latest"}, "a stream has no option endingOffsets"),
+    ]:
+        with pytest.raises(OptionError, match=complaint):
+            read_options({**given, **wrong}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "moves"),
+    [
+        ("startingOffsets", "earliest", False),
+        ("startingOffsets", "latest", True),
+        ("startingOffsets", '{"orders": {"0": 5}}', True),  # its other partitions start at the latest
+        ("startingTimestamp", "1700000000000", True),
+        ("startingOffsetsByTimestamp", '{"orders": {"0": 1700000000000}}', True),
+    ],
+)
+def test_a_position_that_may_mean_something_else_later_says_so(option: str, value: str, moves: bool) -> None:
+    options = read_options({**SERVERS, "subscribe": "orders", option: value}, streaming=True)
+    assert options.starting.moves is moves
 
 
 def test_other_ways_to_say_what_is_read_are_checked_too() -> None:
