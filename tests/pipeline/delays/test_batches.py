@@ -1,0 +1,218 @@
+"""Batches go to bronze and gold; gold is what an oracle in plain Python makes of the same events, come what may."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pipeline.delays import aggregates
+from pipeline.delays.batches import Batches, Landed, Stopping
+from pipeline.delays.tables import Tables
+from tests.pipeline.conftest import needs_spark
+from tests.pipeline.delays import oracle, samples
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = needs_spark
+
+WIDTH_MS = 60_000
+ORACLES: dict[str, Callable[..., oracle.Rows]] = {
+    "windows": oracle.windows,
+    "operations": oracle.operations,
+    "holders": oracle.holders,
+}
+KEYS = {
+    "windows": aggregates.WINDOW_KEYS,
+    "operations": aggregates.OPERATION_KEYS,
+    "holders": aggregates.HOLDER_KEYS,
+}
+
+Values = Sequence[dict[str, Any] | str | bytes | None]
+
+
+class Run:
+    """Batches over tables of a test, as a process of the job has them."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark = spark
+        self.tables = Tables(root)
+        self.landed: list[Landed] = []
+        self.batches = Batches(self.tables, WIDTH_MS, self.landed.append)
+
+    def take(self, values: Values, batch_id: int, first: int = 0) -> None:
+        self.batches(samples.frame(self.spark, values, first), batch_id)
+
+    def gold(self, table: str) -> oracle.Rows:
+        """A gold table by its keys, as the oracle has it."""
+        keys = ["window_start", *KEYS[table][2:]]
+        found = {}
+        for row in self.spark.read.parquet(str(self.tables.path(table))).collect():
+            values = row.asDict()
+            assert values.pop("window") == f"{values['window_start']:%Y-%m-%dT%H%M%SZ}"
+            key = tuple(values.pop(each) for each in keys)
+            assert key not in found
+            found[key] = values
+        return found
+
+    def assert_gold_is_of(self, events: Sequence[dict[str, Any]]) -> None:
+        for table, truth in ORACLES.items():
+            assert self.gold(table) == truth(events, WIDTH_MS), table
+
+    def events(self) -> int:
+        return int(self.spark.read.parquet(str(self.tables.path("events"))).count())
+
+
+@pytest.fixture
+def run(spark: SparkSession, tmp_path: Path) -> Run:
+    return Run(spark, tmp_path)
+
+
+def test_a_busy_clusters_events_in_batches_are_as_the_oracle_counts_them(run: Run) -> None:
+    """Late events come to windows that earlier batches had; bad records lie between."""
+    events = list(samples.busy(1, 20_000))
+    assert any(len(event["partitions"]) == 2 for event in events)
+    for nth in range(4):
+        values: list[dict[str, Any] | str] = [*events[nth * 5000 : (nth + 1) * 5000]]
+        values.insert(77, "not JSON")
+        run.take(values, nth, nth * 5001)
+    run.assert_gold_is_of(events)
+    assert run.events() == 20_000
+    assert [(each.events, each.bad) for each in run.landed] == [(5000, 1)] * 4
+    assert run.landed[1].windows[0] < run.landed[0].windows[-1]
+    bad = run.spark.read.parquet(str(run.tables.path("bad_records"))).collect()
+    assert sorted((row.batch, row.offset, bytes(row.value), row.reason) for row in bad) == [
+        (nth, nth * 5001 + 77, b"not JSON", "the value is not JSON") for nth in range(4)
+    ]
+
+
+def test_an_operation_counts_under_each_partition_and_holder_but_once_among_operations(run: Run) -> None:
+    twice = [{"topic": "a", "partition": 0}, {"topic": "b", "partition": 1}, {"topic": "a", "partition": 0}]
+    events = [
+        samples.event(1, partitions=twice, held_by=[2, 3, 2]),
+        samples.event(2, purgatory="topic", partitions=[], held_by=[], other_keys=["topics"]),
+    ]
+    run.take(events, 0)
+    run.assert_gold_is_of(events)
+    assert sorted((str(key[2]), key[3], row["count"]) for key, row in run.gold("windows").items()) == [
+        ("None", None, 1),
+        ("a", 0, 1),
+        ("b", 1, 1),
+    ]
+    assert sum(row["count"] for row in run.gold("operations").values()) == 2
+    assert len(run.gold("holders")) == 4
+
+
+def test_numbers_as_large_as_an_event_may_have_stop_nothing(run: Run) -> None:
+    """Sums of them would overflow a long."""
+    huge = [samples.event(n, parked_ms=0, done_ms=253_402_300_799_999, checks=2**63 - 1) for n in range(1, 4)]
+    run.take(huge, 0)
+    ((_, row),) = run.gold("operations").items()
+    assert (row["count"], row["wait_max_ms"], row["checks_per_operation"]) == (3, 253_402_300_799_999, 2.0**63)
+    assert row["waits"] == {oracle.bucket(253_402_300_799_999): 3}
+
+
+def test_a_batch_that_comes_again_changes_nothing(run: Run) -> None:
+    events = list(samples.busy(2, 600))
+    run.take([*events[:300], "bad"], 0)
+    run.take(events[300:], 1, 301)
+    run.take(events[300:], 1, 301)
+    run.assert_gold_is_of(events)
+    assert run.events() == 600
+    assert len(run.spark.read.parquet(str(run.tables.path("bad_records"))).collect()) == 1
+
+
+def test_a_kill_between_bronze_and_gold_is_healed_when_the_batch_comes_again(run: Run, tmp_path: Path) -> None:
+    events = list(samples.busy(3, 600))
+    run.take(events[:300], 0)
+    run.batches.land(samples.frame(run.spark, events[300:], 300), 1)
+    again = Run(run.spark, tmp_path)
+    assert again.events() == 600
+    assert sum(row["count"] for row in again.gold("operations").values()) == 300
+    again.take(events[300:], 1, 300)
+    again.assert_gold_is_of(events)
+    assert again.events() == 600
+
+
+def test_a_kill_amid_the_gold_tables_is_healed_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = list(samples.busy(4, 400))
+    replace = run.tables.replace
+
+    def dies(table: str, *args: Any) -> None:
+        if table == "operations":
+            raise KeyboardInterrupt
+        replace(table, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run.tables, "replace", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run.take(events, 0)
+    run.take(events, 0)
+    run.assert_gold_is_of(events)
+
+
+def test_however_the_events_are_cut_into_batches_the_tables_are_the_same(run: Run) -> None:
+    random = Random(5)
+    events = list(samples.busy(5, 300))
+    cuts = [0, *sorted(random.sample(range(1, 300), 3)), 300]
+    for nth, (first, last) in enumerate(itertools.pairwise(cuts)):
+        run.take(events[first:last], nth, first)
+        if random.random() < 0.5:
+            run.take(events[first:last], nth, first)
+    run.assert_gold_is_of(events)
+
+
+def test_gold_that_was_removed_is_made_again_from_bronze(run: Run) -> None:
+    events = list(samples.busy(6, 300))
+    run.take(events, 0)
+    assert run.batches.missing() == set()
+    shutil.rmtree(run.tables.path("operations"))
+    assert run.batches.missing() == run.tables.windows("events")
+    run.batches.refresh(run.spark, run.batches.missing())
+    run.assert_gold_is_of(events)
+
+
+def test_a_batch_of_bad_records_alone_and_an_empty_one_are_fine(run: Run) -> None:
+    run.take([None, "x"], 0)
+    run.take([], 1)
+    assert run.landed == [Landed(0, 0, 2, ()), Landed(1, 0, 0, ())]
+    assert not run.tables.path("windows").exists()
+
+
+def test_after_a_stop_no_batch_is_begun(run: Run) -> None:
+    run.batches.stop()
+    with pytest.raises(Stopping):
+        run.take([samples.event()], 0)
+    assert not run.tables.path("events").exists()
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(600)
+def test_a_million_events_are_as_the_oracle_counts_them(run: Run) -> None:
+    events = list(samples.busy(7, 1_000_000))
+    source = run.tables.root / "source"
+    source.mkdir()
+    for nth in range(10):
+        lines = [json.dumps(event) for event in events[nth * 100_000 : (nth + 1) * 100_000]]
+        (source / f"{nth}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        text = run.spark.read.text(str(source / f"{nth}.jsonl"))
+        records = text.selectExpr(
+            "cast(value AS BINARY) AS value",
+            f"'{samples.TOPIC}' AS topic",
+            "0 AS partition",
+            "monotonically_increasing_id() AS offset",
+            "current_timestamp() AS timestamp",
+        )
+        began = time.monotonic()
+        run.batches(records, nth)
+        print(f"batch {nth}: {100_000 / (time.monotonic() - began):,.0f} events/s")
+    run.assert_gold_is_of(events)
+    assert run.events() == 1_000_000
