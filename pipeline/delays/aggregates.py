@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 WINDOW_KEYS: Final = ("window", "window_ms", "purgatory", "topic", "partition", "client", "broker")
 OPERATION_KEYS: Final = ("window", "window_ms", "purgatory", "client")
@@ -120,7 +120,7 @@ def _measured(cells_: DataFrame, keys: tuple[str, ...]) -> DataFrame:
 _TALLIES: Final = (("outcome", "word", "outcomes"), ("cause", "word", "causes"), ("bucket", "ms", "waits"))
 
 
-def _tally(kind: str, label: str, name: str) -> object:
+def _tally(kind: str, label: str, name: str) -> Column:
     """A map from label to count."""
     pairs = f"collect_list(struct({label}, n)) FILTER (WHERE kind = '{kind}')"
     return _sql(f"map_from_entries(array_sort({pairs}))", name)
@@ -130,7 +130,7 @@ def _with_start(rows: DataFrame) -> DataFrame:
     return rows.selectExpr("timestamp_millis(window_ms) AS window_start", "* EXCEPT (window_ms)")
 
 
-def _sql(expression: str, name: str) -> object:
+def _sql(expression: str, name: str) -> Column:
     from pyspark.sql import functions
 
     return functions.expr(expression).alias(name)

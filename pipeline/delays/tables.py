@@ -82,6 +82,8 @@ class Tables:
 
     def replace(self, table: str, rows: DataFrame, *by: str) -> None:
         """Write rows; partitions by these columns that they have rows for are replaced, others stay as they are."""
+        # Spark's default, INT96, is deprecated, and other readers take it for nanoseconds, which end in the year 2262.
+        rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
         writer.partitionBy(*by).parquet(str(self.path(table)))
 
