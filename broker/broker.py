@@ -16,15 +16,23 @@ from broker.api.context import AdminContext
 from broker.api.routes import build_routes
 from broker.clock import Clock
 from broker.config import BrokerConfig, describe, topic_defaults, topic_synonyms
+from broker.delay_recorder import LINGER_MS, TOPIC, TOPIC_CONFIGS, DelayRecorder
 from broker.finished import FinishedOperations
 from broker.log.config import LogConfig
 from broker.log.memory import MemoryBudget
-from broker.metadata.controller import ElectionType, TopicSettings, elect_leaders, preferred_elections
+from broker.metadata.controller import (
+    ElectionType,
+    NewTopic,
+    TopicSettings,
+    create_topics,
+    elect_leaders,
+    preferred_elections,
+)
 from broker.metadata.image import ClusterImage
 from broker.metadata.purgatories import MetadataPurgatories
 from broker.metadata.store import MetadataStore
 from broker.metrics import BrokerMetrics
-from broker.purgatory import ActionQueue, Purgatory, Reaper, Timer
+from broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Reaper, Timer
 from broker.registration import Registration
 from broker.replica.delayed_delete_records import DelayedDeleteRecords
 from broker.replica.delayed_fetch import DelayedFetch
@@ -93,6 +101,7 @@ class Broker:
             may_lead=self.registration.may_lead,
             producer_id_expiration_ms=config.producer_id_expiration_ms,
         )
+        self.recorder = DelayRecorder(self.replicas, self.clock, self.metrics)
         admin = AdminContext(
             broker_id=config.broker_id,
             store=store,
@@ -143,11 +152,15 @@ class Broker:
         """A purgatory with a timer of its own, so that each is counted for itself; they share the reaper."""
         timer = Timer(self.clock.now_ms)
         purgatory: Purgatory[Any] = Purgatory(
-            name, timer, actions=self.actions, purge_interval=purge_interval, on_finished=self.finished.add
+            name, timer, actions=self.actions, purge_interval=purge_interval, on_finished=self._operation_finished
         )
         self._timers.append(timer)
         self.purgatories.append(purgatory)
         return purgatory
+
+    def _operation_finished(self, operation: FinishedOperation) -> None:
+        self.finished.add(operation)
+        self.recorder.add(operation)
 
     @property
     def partitions(self) -> Iterable[Partition]:
@@ -228,6 +241,7 @@ class Broker:
                 self.replicas.life = await self.registration.register(*self.address)
                 self._metadata_changed(self.store.image)
                 self._spawn(self.registration.run(), "registration")
+                self._spawn(self._repeat(self.recorder.steps, LINGER_MS), "delay recorder")
                 self._spawn(self._repeat(self._drop_laggards, max(1, config.replica_lag_time_max_ms // 2)), "in-sync")
                 if config.auto_leader_rebalance_enable:
                     interval_ms = config.leader_imbalance_check_interval_ms
@@ -262,6 +276,7 @@ class Broker:
     def _metadata_changed(self, image: ClusterImage) -> None:
         self.replicas.apply(image)
         self.metadata_purgatories.image_changed(image)
+        self.recorder.image_changed(image)
         if self._stopping.is_set():
             return
         followed = self.replicas.followed_partitions()
@@ -317,6 +332,13 @@ class Broker:
         return peer
 
     # --- upkeep ---
+
+    def create_delays_topic(self, partitions: int) -> None:
+        """Have the topic created, if it is not there yet, whose being there makes brokers record delayed operations."""
+        topic = NewTopic(TOPIC, partitions, configs=TOPIC_CONFIGS)
+        self.store.submit(
+            lambda image: create_topics(image, [topic], settings=self._topics, rng=self._rng), lambda _: None
+        )
 
     def _in_sync_set_changed(self, shrank: bool) -> None:
         if shrank:

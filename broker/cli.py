@@ -154,6 +154,12 @@ _SERVING_FLAGS: Final = (
 
 def _add_serving_options(parser: argparse.ArgumentParser, port_help: str) -> None:
     parser.add_argument("--port", metavar="PORT", help=port_help)
+    parser.add_argument(
+        "--record-delays",
+        action="store_const",
+        const="true",
+        help="record what became of each delayed operation in the topic __delayed_operations",
+    )
     for flag, metavar, text in _SERVING_FLAGS:
         parser.add_argument(flag, metavar=metavar, help=text)
 

@@ -89,6 +89,9 @@ class Cluster:
             for broker in self.brokers:
                 await self._start(broker)
             await self.admin.start(*self.config.admin_address)
+            if self.config.record_delays:
+                # One partition for each, so that each can append to one that it leads.
+                self.brokers[0].create_delays_topic(partitions=len(self.brokers))
         except BaseException:
             await self.stop()
             raise

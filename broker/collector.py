@@ -157,7 +157,7 @@ class BrokerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All metric families, each of them once with the series of all brokers."""
         brokers = list(self._brokers())
-        for read in (_purgatories, _expirations, _topics, _requests, _connections, _replicas, _controller):
+        for read in (_purgatories, _expirations, _topics, _requests, _connections, _replicas, _controller, _recorder):
             yield from read(brokers)
 
 
@@ -334,6 +334,16 @@ def _connections(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
         for reason, count in broker.metrics.refusals.items():
             refusals.add(broker, count, str(reason))
     yield refusals.metric
+
+
+def _recorder(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
+    recorded = _counter("purgatorio_delayed_operations_recorded", "Delayed operations put into __delayed_operations.")
+    dropped = _counter("purgatorio_delayed_operations_dropped", "Delayed operations that could not be recorded.")
+    for broker in brokers:
+        recorded.add(broker, broker.metrics.delays_recorded)
+        dropped.add(broker, broker.metrics.delays_dropped)
+    yield recorded.metric
+    yield dropped.metric
 
 
 def _is_under_replicated(partition: PartitionView) -> bool:

@@ -341,6 +341,11 @@ class ClusterConfig(BaseModel):
         None, "The address of the admin HTTP: page, metrics, health. Not set: `host`.", min_length=1
     )
     admin_port: int = _number(9644, "The port of the admin HTTP; 0 takes any free one.", le=65535)
+    record_delays: bool = _flag(
+        False,
+        "Create the topic __delayed_operations, in which the brokers then record each delayed operation when it has "
+        "ended; purgatorio-delays makes a report of it.",
+    )
     log_format: Literal["console", "json"] = _text(
         "console", "How log lines look: for people (console) or machines (json)."
     )

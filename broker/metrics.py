@@ -84,6 +84,8 @@ class BrokerMetrics:
         "connections_closed",
         "connections_opened",
         "consumer_fetch_expirations",
+        "delays_dropped",
+        "delays_recorded",
         "follower_fetch_expirations",
         "isr_expands",
         "isr_shrinks",
@@ -108,6 +110,8 @@ class BrokerMetrics:
         self.follower_fetch_expirations = 0
         self.isr_shrinks = 0
         self.isr_expands = 0
+        self.delays_recorded = 0
+        self.delays_dropped = 0
         self.refusals: dict[str, int] = {}
         self.requests: dict[tuple[int, int], RequestStats] = {}
         self.produce_expirations: dict[TopicPartition, int] = {}

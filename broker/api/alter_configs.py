@@ -33,6 +33,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: AlterConfigsReques
 
     submit(
         admin,
+        ctx,
         lambda image: alter_resources(image, request.resources, alter),
         _response,
         lambda code: error_response(request, code),

@@ -33,6 +33,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: AlterPartitionReas
 
     submit(
         admin,
+        ctx,
         lambda image: reassign_partitions(
             image, wanted, settings=admin.topics, allow_replication_factor_change=may_change_factor
         ),

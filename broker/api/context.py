@@ -14,7 +14,7 @@ from broker.metadata.image import ClusterImage
 from broker.metadata.purgatories import ALL_TOPICS, MetadataPurgatories, TopicKey
 from broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError
 from broker.purgatory import Purgatory
-from broker.request import Reply
+from broker.request import Reply, RequestContext
 from protocol.errors import ErrorCode
 from protocol.message import Message
 
@@ -80,6 +80,7 @@ class AdminContext:
 
 def submit(
     admin: AdminContext,
+    ctx: RequestContext,
     decide: Decision[T],
     answer: Callable[[T], Message],
     refuse: Callable[[ErrorCode], Message],
@@ -115,6 +116,7 @@ def submit(
         lambda result: reply(answer(result)),
         lambda error_code: reply(refuse(error_code)),
     )
+    operation.client = ctx.client_id or ""
 
     def done(result: T) -> None:
         operation.decided(result)

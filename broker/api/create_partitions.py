@@ -35,6 +35,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: CreatePartitionsRe
 
     submit(
         admin,
+        ctx,
         lambda image: create_partitions(image, wanted, settings=admin.topics, validate_only=validate_only),
         answer,
         lambda code: error_response(request, code),

@@ -40,6 +40,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: CreateTopicsReques
 
     submit(
         admin,
+        ctx,
         lambda image: create_topics(image, topics, settings=admin.topics, rng=admin.rng, validate_only=validate_only),
         answer,
         lambda code: error_response(request, code),

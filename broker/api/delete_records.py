@@ -26,7 +26,9 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: DeleteRecords
         for topic, answers in zip(request.topics, response.topics, strict=True)
         for partition, result in zip(topic.partitions, answers.partitions, strict=True)
     ]
-    replicas.delete_records(deletions, timeout_ms=request.timeout_ms, answer=lambda: reply(response))
+    replicas.delete_records(
+        deletions, timeout_ms=request.timeout_ms, answer=lambda: reply(response), client=ctx.client_id or ""
+    )
 
 
 def _blank_response(request: DeleteRecordsRequest, error_code: ErrorCode) -> DeleteRecordsResponse:

@@ -32,6 +32,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DeleteTopicsReques
 
     submit(
         admin,
+        ctx,
         lambda image: delete_topics(image, topics),
         answer,
         lambda code: error_response(request, code),

@@ -46,6 +46,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: ElectLeadersReques
 
     submit(
         admin,
+        ctx,
         decide,
         answer,
         lambda code: error_response(request, code),

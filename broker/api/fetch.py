@@ -57,6 +57,7 @@ class FetchHandler:
             read_committed=request.isolation_level == READ_COMMITTED,
             rack_id=request.rack_id,
             may_read_followers=replica_id < 0 and ctx.api_version >= FOLLOWER_FETCHING_VERSION,
+            client=ctx.client_id or "",
         )
         fetches = self._fetches(ctx.api_version, request)
 

@@ -34,6 +34,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: IncrementalAlterCo
 
     submit(
         admin,
+        ctx,
         lambda image: alter_resources(image, request.resources, alter),
         _response,
         lambda code: error_response(request, code),

@@ -50,6 +50,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: MetadataRequest, r
 
     submit(
         admin,
+        ctx,
         lambda image: create_topics(image, missing, settings=admin.topics, rng=admin.rng),
         answer,
         # Nothing was created: the other topics can be told all the same, and the missing ones are asked for again.

@@ -51,7 +51,11 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceReques
             reply.close(f"produce with acks=0 failed: {error}")
 
     replicas.produce(
-        _batches(ctx.api_version, request, response), acks=request.acks, timeout_ms=request.timeout_ms, answer=answer
+        _batches(ctx.api_version, request, response),
+        acks=request.acks,
+        timeout_ms=request.timeout_ms,
+        answer=answer,
+        client=ctx.client_id or "",
     )
 
 

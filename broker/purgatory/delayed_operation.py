@@ -31,6 +31,12 @@ class FinishedOperation(NamedTuple):
     checks: int
     detail: str
     """What it still missed, if it ended without its condition met; the exception, if it failed; otherwise empty."""
+    client: str
+    """Who asked for it."""
+    held_by: tuple[Hashable, ...]
+    """Whom it waited for last."""
+    event_key: Hashable | None
+    """The key that the event which did it was on; None if it was no event."""
 
 
 class Owner(Protocol):
@@ -50,7 +56,18 @@ class DelayedOperation:
         delay_ms: how long it may wait, from the time at which it is parked.
     """
 
-    __slots__ = ("_owner", "_ticket", "checks", "completed", "deadline_ms", "delay_ms", "id", "keys", "parked_ms")
+    __slots__ = (
+        "_owner",
+        "_ticket",
+        "checks",
+        "client",
+        "completed",
+        "deadline_ms",
+        "delay_ms",
+        "id",
+        "keys",
+        "parked_ms",
+    )
 
     id: int
     """Unique within its purgatory, ascending; 0 before it is given to one."""
@@ -64,11 +81,14 @@ class DelayedOperation:
     """How often the purgatory has asked `try_complete`."""
     completed: bool
     """Whether it has been answered, or is just being."""
+    client: str
+    """Who asked for it, as observers are told; empty: not known."""
 
     def __init__(self, delay_ms: int) -> None:
         self.delay_ms = delay_ms
         self.completed = False
         self.checks = 0
+        self.client = ""
         self.id = 0
         self.keys = ()
         self.parked_ms = self.deadline_ms = -1
@@ -104,6 +124,10 @@ class DelayedOperation:
     def missing(self) -> str:
         """The condition that it still misses, in words, for a page: "orders-0: broker 3 is at 40 of 42"."""
         return ""
+
+    def held_by(self) -> tuple[Hashable, ...]:
+        """Whom it waits for; once it is answered, whom it waited for last. For observers; nobody, if not overridden."""
+        return ()
 
     def force_complete(self) -> bool:
         """Complete it whether or not its condition is met. True if this call did, False if it was completed before.

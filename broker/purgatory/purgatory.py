@@ -64,6 +64,7 @@ class Purgatory(Generic[Op]):
         "_checks_due",
         "_closed",
         "_estimated_operations",
+        "_event_key",
         "_last_id",
         "_parked",
         "_purge_due",
@@ -96,6 +97,7 @@ class Purgatory(Generic[Op]):
         self._checks_due: dict[Hashable, str] = {}  # keys whose check is in the action queue, and the first cause
         self._checking: DelayedOperation | None = None  # the one that the walk under way is at
         self._cause = ""  # of the walk under way
+        self._event_key: Hashable | None = None  # likewise
         self._closed = False
 
     @property
@@ -164,11 +166,11 @@ class Purgatory(Generic[Op]):
                 actions.add(partial(self._check_due, key))
             return 0
         actions.depth = 1
-        self._cause = cause
+        self._cause, self._event_key = cause, key
         try:
             return self._walk(key, tickets)
         finally:
-            self._cause = ""
+            self._cause, self._event_key = "", None
             actions.leave()
 
     def cancel_for_key(self, key: Hashable) -> list[Op]:
@@ -374,6 +376,14 @@ class Purgatory(Generic[Op]):
         except Exception as error:  # a page must not fail by one operation, nor must an answer
             return f"unknown: {error!r}"
 
+    @staticmethod
+    def _holders(operation: DelayedOperation) -> tuple[Hashable, ...]:
+        try:
+            return operation.held_by()
+        except Exception:  # as above
+            _log.exception("an operation does not know what it waited for")
+            return ()
+
     def _report(self, operation: DelayedOperation, outcome: Outcome, detail: str) -> None:
         if self.on_finished is None:
             return
@@ -388,6 +398,9 @@ class Purgatory(Generic[Op]):
             self._cause if outcome == "completed" else outcome,
             operation.checks,
             detail,
+            operation.client,
+            self._holders(operation),
+            self._event_key if outcome == "completed" else None,
         )
         try:
             self.on_finished(finished)

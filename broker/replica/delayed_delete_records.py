@@ -70,7 +70,12 @@ class DelayedDeleteRecords(DelayedOperation):
 
     def missing(self) -> str:
         """Which replicas' logs still start before the offset."""
-        return "; ".join(_late_starters(deletion) for deletion in self._pending)
+        return "; ".join(_late_starters_in_words(deletion) for deletion in self._pending)
+
+    def held_by(self) -> tuple[int, ...]:
+        """The replicas whose logs still start before the offset."""
+        late = [broker_id for deletion in self._pending for broker_id, _ in _late_starters(deletion)]
+        return tuple(dict.fromkeys(late))
 
     def on_complete(self) -> None:
         """Answer; whatever is still pending has run out of time."""
@@ -90,18 +95,22 @@ class DelayedDeleteRecords(DelayedOperation):
         self._answer()
 
 
-def _late_starters(deletion: PendingDeletion) -> str:
-    """The followers of the maximal in-sync set that have not deleted yet, as a sentence."""
+def _late_starters(deletion: PendingDeletion) -> list[tuple[int, int]]:
+    """The followers of the maximal in-sync set that have not deleted yet, and where their logs start."""
     partition = deletion.partition
     proposed = () if partition.proposal is None else partition.proposal.isr
-    late = []
-    for broker_id in dict.fromkeys((*partition.isr, *(life.broker_id for life in proposed))):
-        follower = partition.followers.get(broker_id)
-        if follower is None or follower.log_start_offset >= deletion.required_offset:
-            continue
-        start = follower.log_start_offset
-        late.append(
-            f"broker {broker_id} "
-            + (f"starts at {start} of {deletion.required_offset}" if start >= 0 else "has not fetched yet")
-        )
-    return f"{partition.tp}: {', '.join(late)}"
+    followers = partition.followers
+    return [
+        (broker_id, followers[broker_id].log_start_offset)
+        for broker_id in dict.fromkeys((*partition.isr, *(life.broker_id for life in proposed)))
+        if broker_id in followers and followers[broker_id].log_start_offset < deletion.required_offset
+    ]
+
+
+def _late_starters_in_words(deletion: PendingDeletion) -> str:
+    late = [
+        f"broker {broker_id} "
+        + (f"starts at {start} of {deletion.required_offset}" if start >= 0 else "has not fetched yet")
+        for broker_id, start in _late_starters(deletion)
+    ]
+    return f"{deletion.partition.tp}: {', '.join(late)}"

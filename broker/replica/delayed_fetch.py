@@ -50,6 +50,7 @@ class DelayedFetch(DelayedOperation):
         expired: Callable[[bool], None],
     ) -> None:
         super().__init__(params.max_wait_ms)
+        self.client = params.client
         self._params = params
         self._fetches = fetches
         self._reader = reader

@@ -38,7 +38,7 @@ class DelayedProduce(DelayedOperation):
         expired: told each partition that ran out of time.
     """
 
-    __slots__ = ("_answer", "_expired", "_partitions", "_pending")
+    __slots__ = ("_answer", "_expired", "_partitions", "_pending", "_released_by")
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class DelayedProduce(DelayedOperation):
         self._partitions = partitions
         self._answer = answer
         self._expired = expired
+        self._released_by = -1
 
     def try_complete(self) -> bool:
         """Settle the partitions that can be settled; complete when none is left."""
@@ -75,11 +76,20 @@ class DelayedProduce(DelayedOperation):
                 return False
             # The high watermark stands still until there are enough again: the producer learns now what it waits for.
             ack.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        else:
+            self._released_by = partition.high_watermark_moved_by
         return True
 
     def missing(self) -> str:
         """Which replicas have not got the records yet."""
         return "; ".join(ack.partition.laggards(ack.required_offset) for ack in self._pending)
+
+    def held_by(self) -> tuple[int, ...]:
+        """The replicas that have not got the records yet; when all have, the one that got them last."""
+        if self._pending:
+            laggards = [life for ack in self._pending for life in ack.partition.laggard_ids(ack.required_offset)]
+            return tuple(dict.fromkeys(laggards))
+        return () if self._released_by < 0 else (self._released_by,)
 
     def on_complete(self) -> None:
         """Answer; whatever is still pending has run out of time."""

@@ -86,6 +86,7 @@ class Partition:
 
     Attributes:
         isr: the broker ids of the committed in-sync set.
+        high_watermark_moved_by: the follower whose fetch moved the high watermark last; -1 if it was no fetch.
     """
 
     __slots__ = (
@@ -95,6 +96,7 @@ class Partition:
         "_proposal",
         "broker_id",
         "followers",
+        "high_watermark_moved_by",
         "isr",
         "leader",
         "leader_epoch",
@@ -123,6 +125,7 @@ class Partition:
         self.log = log
         self._may_lead = may_lead
         self.leader = -1
+        self.high_watermark_moved_by = -1
         self.leader_epoch = -1
         self.leader_epoch_start_offset = 0
         self.partition_epoch = -1
@@ -301,10 +304,14 @@ class Partition:
             follower = FollowerState(life.broker_id, follower.last_caught_up_ms, life.broker_epoch)
             self.followers[life.broker_id] = follower
         follower.fetched(fetch_offset, log_start_offset, self.log.log_end_offset, now_ms)
-        return self.advance_high_watermark()
+        return self.advance_high_watermark(by=life.broker_id)
 
-    def advance_high_watermark(self) -> bool:
-        """Move the high watermark up to what every in-sync replica has; whether it moved."""
+    def advance_high_watermark(self, *, by: int = -1) -> bool:
+        """Move the high watermark up to what every in-sync replica has; whether it moved.
+
+        Args:
+            by: the follower whose fetch lets it move; -1 for another reason.
+        """
         if not self.has_enough_in_sync_replicas or not self._may_lead():
             return False
         reached = self.log.log_end_offset
@@ -313,6 +320,7 @@ class Partition:
         if reached <= self.high_watermark:
             return False
         self.log.high_watermark = reached
+        self.high_watermark_moved_by = by
         return True
 
     def _end_of(self, life: BrokerLife) -> int:
@@ -344,8 +352,12 @@ class Partition:
         self.log.advance_log_start(offset)
         return offset
 
+    def laggard_ids(self, required_offset: int) -> list[int]:
+        """The in-sync replicas that do not have everything before `required_offset`."""
+        return [life.broker_id for life in self._awaited if self._end_of(life) < required_offset]
+
     def laggards(self, required_offset: int) -> str:
-        """Which in-sync replicas do not have everything before `required_offset`, as a sentence."""
+        """The same as a sentence, with how far they are."""
         behind = []
         for life in self._awaited:
             at = self._end_of(life)

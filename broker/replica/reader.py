@@ -27,6 +27,7 @@ class FetchParams:
         max_wait_ms: how long the request may wait; 0 or less: not at all.
         min_bytes: how many bytes are enough, never more than `max_bytes`.
         max_bytes: how many bytes the answer may hold; only its first batch may go past it.
+        client: who asks, for observers.
         read_committed: whether the reader stops at the last stable offset rather than the high watermark.
     """
 
@@ -38,6 +39,7 @@ class FetchParams:
     replica_epoch: int = -1
     rack_id: str = ""
     may_read_followers: bool = False
+    client: str = ""
 
     @property
     def is_follower(self) -> bool:

@@ -240,6 +240,7 @@ class ReplicaManager:
         acks: int,
         timeout_ms: int,
         answer: Callable[[], None],
+        client: str = "",
     ) -> None:
         """Append each partition's batch, fill in its response, and answer: at once, or with acks=-1 once the in-sync
         replicas have the records or `timeout_ms` is over.
@@ -252,6 +253,7 @@ class ReplicaManager:
                     pending.append(ack)
             if acks == -1 and pending:
                 operation = DelayedProduce(timeout_ms, pending, self.partitions, answer, self._observer.produce_expired)
+                operation.client = client
                 keys = [ack.partition.tp for ack in pending]
                 self.produce_purgatory.try_complete_else_watch(operation, keys)
             else:
@@ -297,6 +299,7 @@ class ReplicaManager:
         *,
         timeout_ms: int,
         answer: Callable[[], None],
+        client: str = "",
     ) -> None:
         """Delete what each partition has before an offset, fill in its result, and answer: when every in-sync replica
         has followed, or `timeout_ms` is over.
@@ -317,6 +320,7 @@ class ReplicaManager:
                 answer()
                 return
             operation = DelayedDeleteRecords(max(0, timeout_ms), pending, self.partitions, answer)
+            operation.client = client
             keys = [deletion.partition.tp for deletion in pending]
             self.delete_records_purgatory.try_complete_else_watch(operation, keys)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -13,6 +14,7 @@ from broker.broker import Broker
 from broker.clock import SystemClock
 from broker.cluster import BrokerStateError, Cluster
 from broker.config import ClusterConfig
+from broker.delay_recorder import TOPIC
 from broker.log.topic_partition import TopicPartition
 from broker.metadata.image import PartitionState
 from broker.server.peer import PeerConnection
@@ -22,7 +24,7 @@ from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import Record, build_batch
+from protocol.records import Record, build_batch, iter_batches, iter_records
 
 ORDERS = TopicPartition("orders", 0)
 PATIENCE_MS = 20_000
@@ -312,3 +314,32 @@ async def test_a_killed_broker_leaves_nothing_behind() -> None:
         await cluster.kill_broker(broker_id)
     await cluster.stop()
     await until(lambda: asyncio.all_tasks() <= before)
+
+
+async def test_delayed_operations_are_recorded_by_the_broker_that_they_waited_on() -> None:
+    async with Cluster(ClusterConfig(port=0, admin_port=0, record_delays=True)) as cluster:
+        await until(lambda: all(TOPIC in broker.image.topics for broker in cluster.brokers))
+        await create(cluster)
+        leader = leader_of(cluster)
+        connection = await client(leader)
+        for _ in range(3):
+            assert await produce(connection, produce_request()) == ErrorCode.NONE
+        events: list[dict[str, Any]] = []
+        while len([event for event in events if event["purgatory"] == "Produce"]) < 3:
+            events = await recorded_by(cluster, leader)
+        connection.close()
+    produced = [event for event in events if event["purgatory"] == "Produce"]
+    assert {event["broker"] for event in events} == {leader.broker_id}
+    assert [event["id"] for event in produced] == [1, 2, 3]
+    assert {event["client"] for event in produced} == {"test"}
+    assert all(len(event["held_by"]) == 1 and event["cause"] == "high watermark" for event in produced)
+
+
+async def recorded_by(cluster: Cluster, broker: Broker) -> list[dict[str, Any]]:
+    """What a broker has recorded so far; the loop goes round meanwhile."""
+    topic = broker.image.topics[TOPIC]
+    await asyncio.sleep(0)
+    (mine,) = (nth for nth, state in enumerate(topic.partitions) if state.leader == broker.broker_id)
+    log = broker.replicas.partitions[TopicPartition(TOPIC, mine)].log
+    data = b"".join(log.read(0, max_bytes=10_000_000, end_offset=log.log_end_offset).parts)
+    return [json.loads(record.value or b"") for _, batch in iter_batches(data) for record in iter_records(batch)]

@@ -10,7 +10,9 @@ import pytest
 from broker.api.context import submit
 from broker.metadata import embedded
 from broker.metadata.controller import allocate_producer_ids
+from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from tests.broker.api.harness import context
 
 
 @pytest.fixture
@@ -21,7 +23,7 @@ def answers() -> list[Any]:
 def ask(cluster: Any, answers: list[Any], decide: Any = allocate_producer_ids, answer: Any = str) -> None:
     say: Any = answers.append
     refuse: Any = ErrorCode
-    submit(cluster.admin, decide, answer, refuse, say)
+    submit(cluster.admin, context(ApiKey.CREATE_TOPICS, 7), decide, answer, refuse, say)
 
 
 def test_the_answer_comes_when_the_change_is_seen_and_not_before(cluster: Any, answers: list[Any]) -> None:

@@ -201,13 +201,22 @@ def test_a_page_survives_an_operation_that_cannot_describe_itself(house: Any) ->
 def test_finished_operations_are_reported_with_cause_and_what_they_missed(house: Any) -> None:
     done, late = house.park("a", name="done"), house.park("b", name="late", delay_ms=30)
     done.ready = True
+    done.client = "somebody"
+    late.held_by = lambda: (2, 3)
     house.clock.ms += 10
     house.purgatory.check_and_complete("a", "append")
     house.advance(20)
     assert house.finished == [
-        (done.id, "Test", ("a",), 1_000, 1_010, 11_000, "completed", "append", 3, ""),
-        (late.id, "Test", ("b",), 1_000, 1_030, 1_030, "expired", "expired", 2, "late is not ready"),
+        (done.id, "Test", ("a",), 1_000, 1_010, 11_000, "completed", "append", 3, "", "somebody", (), "a"),
+        (late.id, "Test", ("b",), 1_000, 1_030, 1_030, "expired", "expired", 2, "late is not ready", "", (2, 3), None),
     ]
+
+
+def test_an_operation_that_cannot_tell_what_held_it_is_reported_all_the_same(house: Any) -> None:
+    operation = house.park("a")
+    operation.held_by = lambda: 1 / 0
+    operation.force_complete()
+    assert [finished.held_by for finished in house.finished] == [()]
 
 
 def test_an_observer_that_fails_changes_nothing(house: Any, caplog: pytest.LogCaptureFixture) -> None:

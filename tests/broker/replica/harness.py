@@ -11,7 +11,7 @@ from broker.log.memory import MemoryBudget
 from broker.log.topic_partition import TopicPartition
 from broker.metadata.controller import InSyncProposal
 from broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, PartitionState, Topic
-from broker.purgatory import ActionQueue, Purgatory, Timer
+from broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
 from broker.replica.partition import Partition
 from broker.replica.reader import FetchParams, PartitionFetch
 from broker.replica.replica_manager import ReplicaManager
@@ -113,6 +113,9 @@ class Harness:
         self.produce_purgatory = Purgatory("Produce", self.timers[0], actions=self.actions)
         self.fetch_purgatory = Purgatory("Fetch", self.timers[1], actions=self.actions)
         self.delete_records_purgatory = Purgatory("DeleteRecords", self.timers[2], actions=self.actions)
+        self.finished: list[FinishedOperation] = []
+        for purgatory in (self.produce_purgatory, self.fetch_purgatory, self.delete_records_purgatory):
+            purgatory.on_finished = self.finished.append
         self.observed = Observed()
         self.proposals: list[tuple[Partition, InSyncProposal]] = []
         self.may_lead = True
@@ -134,8 +137,8 @@ class Harness:
 
     def set_topics(self, *topics: Topic) -> None:
         """The metadata changes to these topics."""
-        image = ClusterImage(0, "test", 1, self.brokers, {t.name: t for t in topics})
-        self.replicas.apply(image)
+        self.image = ClusterImage(0, "test", 1, self.brokers, {t.name: t for t in topics})
+        self.replicas.apply(self.image)
 
     def partition(self, tp: TopicPartition = ORDERS) -> Partition:
         return self.replicas.partitions[tp]
@@ -160,7 +163,7 @@ class Harness:
             (tp, batch(b"value") if records is None else records, result)
             for tp, result in zip(tps or (ORDERS,), produced.results, strict=True)
         ]
-        self.replicas.produce(batches, acks=acks, timeout_ms=timeout_ms, answer=answer)
+        self.replicas.produce(batches, acks=acks, timeout_ms=timeout_ms, answer=answer, client="producer")
         return produced
 
     def fetch(
@@ -193,7 +196,15 @@ class Harness:
             )
             for tp, offset in wanted
         ]
-        params = FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, read_committed, replica_epoch=replica_id)
+        params = FetchParams(
+            replica_id,
+            max_wait_ms,
+            min_bytes,
+            max_bytes,
+            read_committed,
+            replica_epoch=replica_id,
+            client="consumer" if replica_id < 0 else f"broker-{replica_id}-fetcher",
+        )
         self.replicas.fetch(params, fetches, fetched.answers.append)
         return fetched
 

@@ -163,6 +163,15 @@ def test_a_new_topic_of_the_same_name_does_not_answer_for_the_old_one(broker: Ha
     assert deletion.outcome == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
 
 
+def test_observers_are_told_which_followers_it_waited_for_in_vain(broker: Harness) -> None:
+    filled(broker)
+    delete(broker, (ORDERS, 2))
+    broker.follow((2, 3), log_start_offset=2)
+    broker.advance_ms(60_000)
+    (deleted,) = (each for each in broker.finished if each.purgatory == "DeleteRecords")
+    assert (deleted.outcome, deleted.held_by) == ("expired", (3,))
+
+
 def test_an_unexpected_error_is_answered_as_the_brokers_own(broker: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(partition: Partition) -> int:
         raise RuntimeError(str(partition.tp))

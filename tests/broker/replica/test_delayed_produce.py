@@ -51,6 +51,29 @@ def test_the_deadline_answers_request_timed_out_and_counts_the_partition(broker:
     assert broker.partition().log.log_end_offset == 1, "the record stays: it may yet be replicated"
 
 
+def test_observers_are_told_which_follower_let_it_go(broker: Harness) -> None:
+    broker.produce()
+    broker.follow((3, 1), (2, 1))
+    (produced,) = (each for each in broker.finished if each.purgatory == "Produce")
+    assert (produced.client, produced.held_by, produced.event_key) == ("producer", (2,), ORDERS)
+
+
+def test_observers_are_told_which_followers_it_waited_for_in_vain(broker: Harness) -> None:
+    broker.produce(records=batch(b"a", b"b"), timeout_ms=300)
+    broker.follow((2, 2), (3, 1))
+    broker.advance_ms(301)
+    (produced,) = (each for each in broker.finished if each.purgatory == "Produce")
+    assert (produced.outcome, produced.held_by, produced.event_key) == ("expired", (3,), None)
+
+
+def test_nobody_let_it_go_when_the_last_one_it_waited_for_left_the_in_sync_set(broker: Harness) -> None:
+    broker.produce()
+    broker.follow((2, 1))
+    broker.set_topics(topic(isr=(1, 2), partition_epoch=1))
+    (produced,) = (each for each in broker.finished if each.purgatory == "Produce")
+    assert (produced.outcome, produced.cause, produced.held_by) == ("completed", "partition state", ())
+
+
 def test_a_timeout_names_only_the_partitions_that_are_late(broker: Harness) -> None:
     broker.set_topics(topic(), topic("other", isr=(1,)))
     produced = broker.produce(ORDERS, OTHER, timeout_ms=300)
