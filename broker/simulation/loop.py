@@ -60,7 +60,14 @@ class Node:
             self._loop.call_soon(callback, *args, context=self.context.copy())
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
-        """Run a coroutine as this node."""
+        """Run a coroutine as this node.
+
+        Raises:
+            RuntimeError: the node is dead.
+        """
+        if not self.alive:
+            coroutine.close()
+            raise RuntimeError(f"{self.name} was killed: it runs nothing any more")
         return self._loop.create_task(coroutine, name=name, context=self.context.copy())
 
     def pause(self) -> None:
@@ -71,8 +78,7 @@ class Node:
         """Go on with all that came meanwhile, in order."""
         if self.paused:
             self.paused = False
-            held, self.held = self.held, deque()
-            self._loop.put_first(held)
+            self._loop.resuming.append(self)
 
     def kill(self) -> None:
         """End this life at once.
@@ -106,6 +112,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._nodes: dict[str, Node] = {}
         self._world_tasks: dict[asyncio.Task[Any], None] = {}
         self.dying: list[Node] = []
+        self.resuming: list[Node] = []
         self._base = cast("Any", self)  # BaseEventLoop's queues, which its type stubs do not name
         self.set_task_factory(_make_task)
 
@@ -120,16 +127,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             node = self._nodes[name] = Node(self, name)
         return node
 
-    def put_first(self, handles: deque[asyncio.Handle]) -> None:
-        """Run these before what is ready."""
-        self._base._ready.extendleft(reversed(handles))
-
     # --- turns ---
 
     def _run_once(self) -> None:
         self._now += TURN_SECONDS
         ready: deque[asyncio.Handle] = self._base._ready
         timers: list[asyncio.TimerHandle] = self._base._scheduled
+        if self.resuming:
+            self._release()
         self._drop_cancelled(timers)
         if not ready and not self._base._stopping:
             if not timers:
@@ -146,6 +151,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             node = self.dying.pop(0)
             self._unwind(node, node.tasks, node.held)
             node.held = deque(maxlen=0)
+
+    def _release(self) -> None:
+        """Let what was held of resumed nodes go before all that is ready: it came first."""
+        resuming, self.resuming = self.resuming, []
+        for node in resuming:
+            if node.alive and not node.paused:
+                held, node.held = node.held, deque()
+                self._base._ready.extendleft(reversed(held))
 
     def _drop_cancelled(self, timers: list[asyncio.TimerHandle]) -> None:
         """Forget cancelled timers at the front; all of them once they are the most."""
@@ -173,19 +186,25 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 queue = queues[node] = deque()
             queue.append(handle)
         nodes = list(queues)
-        while nodes:
-            place = int(self._rng.random() * len(nodes)) if len(nodes) > 1 else 0
-            node = nodes[place]
-            queue = queues[node]
-            self._run_handle(node, queue.popleft())
-            if not queue:
-                del nodes[place]
+        try:
+            while nodes:
+                place = int(self._rng.random() * len(nodes)) if len(nodes) > 1 else 0
+                node = nodes[place]
+                queue = queues[node]
+                handle = queue.popleft()
+                if not queue:
+                    del nodes[place]
+                self._run_handle(node, handle)
+        except BaseException:  # the simulation is broken off; `close` unwinds what did not have its turn
+            for node in nodes:
+                self._base._ready.extend(queues[node])
+            raise
 
     @staticmethod
     def _run_handle(node: Node | None, handle: asyncio.Handle) -> None:
         if handle.cancelled():
             return
-        if node is not None and (node.paused or not node.alive):
+        if node is not None and (node.paused or not node.alive or node.held):  # held: it resumes with the next turn
             node.held.append(handle)
             return
         cast("Any", handle)._run()

@@ -120,6 +120,46 @@ def test_a_paused_node_does_nothing_and_then_everything_in_order(loop: Simulated
     run(loop, main)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_node_that_goes_on_in_the_middle_of_a_turn_keeps_its_order(seed: int) -> None:
+    loop = SimulatedLoop(random.Random(seed))
+    seen: list[int] = []
+    node = loop.node("a")
+
+    async def main() -> None:
+        node.pause()
+        for number in range(10):
+            node.call(seen.append, number)
+        await asyncio.sleep(1)
+        loop.call_soon(node.resume)
+        for number in range(10, 20):
+            node.call(seen.append, number)
+        await asyncio.sleep(1)
+
+    run(loop, main)
+    loop.close()
+    assert seen == list(range(20))
+
+
+def test_a_node_that_is_paused_again_at_once_stays_paused(loop: SimulatedLoop) -> None:
+    seen: list[str] = []
+    node = loop.node("a")
+
+    async def main() -> None:
+        node.pause()
+        node.call(seen.append, "held")
+        await asyncio.sleep(1)
+        node.resume()
+        node.pause()
+        await asyncio.sleep(1)
+        assert seen == []
+        node.resume()
+        await asyncio.sleep(1)
+        assert seen == ["held"]
+
+    run(loop, main)
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_killed_node_never_runs_again_and_its_tasks_have_ended(loop: SimulatedLoop) -> None:
     seen: list[str] = []
@@ -149,6 +189,14 @@ def test_a_killed_node_never_runs_again_and_its_tasks_have_ended(loop: Simulated
 
 
 @pytest.mark.filterwarnings("error")
+def test_a_killed_node_takes_no_more_tasks(loop: SimulatedLoop) -> None:
+    node = loop.node("a")
+    node.kill()
+    with pytest.raises(RuntimeError, match="a was killed"):
+        node.spawn(asyncio.sleep(1))
+
+
+@pytest.mark.filterwarnings("error")
 def test_a_simulation_that_breaks_off_leaves_nothing() -> None:
     loop = SimulatedLoop(random.Random(1))
 
@@ -162,6 +210,25 @@ def test_a_simulation_that_breaks_off_leaves_nothing() -> None:
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
+        run(loop, main)
+    loop.close()
+    gc.collect()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_simulation_that_is_interrupted_within_a_turn_leaves_nothing() -> None:
+    loop = SimulatedLoop(random.Random(1))
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        loop.call_soon(interrupt)
+        for name in "abc":
+            loop.node(name).spawn(asyncio.sleep(1))
+        await asyncio.sleep(1)
+
+    with pytest.raises(KeyboardInterrupt):
         run(loop, main)
     loop.close()
     gc.collect()
