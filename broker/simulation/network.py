@@ -12,7 +12,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from broker.simulation.loop import Node, SimulatedLoop, current_node
 from broker.simulation.transport import SimulatedTransport
@@ -35,52 +35,74 @@ class Link:
 
     Attributes:
         latency_ms: the range that each packet's delay is drawn from.
-        bytes_per_second: None: no limit.
+        bytes_per_second: what all connections over the link have together; None: no limit.
         cut: hold everything.
+        busy_until_seconds: when all that was sent so far has left, at that rate.
+        pipes: those with packets on their way.
     """
 
     latency_ms: tuple[float, float]
     bytes_per_second: float | None = None
     cut: bool = False
+    busy_until_seconds: float = 0.0
     pipes: dict[Pipe, None] = field(default_factory=dict)
+
+    def arrival_seconds(self, now_seconds: float, size_bytes: int, rng: random.Random) -> float:
+        """When a packet arrives that is sent now."""
+        delay_ms = rng.uniform(*self.latency_ms)
+        if self.bytes_per_second is None:
+            return now_seconds + delay_ms / 1000
+        leaves_seconds = max(now_seconds, self.busy_until_seconds) + size_bytes / self.bytes_per_second
+        self.busy_until_seconds = leaves_seconds
+        return leaves_seconds + delay_ms / 1000
 
 
 class Pipe:
-    """Carries the packets of one direction of one connection, in order."""
+    """Carries the packets of one direction of one connection, in order: one timer, for the oldest."""
 
     def __init__(self, network: Network, link: Link) -> None:
         self._network = network
         self._link = link
-        self._packets: deque[Callable[[], None]] = deque()
-        self._free_at = 0.0
+        self._packets: deque[tuple[float, Callable[[], None]]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether packets are held."""
+        return self._link.cut
 
     def send(self, deliver: Callable[[], None], size_bytes: int = 0) -> None:
         """Have `deliver` called at the other end."""
-        self._packets.append(deliver)
-        if self._link.cut:
-            self._link.pipes[self] = None
-        else:
-            self._schedule(size_bytes)
+        network, link = self._network, self._link
+        due_seconds = link.arrival_seconds(network.loop.time(), size_bytes, network.rng)
+        if self._packets:
+            due_seconds = max(due_seconds, self._packets[-1][0])
+        self._packets.append((due_seconds, deliver))
+        link.pipes[self] = None
+        if self._timer is None and not link.cut:
+            self._set_timer()
 
     def resend(self) -> None:
-        """The link has healed: what was held goes on its way."""
-        for _ in range(len(self._packets)):
-            self._schedule(0)
+        """The link has healed: what was held or slow goes on its way, as if it were sent now."""
+        due_seconds = self._link.arrival_seconds(self._network.loop.time(), 0, self._network.rng)
+        self._packets = deque((due_seconds, deliver) for _, deliver in self._packets)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._set_timer()
 
-    def _schedule(self, size_bytes: int) -> None:
-        network, link = self._network, self._link
-        delay = network.rng.uniform(*link.latency_ms) / 1000
-        if link.bytes_per_second is not None:
-            delay += size_bytes / link.bytes_per_second
-        self._free_at = max(self._free_at, network.loop.time() + delay)
-        network.in_world(self._free_at, self._arrive)
+    def _set_timer(self) -> None:
+        self._timer = self._network.in_world(self._packets[0][0], self._arrive)
 
     def _arrive(self) -> None:
-        """The oldest packet arrives; which one was scheduled for this moment does not matter, since all keep order."""
-        if self._link.cut:
-            self._link.pipes[self] = None
-        elif self._packets:
-            self._packets.popleft()()
+        """All that is due arrives."""
+        now_seconds, packets = self._network.loop.time(), self._packets
+        while packets and packets[0][0] <= now_seconds and not self._link.cut:
+            packets.popleft()[1]()
+        self._timer = None
+        if not packets:
+            self._link.pipes.pop(self, None)
+        elif not self._link.cut:
+            self._set_timer()
 
 
 class SimulatedServer:
@@ -134,6 +156,7 @@ class Network:
         self._latency_ms = latency_ms
         self._links: dict[tuple[str, str], Link] = {}
         self._servers: dict[Address, SimulatedServer] = {}
+        self._homes: dict[Address, str] = {}  # who listened there last: a host does not move when its process dies
         self._next_port = FIRST_FREE_PORT
         loop.network = self
 
@@ -161,12 +184,10 @@ class Network:
     def heal(self, source: str, target: str) -> None:
         """Undo every fault of a link."""
         link = self.link(source, target)
-        link.latency_ms, link.bytes_per_second = self._latency_ms, None
-        if link.cut:
-            link.cut = False
-            pipes, link.pipes = link.pipes, {}
-            for pipe in pipes:
-                pipe.resend()
+        link.latency_ms, link.cut = self._latency_ms, False
+        link.bytes_per_second, link.busy_until_seconds = None, 0.0
+        for pipe in link.pipes:
+            pipe.resend()
 
     def heal_all(self) -> None:
         """Undo every fault."""
@@ -175,22 +196,26 @@ class Network:
 
     # --- connections ---
 
-    def in_world(self, when: float, callback: Callable[[], None]) -> None:
+    def in_world(self, when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
         """Call back at a loop time, as the world: the network goes on when nodes are paused."""
-        self.loop.call_at(when, callback, context=self.loop.world)
+        return self.loop.call_at(when, callback, context=self.loop.world)
 
     def listen(self, factory: ProtocolFactory, host: str, port: int) -> SimulatedServer:
         """Listen as the current node.
 
         Raises:
-            OSError: the address is taken.
+            OSError: the address is taken, or the node is dead.
         """
-        while port == 0 or (port == self._next_port and (host, port) in self._servers):
+        node = _living_node()
+        if port == 0:
+            while (host, self._next_port) in self._servers:
+                self._next_port += 1
             port, self._next_port = self._next_port, self._next_port + 1
-        if (host, port) in self._servers:
+        address = (host, port)
+        if address in self._servers:
             raise OSError(errno.EADDRINUSE, f"error while attempting to bind on address ('{host}', {port})")
-        node = current_node()
-        server = self._servers[host, port] = SimulatedServer(self, factory, (host, port), node)
+        server = self._servers[address] = SimulatedServer(self, factory, address, node)
+        self._homes[address] = name_of(node)
         if node is not None:
             node.on_kill.append(server.close)
         return server
@@ -206,43 +231,56 @@ class Network:
 
         Raises:
             ConnectionRefusedError: nobody listens there.
+            OSError: the node is dead.
         """
-        client = current_node()
+        client = _living_node()
         answer: asyncio.Future[SimulatedTransport | None] = self.loop.create_future()
-        target = self._servers.get((host, port))
-        there = name_of(target.node) if target is not None else WORLD
-        outward = Pipe(self, self.link(name_of(client), there))
-        inward = Pipe(self, self.link(there, name_of(client)))
-
-        def arrive() -> None:
-            server = self._servers.get((host, port))
-            if server is None:
-                inward.send(lambda: _set(answer, None))
-                return
-            accepted = SimulatedTransport(
-                self, server.node, outward=inward, peer=(name_of(client), 0), name=(host, port)
-            )
-            inward.send(lambda: established(accepted))
-            accepted.run(lambda: accepted.begin(server.factory()))
-
-        def established(accepted: SimulatedTransport) -> None:
-            if answer.cancelled() or (client is not None and not client.alive):
-                outward.send(accepted.reset)
-                return
-            transport = SimulatedTransport(self, client, outward=outward, peer=(host, port), name=(name_of(client), 0))
-            transport.other, accepted.other = accepted, transport
-            accepted.flush()
-            _set(answer, transport)
-
-        outward.send(arrive)
-        transport = await answer
+        self._knock(client, (host, port), answer)
+        try:
+            transport = await answer
+        except asyncio.CancelledError:
+            if not answer.cancelled() and (transport := answer.result()) is not None:
+                transport.abort()  # the connection was there before its task went on
+            raise
         if transport is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed ('{host}', {port})")
         protocol = factory()
         transport.begin(protocol)
         return transport, protocol
 
+    def _knock(self, client: Node | None, address: Address, answer: asyncio.Future[SimulatedTransport | None]) -> None:
+        """Ask for a connection; the answer is the client's end of it, or None if nobody listens."""
+        here, there = name_of(client), self._homes.get(address, WORLD)
+        outward = Pipe(self, self.link(here, there))
+        inward = Pipe(self, self.link(there, here))
 
-def _set(future: asyncio.Future[Any], result: Any) -> None:
-    if not future.done():
-        future.set_result(result)
+        def arrive() -> None:
+            server = self._servers.get(address)
+            if server is None:
+                inward.send(lambda: None if answer.done() else answer.set_result(None))
+                return
+            accepted = SimulatedTransport(self, server.node, outward=inward, peer=(here, 0), name=address)
+            transport = SimulatedTransport(self, client, outward=outward, peer=address, name=(here, 0))
+            transport.other, accepted.other = accepted, transport
+            inward.send(lambda: established(transport))
+            accepted.run(lambda: accepted.begin(server.factory()))
+
+        def established(transport: SimulatedTransport) -> None:
+            if answer.done() or (client is not None and not client.alive):
+                transport.abort()  # nobody waits for it any more
+            else:
+                answer.set_result(transport)
+
+        outward.send(arrive)
+
+
+def _living_node() -> Node | None:
+    """The current node.
+
+    Raises:
+        OSError: it is dead: what its tasks try while they unwind has no effect on others.
+    """
+    node = current_node()
+    if node is not None and not node.alive:
+        raise OSError(errno.ENETDOWN, f"{node.name} was killed")
+    return node

@@ -30,7 +30,7 @@ class SimulatedTransport(asyncio.Transport):
         self, network: Network, node: Node | None, *, outward: Pipe, peer: tuple[str, int], name: tuple[str, int]
     ) -> None:
         super().__init__({"peername": peer, "sockname": name})
-        self.other: SimulatedTransport | None = None
+        self.other: SimulatedTransport  # the two ends are joined before anything happens to either
         self._network = network
         self._node = node
         self._outward = outward
@@ -41,12 +41,14 @@ class SimulatedTransport(asyncio.Transport):
         self._unread: deque[bytes | None] = deque()
         self._reading = True
         self._reads_scheduled = False
+        self._room_scheduled = False
         self._closing = False
         self._lost = False
+        self._lost_by: Exception | None = None
         self._high_bytes, self._low_bytes = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
         self._writing_paused = False
         if node is not None:
-            node.on_kill.append(self._node_killed)
+            node.on_kill.append(self.abort)
 
     def run(self, callback: Callable[[], object]) -> None:
         """Run a callback as the node that this end belongs to."""
@@ -56,9 +58,12 @@ class SimulatedTransport(asyncio.Transport):
             self._node.call(callback)
 
     def begin(self, protocol: asyncio.Protocol) -> None:
-        """The connection is there, as far as this end knows."""
+        """The connection is there, as far as this end knows; it may be lost already."""
+        was_lost = self._lost
         self._protocol = protocol
         protocol.connection_made(self)
+        if was_lost:
+            self._tell_lost_later(protocol)
         self._schedule_read()
 
     # --- writing ---
@@ -69,18 +74,16 @@ class SimulatedTransport(asyncio.Transport):
             return
         self._unsent.append(bytes(data))
         self._unsent_bytes += len(data)
-        self.flush()
-        if self._unsent_bytes > self._high_bytes and not self._writing_paused and self._protocol is not None:
-            self._writing_paused = True
-            self._protocol.pause_writing()
+        self._flush()
+        self._maybe_pause_writing()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         """Send several parts as one."""
         self.write(b"".join(list_of_data))
 
-    def flush(self) -> None:
-        """Send as much as the other end has room for."""
-        while self._unsent and self._window_bytes > 0 and self.other is not None:
+    def _flush(self) -> None:
+        """Send as much as the other end has room for, and after the last byte the end if this one closes."""
+        while self._unsent and self._window_bytes > 0:
             data = self._unsent.popleft()
             limit = min(len(data), self._window_bytes)
             if self._network.split_writes and limit > 1:
@@ -91,13 +94,16 @@ class SimulatedTransport(asyncio.Transport):
             self._unsent_bytes -= limit
             self._window_bytes -= limit
             self._outward.send(self._delivery(data), limit)
+        if self._closing and not self._unsent and not self._lost:
+            # As TCP does: who closes without having read everything resets, or a writer might wait for room for ever.
+            self._outward.send(self.other.reset if any(self._unread) else self._delivery(None))
+            self._end_later(None)
 
     def _delivery(self, data: bytes | None) -> Callable[[], None]:
         """What happens when a packet arrives; None ends the stream."""
         other = self.other
 
         def deliver() -> None:
-            assert other is not None
             if other._lost:
                 if data is not None:
                     other._outward.send(self.reset)
@@ -110,15 +116,24 @@ class SimulatedTransport(asyncio.Transport):
     def _consumed(self, size_bytes: int) -> None:
         """The other end has taken bytes: there is room for as many."""
         self._window_bytes += size_bytes
-        if not self._lost:
-            self.flush()
-            if self._writing_paused and self._unsent_bytes <= self._low_bytes:
-                self._writing_paused = False
-                self.run(self._resume_writing)
+        waits = self._unsent or self._writing_paused
+        if waits and not self._lost and not self._room_scheduled:
+            self._room_scheduled = True
+            self.run(self._use_room)
 
-    def _resume_writing(self) -> None:
-        if not self._lost and self._protocol is not None:
+    def _use_room(self) -> None:
+        self._room_scheduled = False
+        if self._lost:
+            return
+        self._flush()
+        if self._writing_paused and self._unsent_bytes <= self._low_bytes and self._protocol is not None:
+            self._writing_paused = False
             self._protocol.resume_writing()
+
+    def _maybe_pause_writing(self) -> None:
+        if self._unsent_bytes > self._high_bytes and not self._writing_paused and self._protocol is not None:
+            self._writing_paused = True
+            self._protocol.pause_writing()
 
     def get_write_buffer_size(self) -> int:
         """Bytes that wait for room at the other end."""
@@ -129,9 +144,10 @@ class SimulatedTransport(asyncio.Transport):
         return self._low_bytes, self._high_bytes
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set when writing is paused and resumed."""
+        """Set when writing is paused and resumed, and pause it if it is time."""
         self._high_bytes = HIGH_WATER_BYTES if high is None else high
         self._low_bytes = self._high_bytes // 4 if low is None else low
+        self._maybe_pause_writing()
 
     # --- reading ---
 
@@ -141,19 +157,39 @@ class SimulatedTransport(asyncio.Transport):
             self.run(self._read)
 
     def _read(self) -> None:
-        """Hand one packet to the protocol."""
+        """Hand one packet to the protocol; what it raises ends the connection, as with asyncio's transports."""
         self._reads_scheduled = False
-        if self._lost or not self._reading or not self._unread or self._protocol is None:
+        protocol = self._protocol
+        if self._closing or not self._reading or not self._unread or protocol is None:
             return
         data = self._unread.popleft()
-        if data is None:
-            if not self._protocol.eof_received():
+        try:
+            if data is not None:
+                self._give_room(len(data))
+                protocol.data_received(data)
+            elif not protocol.eof_received():
                 self.close()
-        else:
-            if self.other is not None:
-                self.other._consumed(len(data))
-            self._protocol.data_received(data)
+        except Exception as error:
+            self._fail(error)
         self._schedule_read()
+
+    def _give_room(self, size_bytes: int) -> None:
+        """Tell the writer that bytes were taken: at once, to spare a packet for each, or when a cut has healed."""
+        if self._outward.is_cut:
+            self._outward.send(lambda: self.other._consumed(size_bytes))
+        else:
+            self.other._consumed(size_bytes)
+
+    def _fail(self, error: Exception) -> None:
+        self._network.loop.call_exception_handler(
+            {
+                "message": "Fatal error: a protocol failed on what it received.",
+                "exception": error,
+                "transport": self,
+                "protocol": self._protocol,
+            }
+        )
+        self._abort(error)
 
     def pause_reading(self) -> None:
         """Hand nothing more to the protocol."""
@@ -176,52 +212,42 @@ class SimulatedTransport(asyncio.Transport):
 
     def close(self) -> None:
         """Send what is buffered, then end the connection."""
-        if self._closing:
-            return
-        self._closing = True
-        if self.other is not None:
-            # What the window has no room for goes with the end: the other side has it when it reads that.
-            rest = b"".join(self._unsent)
-            self._unsent.clear()
-            self._unsent_bytes = 0
-            if rest:
-                self._outward.send(self._delivery(rest), len(rest))
-            self._outward.send(self._delivery(None))
-        self._end_later(None)
+        if not self._closing:
+            self._closing = True
+            self._flush()
 
     def abort(self) -> None:
         """End the connection now; the other end sees a reset."""
-        self._closing = True
-        if not self._lost and self.other is not None:
+        self._abort(None)
+
+    def _abort(self, error: Exception | None) -> None:
+        if not self._lost:
             self._outward.send(self.other.reset)
-        self._end_later(None)
+        self._end_later(error)
 
     def reset(self) -> None:
         """The other end is gone."""
         self._end_later(ConnectionResetError(104, "Connection reset by peer"))
 
-    def _node_killed(self) -> None:
-        if not self._lost:
-            self.abort()
-
     def _end_later(self, error: Exception | None) -> None:
         if self._lost:
             return
         self._lost = self._closing = True
+        self._lost_by = error
         self._unread.clear()
         self._unsent.clear()
         self._unsent_bytes = 0
+        if self._node is not None:
+            self._node.on_kill.remove(self.abort)
+        if self._protocol is not None:
+            self._tell_lost_later(self._protocol)
+
+    def _tell_lost_later(self, protocol: asyncio.Protocol) -> None:
         if self._node is not None and not self._node.alive:
             # The node unwinds: its callbacks are not run by the loop any more, but by whoever unwinds it.
-            self._network.loop.call_soon(self._tell_lost, error, context=self._node.context)
+            self._network.loop.call_soon(protocol.connection_lost, self._lost_by, context=self._node.context)
         else:
-            self.run(lambda: self._tell_lost(error))
-
-    def _tell_lost(self, error: Exception | None) -> None:
-        if self._node is not None and self._node_killed in self._node.on_kill:
-            self._node.on_kill.remove(self._node_killed)
-        if self._protocol is not None:
-            self._protocol.connection_lost(error)
+            self.run(lambda: protocol.connection_lost(self._lost_by))
 
     # --- the rest of asyncio's interface ---
 
