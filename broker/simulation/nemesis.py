@@ -214,6 +214,16 @@ class Nemesis:
         self._cluster.network.heal(source, target)
         self._note(f"{source} → {target} is fast again")
 
+    async def unsteady_link(self, end: float) -> None:
+        """Let a packet of a link take very long now and then, and hold back all after it."""
+        source, target = self._rng.sample(self._names(), 2)
+        link = self._cluster.network.link(source, target)
+        self._note(f"spikes on {source} → {target}")
+        link.spike_probability, link.spike_ms = 0.1, (100.0, 1_500.0)
+        await self._hold(end, 0.5, 4.0)
+        self._cluster.network.heal(source, target)
+        self._note(f"{source} → {target} is steady again")
+
     async def lose_store(self, end: float) -> None:
         """Cut a broker off from the metadata store; its lease runs out while it runs."""
         victim = self._victim()
@@ -238,6 +248,7 @@ FAULTS: Final[Mapping[str, Callable[[Nemesis, float], Coroutine[Any, Any, None]]
     "isolate": Nemesis.isolate,
     "one-way": Nemesis.cut_one_way,
     "slow": Nemesis.slow_link,
+    "spikes": Nemesis.unsteady_link,
     "store": Nemesis.lose_store,
 }
 """Every fault by the name that the command line knows it by."""

@@ -35,6 +35,7 @@ class Link:
 
     Attributes:
         latency_ms: the range that each packet's delay is drawn from.
+        spike_probability: how often a packet takes a time out of `spike_ms` in addition.
         bytes_per_second: what all connections over the link have together; None: no limit.
         cut: hold everything.
         busy_until_seconds: when all that was sent so far has left, at that rate.
@@ -42,6 +43,8 @@ class Link:
     """
 
     latency_ms: tuple[float, float]
+    spike_probability: float = 0.0
+    spike_ms: tuple[float, float] = (0.0, 0.0)
     bytes_per_second: float | None = None
     cut: bool = False
     busy_until_seconds: float = 0.0
@@ -50,6 +53,8 @@ class Link:
     def arrival_seconds(self, now_seconds: float, size_bytes: int, rng: random.Random) -> float:
         """When a packet arrives that is sent now."""
         delay_ms = rng.uniform(*self.latency_ms)
+        if self.spike_probability and rng.random() < self.spike_probability:
+            delay_ms += rng.uniform(*self.spike_ms)
         if self.bytes_per_second is None:
             return now_seconds + delay_ms / 1000
         leaves_seconds = max(now_seconds, self.busy_until_seconds) + size_bytes / self.bytes_per_second
@@ -184,8 +189,9 @@ class Network:
     def heal(self, source: str, target: str) -> None:
         """Undo every fault of a link."""
         link = self.link(source, target)
-        link.latency_ms, link.cut = self._latency_ms, False
+        link.latency_ms, link.spike_probability = self._latency_ms, 0.0
         link.bytes_per_second, link.busy_until_seconds = None, 0.0
+        link.cut = False
         for pipe in link.pipes:
             pipe.resend()
 

@@ -143,6 +143,23 @@ def test_what_a_slow_link_has_kept_arrives_when_it_is_fast_again(pair: Pair) -> 
     run(pair, main)
 
 
+def test_a_spike_holds_back_what_comes_after_it(pair: Pair) -> None:
+    async def main() -> None:
+        await pair.listen()
+        client = await pair.connect()
+        link = pair.network.link("client", "server")
+        link.spike_probability, link.spike_ms = 1.0, (1000.0, 1000.0)
+        client.transport.write(b"late, ")
+        link.spike_probability = 0.0
+        client.transport.write(b"in order")
+        await asyncio.sleep(0.99)
+        assert pair.accepted[0].data == b""
+        await asyncio.sleep(0.02)
+        assert pair.accepted[0].data == b"late, in order"
+
+    run(pair, main)
+
+
 def test_what_is_sent_after_a_link_has_healed_does_not_come_early_with_what_was_held(pair: Pair) -> None:
     async def main() -> None:
         await pair.listen()
