@@ -1,0 +1,225 @@
+"""What the report tells, read from the gold tables. They are read without Spark: they are small, and it is faster."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+from pyarrow import dataset
+
+from pipeline.delays.tables import Tables
+
+MOST_BINS: Final = 240
+"""Points in time that a plot shows at most; windows are put together until there are no more."""
+
+_ORDER: Final = ("Produce", "Fetch", "DeleteRecords", "topic", "ElectLeader")
+_MEASURES: Final = ("window", "count", "expired", "checks", "wait_max_ms", "waits", "causes")
+_SECOND_MS: Final = 1000
+_HOUR_MS: Final = 3600 * _SECOND_MS
+_WIDTHS_MS: Final = (
+    *(each * _SECOND_MS for each in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)),
+    *(each * _HOUR_MS for each in (1, 2, 3, 6, 12, 24)),
+)
+
+
+@dataclass
+class Group:
+    """Operations that are told together.
+
+    Attributes:
+        waits, causes: how many, by the least wait of a bucket in ms, and by cause.
+        checks: looks at the condition, in all.
+    """
+
+    count: int = 0
+    expired: int = 0
+    checks: float = 0
+    longest_ms: int = 0
+    waits: dict[int, int] = field(default_factory=dict)
+    causes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def expiry_rate(self) -> float:
+        """From 0 to 1."""
+        return self.expired / self.count if self.count else 0.0
+
+
+class Place(NamedTuple):
+    """Operations of one type at one partition."""
+
+    purgatory: str
+    topic: str
+    partition: int
+
+
+class Held(NamedTuple):
+    """That a partition's operations waited for a broker."""
+
+    held_by: int
+    topic: str
+    partition: int
+
+
+@dataclass
+class Holding:
+    """How often, and how long in all."""
+
+    count: int = 0
+    expired: int = 0
+    total_ms: float = 0.0
+
+
+@dataclass
+class Summary:
+    """What the report tells.
+
+    Attributes:
+        types: every operation once, by type, in an order that stays.
+        moments: the same by type and point in time, in ms since 1970: the start of `bin_ms` milliseconds.
+        places: by type and partition; an operation under several partitions counts for each.
+        clients: every operation once, by client and type.
+        bad: how many bad records there are for each reason.
+        start_ms, end_ms: what the windows span.
+    """
+
+    types: dict[str, Group] = field(default_factory=dict)
+    moments: dict[tuple[str, int], Group] = field(default_factory=dict)
+    places: dict[Place, Group] = field(default_factory=dict)
+    clients: dict[tuple[str, str], Group] = field(default_factory=dict)
+    holders: dict[Held, Holding] = field(default_factory=dict)
+    bad: dict[str, int] = field(default_factory=dict)
+    start_ms: int = 0
+    end_ms: int = 0
+    bin_ms: int = _SECOND_MS
+
+    @property
+    def total(self) -> Group:
+        """Every operation once, of all types."""
+        whole = Group(
+            count=sum(each.count for each in self.types.values()),
+            expired=sum(each.expired for each in self.types.values()),
+        )
+        for each in self.types.values():
+            for least_ms, count in each.waits.items():
+                whole.waits[least_ms] = whole.waits.get(least_ms, 0) + count
+        return whole
+
+
+def summarize(tables: Tables, width_ms: int) -> Summary:
+    """Read the gold tables.
+
+    Args:
+        width_ms: how long a window is.
+    """
+    summary = Summary(bad=_bad(tables))
+    operations = _read(tables, "operations", _MEASURES, "purgatory", "client")
+    if operations is None or not operations.num_rows:
+        return summary
+    starts = _starts(operations)
+    summary.start_ms, summary.end_ms = min(starts.values()), max(starts.values()) + width_ms
+    summary.bin_ms = bin_width(summary.end_ms - summary.start_ms, width_ms)
+    bins = {name: start - start % summary.bin_ms for name, start in starts.items()}
+    operations = operations.append_column("bin", pa.array([bins[name] for name in operations["window"].to_pylist()]))
+    by_type = _groups(operations, "purgatory")
+    summary.types = {kind: by_type[kind,] for kind in sorted((kind for (kind,) in by_type), key=_rank)}
+    summary.moments = {(kind, at): group for (kind, at), group in _groups(operations, "purgatory", "bin").items()}
+    summary.clients = {
+        (client, kind): each for (client, kind), each in _groups(operations, "client", "purgatory").items()
+    }
+    windows = _read(tables, "windows", _MEASURES, "purgatory", "topic", "partition")
+    if windows is not None:
+        placed = windows.filter(pc.is_valid(windows["topic"]))
+        keyed = _groups(placed, "purgatory", "topic", "partition")
+        summary.places = {Place(*key): group for key, group in keyed.items()}
+    summary.holders = _holders(tables)
+    return summary
+
+
+def bin_width(span_ms: int, width_ms: int) -> int:
+    """Over how long a time windows are put together so that at most MOST_BINS are left: a multiple of their width."""
+    for candidate in _WIDTHS_MS:
+        if candidate % width_ms == 0 and span_ms <= candidate * MOST_BINS:
+            return candidate
+    return width_ms * -(-span_ms // (width_ms * MOST_BINS))
+
+
+def start_of(window: str) -> int:
+    """When a window starts, by its name: milliseconds since 1970."""
+    at = datetime.strptime(window, "%Y-%m-%dT%H%M%SZ").replace(tzinfo=UTC)
+    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def _rank(purgatory: str) -> tuple[int, str]:
+    return (_ORDER.index(purgatory) if purgatory in _ORDER else len(_ORDER), purgatory)
+
+
+def _read(tables: Tables, table: str, columns: Sequence[str], *more: str) -> pa.Table | None:
+    path = tables.path(table)
+    if not path.exists():
+        return None
+    by_window = dataset.partitioning(pa.schema([("window", pa.string())]), flavor="hive")
+    return dataset.dataset(path, format="parquet", partitioning=by_window).to_table([*columns, *more])
+
+
+def _starts(rows: pa.Table) -> dict[str, int]:
+    return {name: start_of(name) for name in pc.unique(rows["window"]).to_pylist()}
+
+
+def _groups(rows: pa.Table, *keys: str) -> dict[tuple[Any, ...], Group]:
+    """Add rows up."""
+    found: dict[tuple[Any, ...], Group] = defaultdict(Group)
+    sums = [("count", "sum"), ("expired", "sum"), ("checks", "sum"), ("wait_max_ms", "max")]
+    for row in rows.group_by(list(keys)).aggregate(sums).to_pylist():
+        group = found[tuple(row[key] for key in keys)]
+        group.count, group.expired = row["count_sum"], row["expired_sum"]
+        group.checks, group.longest_ms = row["checks_sum"], row["wait_max_ms_max"]
+    for row in _exploded(rows, keys, "waits"):
+        found[tuple(row[key] for key in keys)].waits[row["label"]] = row["n_sum"]
+    for row in _exploded(rows, keys, "causes"):
+        found[tuple(row[key] for key in keys)].causes[row["label"]] = row["n_sum"]
+    return dict(found)
+
+
+def _exploded(rows: pa.Table, keys: Sequence[str], column: str) -> list[dict[str, Any]]:
+    """The entries of a column of maps, added up by keys and label."""
+    maps = rows[column].combine_chunks()
+    if isinstance(maps, pa.ChunkedArray):
+        maps = pa.concat_arrays(maps.chunks) if maps.num_chunks else pa.array([], maps.type)
+    bounds = np.asarray(maps.offsets)
+    parents = pa.array(np.repeat(np.arange(len(maps)), np.diff(bounds)))
+    entries = slice(int(bounds[0]), int(bounds[-1]))
+    told = rows.select(list(keys)).take(parents)
+    told = told.append_column("label", maps.keys[entries]).append_column("n", maps.items[entries])
+    added: list[dict[str, Any]] = told.group_by([*keys, "label"]).aggregate([("n", "sum")]).to_pylist()
+    return added
+
+
+def _holders(tables: Tables) -> dict[Held, Holding]:
+    columns = ("held_by", "topic", "partition", "outcome", "count", "wait_total_ms")
+    rows = _read(tables, "holders", columns)
+    found: dict[Held, Holding] = defaultdict(Holding)
+    if rows is None:
+        return {}
+    keys = ["held_by", "topic", "partition", "outcome"]
+    placed = rows.filter(pc.is_valid(rows["topic"]))
+    for row in placed.group_by(keys).aggregate([("count", "sum"), ("wait_total_ms", "sum")]).to_pylist():
+        holding = found[Held(row["held_by"], row["topic"], row["partition"])]
+        holding.count += row["count_sum"]
+        holding.total_ms += row["wait_total_ms_sum"]
+        holding.expired += row["count_sum"] if row["outcome"] == "expired" else 0
+    return dict(found)
+
+
+def _bad(tables: Tables) -> dict[str, int]:
+    path = tables.path("bad_records")
+    if not path.exists():
+        return {}
+    reasons = dataset.dataset(path, format="parquet").to_table(["reason"])["reason"]
+    counts = {each["values"]: each["counts"] for each in pc.value_counts(reasons).to_pylist()}
+    return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
