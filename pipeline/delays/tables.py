@@ -48,6 +48,10 @@ class Tables:
         """The directory of a table."""
         return self.root / table
 
+    def uri(self, name: str) -> str:
+        """A directory as Spark names it, whose own file system may be another than the local one."""
+        return f"file://{self.root / name}"
+
     @contextmanager
     def opened(self, settings: Mapping[str, object]) -> Iterator[None]:
         """Have the tables for oneself, after a check that they were written with the same settings.
@@ -76,16 +80,16 @@ class Tables:
         Args:
             columns: of the events, in Spark's DDL.
         """
-        root = self.path("events")
-        paths = [str(root / f"window={window}") for window in sorted(windows)]
-        return spark.read.schema(columns).option("basePath", str(root)).parquet(*paths)
+        root = self.uri("events")
+        paths = [f"{root}/window={window}" for window in sorted(windows)]
+        return spark.read.schema(columns).option("basePath", root).parquet(*paths)
 
     def replace(self, table: str, rows: DataFrame, *by: str) -> None:
         """Write rows; partitions by these columns that they have rows for are replaced, others stay as they are."""
         # Spark's default, INT96, is deprecated, and other readers take it for nanoseconds, which end in the year 2262.
         rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
-        writer.partitionBy(*by).parquet(str(self.path(table)))
+        writer.partitionBy(*by).parquet(self.uri(table))
 
     def _check(self, settings: Mapping[str, object]) -> None:
         landed = any(self.path(table).exists() for table in _BRONZE)

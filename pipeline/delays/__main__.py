@@ -1,0 +1,7 @@
+"""For ``python -m pipeline.delays`` and ``spark-submit``."""
+
+import sys
+
+from pipeline.delays.command import main
+
+sys.exit(main())

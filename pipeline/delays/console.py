@@ -1,0 +1,64 @@
+"""What is said on the console while the stream goes on: a line for each batch that brought something."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pipeline.delays.batches import Landed
+
+
+class Console:
+    """Puts what a batch brought beside what Spark tells of it.
+
+    Args:
+        say: prints a line.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._landed: dict[int, Landed] = {}
+
+    @property
+    def waits(self) -> bool:
+        """Whether a batch is noted that Spark has not told of."""
+        return bool(self._landed)
+
+    def landed(self, batch: Landed) -> None:
+        """Note a batch; it is told when Spark has told of it too."""
+        self._landed[batch.batch_id] = batch
+
+    def progress(self, batch_id: int, rows_per_second: float, sources: list[Mapping[str, Any]]) -> None:
+        """Tell of a batch, once."""
+        batch = self._landed.pop(batch_id, None)
+        if batch is None or not batch.events + batch.bad:
+            return
+        waiting = sum(lag(source.get("endOffset"), source.get("latestOffset")) for source in sources)
+        parts = [
+            f"batch {batch.batch_id}",
+            _count(batch.events, "event"),
+            f"{batch.bad:,} bad",
+            _count(len(batch.windows), "window"),
+            f"{waiting:,} waiting",
+            f"{rows_per_second:,.0f} rows/s",
+        ]
+        self._say(" · ".join(parts))
+
+
+def lag(read: str | None, there: str | None) -> int:
+    """How many records there are after those that were read; 0 if that is not known."""
+    if not read or not there:
+        return 0
+    ended, latest = json.loads(read), json.loads(there)
+    if not isinstance(ended, dict) or not isinstance(latest, dict):
+        return 0
+    return sum(
+        max(0, offset - ended.get(topic, {}).get(partition, 0))
+        for topic, partitions in latest.items()
+        for partition, offset in partitions.items()
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,158 @@
+"""The job: reads the topic as a stream, hands its batches on, and ends in good order."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import KafkaException
+
+from pipeline.client import BrokerUnreachable, Metadata, UnknownTopic
+from pipeline.delays.batches import Batches, Landed
+from pipeline.delays.console import Console
+from pipeline.delays.events import RECORD_COLUMNS
+from pipeline.delays.report import Reporter
+from pipeline.delays.settings import TOPIC, Settings, source_options, spark_options
+from pipeline.delays.tables import CannotGoOn, Tables
+from pipeline.options import read_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+POLL_SECONDS: Final = 0.2
+"""How often it is looked whether Spark has something to tell."""
+
+
+def run(settings: Settings) -> str | None:
+    """Run until everything is read, if that was asked for, or until a signal; returns what went wrong."""
+    problem = _unreadable(settings)
+    if problem is not None:
+        return problem
+    tables = Tables(settings.out)
+    try:
+        with tables.opened({"topic": settings.topic, "window_ms": settings.window_ms}):
+            session = _session(settings)
+            try:
+                return _run(session, settings, tables)
+            finally:
+                session.stop()
+    except CannotGoOn as error:
+        return str(error)
+
+
+def cause_of(message: str) -> str:
+    """What a person should read of an exception of Spark: the error of this package that it carries, if it does."""
+    ours = re.findall(r"^(?:\w+: )*pipeline\.[\w.]+: (.+)$", message, re.MULTILINE)
+    if ours:
+        return str(ours[-1])
+    python = re.findall(r"^((?:[\w.]+)(?:Error|Exception): .+)$", message, re.MULTILINE)
+    return str(python[-1]) if python else message.strip().partition("\n")[0]
+
+
+def _unreadable(settings: Settings) -> str | None:
+    """Why the topic cannot be read; asked before Spark starts, which takes seconds."""
+    options = read_options(source_options(settings), streaming=True)
+    try:
+        Metadata(options.client).partitions(options)
+    except UnknownTopic as error:
+        hint = "; brokers write it when started by `purgatorio cluster --record-delays`"
+        return f"{error}{hint if settings.topic == TOPIC else ''}"
+    except (BrokerUnreachable, KafkaException) as error:
+        return str(error.args[0].str() if isinstance(error, KafkaException) else error)
+    return None
+
+
+def _session(settings: Settings) -> SparkSession:
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    options = spark_options(settings, submitted=submitted)
+    if not submitted:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if options["spark.master"].startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    from pipeline.source import register
+
+    builder = SparkSession.builder
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    register(session)
+    return session
+
+
+def _run(session: SparkSession, settings: Settings, tables: Tables) -> str | None:
+    source = f"Topic {settings.topic} at {settings.bootstrap}"
+    reporter = Reporter(tables, settings.window_ms, source, time.monotonic, lambda: datetime.now(UTC))
+    console = Console(_say)
+    # Spark has its own handler of Ctrl-C by now, which would cancel a batch that is being worked on.
+    with _signals() as stopping:
+
+        def done(landed: Landed) -> None:
+            console.landed(landed)
+            reporter.write_if_due()
+
+        batches = Batches(tables, settings.window_ms, done)
+        batches.refresh(session, batches.missing())
+        query = _query(session, settings, tables, batches)
+        _say(f"Reading {settings.topic} at {settings.bootstrap}" + ("" if settings.once else "; Ctrl-C stops"))
+        while query.isActive and not stopping.is_set():
+            stopping.wait(POLL_SECONDS)
+            _tell(query, console)
+        failure = None
+        if stopping.is_set():
+            batches.stop()
+            session.sparkContext.setLogLevel("OFF")
+            query.stop()
+        elif query.exception() is not None:
+            failure = f"the stream has failed: {cause_of(str(query.exception()))}; it can go on when started again"
+        _tell(query, console)
+    reporter.write()
+    _say(f"Tables: {tables.root}\nReport: {tables.report}")
+    return failure
+
+
+def _query(session: SparkSession, settings: Settings, tables: Tables, batches: Batches) -> StreamingQuery:
+    records = session.readStream.format("purgatorio").options(**source_options(settings)).load()
+    writer = records.select(*RECORD_COLUMNS).writeStream.foreachBatch(batches)
+    writer = writer.option("checkpointLocation", tables.uri("checkpoint"))
+    if settings.once:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()
+
+
+def _tell(query: StreamingQuery, console: Console) -> None:
+    """Hand on what Spark has told of batches that the console waits for."""
+    if console.waits:
+        for each in query.recentProgress:
+            console.progress(each["batchId"], each["processedRowsPerSecond"], each["sources"])
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set; a second one ends the process at once."""
+    stopping = threading.Event()
+
+    def stop(number: int, _: object) -> None:
+        stopping.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopping
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
