@@ -43,11 +43,13 @@ class Brokers:
 
     Attributes:
         addresses: host and port of each broker.
+        admin_url: the admin HTTP.
         start_seconds: from the start of the process to the line that says that it accepts.
     """
 
     pid: int
     addresses: list[tuple[str, int]]
+    admin_url: str
     start_seconds: float
 
     @property
@@ -91,7 +93,9 @@ def brokers(count: int = 3, **settings: object) -> Iterator[Brokers]:
             if "page" in line:
                 break
         addresses = [(h, int(p)) for h, p in re.findall(r"broker \d+ +(\S+):(\d+)", printed)]
-        yield Brokers(process.pid, addresses, time.perf_counter() - started)
+        admin_url = re.search(r"page +(\S+?)/?\s", printed)
+        assert admin_url is not None, printed
+        yield Brokers(process.pid, addresses, admin_url[1], time.perf_counter() - started)
 
 
 @contextlib.contextmanager
