@@ -19,6 +19,7 @@ from typing import Any, Final
 import structlog
 
 from broker.clock import Clock
+from broker.finished import kind_of
 from broker.log.topic_partition import TopicPartition
 from broker.metadata.image import BrokerLife, ClusterImage
 from broker.metrics import BrokerMetrics
@@ -141,6 +142,7 @@ def event_of(operation: FinishedOperation, life: BrokerLife, to_wall_ms: int) ->
         "broker": life.broker_id,
         "broker_epoch": life.broker_epoch,
         "purgatory": operation.purgatory,
+        "kind": kind_of(operation.purgatory, keys),
         "id": operation.id,
         "client": operation.client[:MAX_TEXT],
         "partitions": [{"topic": tp.topic, "partition": tp.partition} for tp in partitions[:MAX_KEYS]],

@@ -1,10 +1,23 @@
-"""What has become of delayed operations: the last of them, for the page."""
+"""What has become of delayed operations: the last of them, for the page; and what people call each kind."""
 
 from __future__ import annotations
 
+import re
 from collections import deque
+from collections.abc import Hashable, Iterable
+from typing import Final
 
 from broker.purgatory import FinishedOperation
+from broker.replica.delayed_fetch import FollowerKey
+
+_CAPITAL_INSIDE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def kind_of(purgatory: str, keys: Iterable[Hashable]) -> str:
+    """What an operation is: "consumer fetch", "follower fetch", or its purgatory in words: "produce", "elect leader"."""
+    if purgatory == "Fetch":
+        return "follower fetch" if any(isinstance(key, FollowerKey) for key in keys) else "consumer fetch"
+    return _CAPITAL_INSIDE.sub(" ", purgatory).lower()
 
 
 class FinishedOperations:

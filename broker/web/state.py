@@ -7,16 +7,15 @@ most telling part is kept: the operations that have waited longest, the partitio
 from __future__ import annotations
 
 import heapq
-import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from broker.collector import PartitionView
+from broker.finished import kind_of
 from broker.log.topic_partition import TopicPartition
 from broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from broker.operations import Member
 from broker.purgatory import FinishedOperation, ParkedOperation
-from broker.replica.delayed_fetch import FollowerKey
 from broker.web import document
 from broker.web.members import read_member, read_placement
 from broker.web.views import ClusterView, ControlView, ShownBroker, ShownPurgatory
@@ -34,8 +33,6 @@ KEYS: Final = 8
 """Keys shown of an operation; a fetch may have thousands."""
 TEXT_CHARS: Final = 500
 """Length to which sentences are cut."""
-
-_CAPITAL_INSIDE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def read_state(
@@ -68,13 +65,6 @@ def read_state(
         "partition_count": partition_count,
         "finished": _finished_for_page(brokers, since_ms),
     }
-
-
-def kind_of(purgatory: str, keys: Iterable[Hashable]) -> document.Kind:
-    """Whose request an operation is."""
-    if purgatory == "Fetch":
-        return "follower fetch" if any(isinstance(key, FollowerKey) for key in keys) else "consumer fetch"
-    return _CAPITAL_INSIDE.sub(" ", purgatory).lower()
 
 
 def _cut(text: str) -> str:

@@ -76,6 +76,7 @@ def test_a_finished_operation_becomes_an_event_of_the_shared_schema(recording: R
         "broker": 1,
         "broker_epoch": 1,
         "purgatory": "Produce",
+        "kind": "produce",
         "id": 1,
         "client": "producer",
         "partitions": [{"topic": "orders", "partition": 0}],

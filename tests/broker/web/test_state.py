@@ -44,14 +44,6 @@ def test_fetches_of_followers_and_of_consumers_are_told_apart(cluster: Any) -> N
     ]
 
 
-@pytest.mark.parametrize(
-    ("purgatory", "kind"),
-    [("Produce", "produce"), ("topic", "topic"), ("ElectLeader", "elect leader"), ("DeleteRecords", "delete records")],
-)
-def test_kinds_are_words(purgatory: str, kind: str) -> None:
-    assert state.kind_of(purgatory, [TopicPartition("orders", 0)]) == kind
-
-
 def test_the_wheel_is_shown_by_level_with_its_buckets(cluster: Any) -> None:
     cluster.brokers[0].park_produce(delay_ms=7)
     cluster.brokers[0].park_produce(delay_ms=30_000)
