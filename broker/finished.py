@@ -14,7 +14,7 @@ _CAPITAL_INSIDE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def kind_of(purgatory: str, keys: Iterable[Hashable]) -> str:
-    """What an operation is: "consumer fetch", "follower fetch", or its purgatory in words: "produce", "elect leader"."""
+    """What an operation is: "consumer fetch", "follower fetch", or its purgatory in words, such as "elect leader"."""
     if purgatory == "Fetch":
         return "follower fetch" if any(isinstance(key, FollowerKey) for key in keys) else "consumer fetch"
     return _CAPITAL_INSIDE.sub(" ", purgatory).lower()

@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.delays.job import run
 
     try:
-        failure = run(settings)
+        failure = run(settings, lambda line: print(line, flush=True))
     except KeyboardInterrupt:
         failure = "interrupted before it began"
     if failure is not None:

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -32,8 +32,12 @@ POLL_SECONDS: Final = 0.2
 """How often it is looked whether Spark has something to tell."""
 
 
-def run(settings: Settings) -> str | None:
-    """Run until everything is read, if that was asked for, or until a signal; returns what went wrong."""
+def run(settings: Settings, say: Callable[[str], None]) -> str | None:
+    """Run until everything is read, if that was asked for, or until a signal; returns what went wrong.
+
+    Args:
+        say: prints a line of progress.
+    """
     problem = _unreadable(settings)
     if problem is not None:
         return problem
@@ -42,11 +46,42 @@ def run(settings: Settings) -> str | None:
         with tables.opened({"topic": settings.topic, "window_ms": settings.window_ms}):
             session = _session(settings)
             try:
-                return _run(session, settings, tables)
+                return stream(session, settings, tables, say)
             finally:
                 session.stop()
     except CannotGoOn as error:
         return str(error)
+
+
+def stream(session: SparkSession, settings: Settings, tables: Tables, say: Callable[[str], None]) -> str | None:
+    """The same as `run`, in a session that there is and with tables that are opened."""
+    source = f"Topic {settings.topic} at {settings.bootstrap}"
+    reporter = Reporter(tables, settings.window_ms, source, time.monotonic, lambda: datetime.now(UTC))
+    console = Console(say)
+
+    def done(landed: Landed) -> None:
+        console.landed(landed)
+        reporter.write_if_due()
+
+    batches = Batches(tables, settings.window_ms, done)
+    batches.refresh(session, batches.missing())
+    # Spark has its own handler of Ctrl-C by now, which would cancel a batch that is being worked on.
+    with _signals() as stopping:
+        query = _query(session, settings, tables, batches)
+        say(f"Reading {settings.topic} at {settings.bootstrap}" + ("" if settings.once else "; Ctrl-C stops"))
+        while query.isActive and not stopping.is_set():
+            stopping.wait(POLL_SECONDS)
+            _tell(query, console)
+        if stopping.is_set():
+            batches.stop()
+            # A batch that Spark begins now ends with an error, on purpose.
+            session.sparkContext.setLogLevel("OFF")
+            query.stop()
+        failure = None if stopping.is_set() else _failure(query)
+        _tell(query, console)
+    reporter.write()
+    say(f"Tables: {tables.root}\nReport: {tables.report}")
+    return failure
 
 
 def cause_of(message: str) -> str:
@@ -90,37 +125,6 @@ def _session(settings: Settings) -> SparkSession:
     return session
 
 
-def _run(session: SparkSession, settings: Settings, tables: Tables) -> str | None:
-    source = f"Topic {settings.topic} at {settings.bootstrap}"
-    reporter = Reporter(tables, settings.window_ms, source, time.monotonic, lambda: datetime.now(UTC))
-    console = Console(_say)
-    # Spark has its own handler of Ctrl-C by now, which would cancel a batch that is being worked on.
-    with _signals() as stopping:
-
-        def done(landed: Landed) -> None:
-            console.landed(landed)
-            reporter.write_if_due()
-
-        batches = Batches(tables, settings.window_ms, done)
-        batches.refresh(session, batches.missing())
-        query = _query(session, settings, tables, batches)
-        _say(f"Reading {settings.topic} at {settings.bootstrap}" + ("" if settings.once else "; Ctrl-C stops"))
-        while query.isActive and not stopping.is_set():
-            stopping.wait(POLL_SECONDS)
-            _tell(query, console)
-        failure = None
-        if stopping.is_set():
-            batches.stop()
-            session.sparkContext.setLogLevel("OFF")
-            query.stop()
-        elif query.exception() is not None:
-            failure = f"the stream has failed: {cause_of(str(query.exception()))}; it can go on when started again"
-        _tell(query, console)
-    reporter.write()
-    _say(f"Tables: {tables.root}\nReport: {tables.report}")
-    return failure
-
-
 def _query(session: SparkSession, settings: Settings, tables: Tables, batches: Batches) -> StreamingQuery:
     records = session.readStream.format("purgatorio").options(**source_options(settings)).load()
     writer = records.select(*RECORD_COLUMNS).writeStream.foreachBatch(batches)
@@ -135,6 +139,13 @@ def _tell(query: StreamingQuery, console: Console) -> None:
     if console.waits:
         for each in query.recentProgress:
             console.progress(each["batchId"], each["processedRowsPerSecond"], each["sources"])
+
+
+def _failure(query: StreamingQuery) -> str | None:
+    error = query.exception()
+    if error is None:
+        return None
+    return f"the stream has failed: {cause_of(str(error))}; when started again it goes on from its checkpoint"
 
 
 @contextmanager
@@ -152,7 +163,3 @@ def _signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from broker.log.topic_partition import TopicPartition
 from broker.web import state
 from broker.web.state import read_finished, read_partitions, read_state
