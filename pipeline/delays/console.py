@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pipeline.delays.batches import Landed
@@ -29,7 +29,7 @@ class Console:
         """Note a batch; it is told when Spark has told of it too."""
         self._landed[batch.batch_id] = batch
 
-    def progress(self, batch_id: int, rows_per_second: float, sources: list[Mapping[str, Any]]) -> None:
+    def progress(self, batch_id: int, rows_per_second: float, sources: Sequence[Mapping[str, Any]]) -> None:
         """Tell of a batch, once."""
         batch = self._landed.pop(batch_id, None)
         if batch is None or not batch.events + batch.bad:

@@ -22,6 +22,7 @@ from pipeline.delays.events import RECORD_COLUMNS
 from pipeline.delays.report import Reporter
 from pipeline.delays.settings import TOPIC, Settings, source_options, spark_options
 from pipeline.delays.tables import CannotGoOn, Tables
+from pipeline.offsets import DataLoss
 from pipeline.options import read_options
 
 if TYPE_CHECKING:
@@ -85,12 +86,11 @@ def stream(session: SparkSession, settings: Settings, tables: Tables, say: Calla
 
 
 def cause_of(message: str) -> str:
-    """What a person should read of an exception of Spark: the error of this package that it carries, if it does."""
-    ours = re.findall(r"^(?:\w+: )*pipeline\.[\w.]+: (.+)$", message, re.MULTILINE)
-    if ours:
-        return str(ours[-1])
-    python = re.findall(r"^((?:[\w.]+)(?:Error|Exception): .+)$", message, re.MULTILINE)
-    return str(python[-1]) if python else message.strip().partition("\n")[0]
+    """What a person should read of an exception of Spark: the last Python error that it carries, or else all of it."""
+    found = re.findall(r"^(?:[A-Z]\w+: )?([\w.]+): (.+)$", message, re.MULTILINE)
+    ours = [words for name, words in found if name.startswith("pipeline.")]
+    others = [f"{name}: {words}" for name, words in found if name.endswith(("Error", "Exception"))]
+    return (ours or others or [message.strip()])[-1]
 
 
 def _unreadable(settings: Settings) -> str | None:
@@ -142,10 +142,14 @@ def _tell(query: StreamingQuery, console: Console) -> None:
 
 
 def _failure(query: StreamingQuery) -> str | None:
+    """Why a query has ended, and what to do; None if it was done."""
     error = query.exception()
     if error is None:
         return None
-    return f"the stream has failed: {cause_of(str(error))}; when started again it goes on from its checkpoint"
+    cause = cause_of(str(error))
+    if DataLoss.__name__ in str(error):
+        return f"{cause.partition('; with ')[0]}; to read what there is, write to another directory"
+    return f"the stream has failed: {cause}\nStarted again, it goes on from its checkpoint."
 
 
 @contextmanager

@@ -18,7 +18,8 @@ _HERE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
-    "spark.log.level": "ERROR",
+    # Spark prints the traces of errors that this command then puts into a line.
+    "spark.log.level": "FATAL",
 }
 
 

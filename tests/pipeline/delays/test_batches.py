@@ -129,20 +129,10 @@ def test_numbers_as_large_as_an_event_may_have_stop_nothing(run: Run) -> None:
     assert row["waits"] == {oracle.bucket(253_402_300_799_999): 3}
 
 
-def test_a_kill_between_bronze_and_gold_is_healed_when_the_batch_comes_again(run: Run, tmp_path: Path) -> None:
-    events = list(samples.busy(3, 600))
-    run.take(events[:300], 0)
-    run.batches.land(samples.frame(run.spark, events[300:], 300), 1)
-    again = Run(run.spark, tmp_path)
-    assert again.ids() == [*range(1, 601)]
-    assert sum(row["count"] for row in again.gold("operations").values()) == 300
-    again.take(events[300:], 1, 300)
-    again.assert_gold_is_of(events)
-    assert again.ids() == [*range(1, 601)]
-
-
-def test_a_kill_amid_the_gold_tables_is_healed_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    events = list(samples.busy(4, 400))
+def test_a_kill_amid_the_gold_tables_is_healed_when_the_batch_comes_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = list(samples.busy(4, 400, 60_000))
     replace = run.tables.replace
 
     def dies(table: str, *args: Any) -> None:
@@ -159,7 +149,7 @@ def test_a_kill_amid_the_gold_tables_is_healed_too(run: Run, monkeypatch: pytest
 
 
 def test_however_the_events_are_cut_into_batches_and_if_one_comes_twice_the_tables_are_the_same(run: Run) -> None:
-    events = list(samples.busy(5, 300))
+    events = list(samples.busy(5, 300, 60_000))
     cuts = [0, *sorted(Random(5).sample(range(1, 300), 2)), 300]
     for nth, (first, last) in enumerate(itertools.pairwise(cuts)):
         run.take([*events[first:last], "bad"], nth, first + nth)
@@ -170,7 +160,7 @@ def test_however_the_events_are_cut_into_batches_and_if_one_comes_twice_the_tabl
 
 
 def test_gold_that_was_removed_is_made_again_from_bronze(run: Run) -> None:
-    events = list(samples.busy(6, 300))
+    events = list(samples.busy(6, 300, 60_000))
     run.take(events, 0)
     assert run.batches.missing() == set()
     shutil.rmtree(run.tables.path("operations"))

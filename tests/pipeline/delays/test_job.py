@@ -1,0 +1,152 @@
+"""The whole job against a cluster: what is in the topic comes into the tables once, through kills and stops."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.pipeline.conftest import needs_spark
+from tests.pipeline.delays import samples
+from tests.pipeline.delays.test_batches import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipeline.delays.settings import Settings
+
+pytestmark = needs_spark
+
+Send = Callable[[Sequence[dict[str, Any] | str]], None]
+
+
+@pytest.fixture
+def topic(servers: str) -> str:
+    """A topic of two partitions that no other test uses."""
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+    name = f"delays-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result()
+    return name
+
+
+@pytest.fixture
+def send(servers: str, topic: str) -> Send:
+    """Writes records to the topic."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": servers})
+
+    def all_of(values: Sequence[dict[str, Any] | str]) -> None:
+        for nth, value in enumerate(values):
+            producer.produce(topic, json.dumps(value) if isinstance(value, dict) else value, partition=nth % 2)
+        assert producer.flush(10) == 0
+
+    return all_of
+
+
+@pytest.fixture
+def settings(servers: str, topic: str, tmp_path: Path) -> Settings:
+    from pipeline.delays.settings import Settings
+
+    return Settings(bootstrap=servers, out=tmp_path, topic=topic, trigger_ms=100)
+
+
+def stream(spark: SparkSession, settings: Settings, say: Callable[[str], None]) -> str | None:
+    """A run of the job in the tests' session."""
+    from pipeline.delays import job
+    from pipeline.delays.tables import Tables
+
+    tables = Tables(settings.out)
+    with tables.opened({"topic": settings.topic}):
+        return job.stream(spark, settings, tables, say)
+
+
+def test_a_run_that_failed_and_one_that_was_stopped_leave_the_tables_of_a_single_run(
+    spark: SparkSession, settings: Settings, send: Send, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first fails between bronze and gold; the second heals that, and is stopped; the third ends by itself."""
+    from dataclasses import replace
+
+    from pipeline.delays.batches import Batches
+
+    events = list(samples.busy(21, 900, 60_000))
+    send([*events[:300], "bad"])
+
+    def fails(*_: Any) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Batches, "refresh", lambda self, spark, windows: fails() if windows else None)
+        failure = stream(spark, settings, lambda line: None)
+    assert failure is not None
+    assert "OSError: no space left on device" in failure
+    assert "goes on from its checkpoint" in failure
+
+    lines: list[str] = []
+
+    def stop_after_the_second_batch(line: str) -> None:
+        lines.append(line)
+        if line.startswith("batch 0"):
+            send(events[300:600])
+        if line.startswith("batch 1"):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    assert stream(spark, settings, stop_after_the_second_batch) is None
+    assert lines[1].startswith("batch 0 · 300 events · 1 bad · ")
+    assert lines[-1] == f"Tables: {settings.out}\nReport: {settings.out / 'report.html'}"
+    assert "600" in (settings.out / "report.html").read_text(encoding="utf-8")
+
+    send(events[600:])
+    assert stream(spark, replace(settings, once=True), lines.append) is None
+    found = Run(spark, settings.out)
+    found.assert_gold_is_of(events)
+    assert found.ids() == list(range(1, 901))
+    assert [value for _, value, _ in found.bad()] == [b"bad"]
+
+
+def test_a_topic_that_is_not_there_and_a_broker_that_does_not_answer_are_said_before_spark_starts(
+    servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipeline.delays import job
+    from pipeline.delays.settings import Settings
+
+    def told(**changed: Any) -> str:
+        return job.run(Settings(out=tmp_path / "out", **({"bootstrap": servers} | changed)), print) or ""
+
+    assert "there is no topic '__delayed_operations'" in told()
+    assert "purgatorio cluster --record-delays" in told()
+    assert "--record-delays" not in told(topic="other")
+    assert 'No such configuration property: "no.such.setting"' in told(kafka={"no.such.setting": "1"})
+    monkeypatch.setattr("pipeline.client.TIMEOUT_SECONDS", 0.2)
+    assert "no broker at 127.0.0.1:1 answers" in told(bootstrap="127.0.0.1:1")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        (
+            "[STREAM_FAILED] Query [id = 1] terminated with exception: Traceback (most recent call last):\n"
+            '  File "client.py", line 99, in _topics\ncimpl.KafkaException: KafkaError{...}\n\n'
+            "pipeline.client.BrokerUnreachable: no broker at b:1 answers within 20 s\n SQLSTATE: 38000\n",
+            "no broker at b:1 answers within 20 s",
+        ),
+        (
+            "Traceback:\n  x\nOSError: [Errno 28] No space left on device\n",
+            "OSError: [Errno 28] No space left on device",
+        ),
+        ("[SOME_ERROR] what Spark says\nin two lines", "[SOME_ERROR] what Spark says\nin two lines"),
+    ],
+)
+def test_of_sparks_errors_that_is_told_which_helps(message: str, cause: str) -> None:
+    from pipeline.delays.job import cause_of
+
+    assert cause_of(message) == cause
