@@ -57,5 +57,10 @@ def spark() -> Iterator[SparkSession]:
 def servers() -> Iterator[str]:
     """The addresses of a cluster's brokers."""
     process = PurgatorioProcess(("cluster", "--port", "0", "--admin-port", "0", "--log-level", "error"))
-    yield ",".join(re.findall(r"broker \d+ +(\S+:\d+)", process.greeting()))
+    yield servers_of(process.greeting())
     process.close()
+
+
+def servers_of(greeting: str) -> str:
+    """The addresses of the brokers that a cluster tells of when it has started."""
+    return ",".join(re.findall(r"broker \d+ +(\S+:\d+)", greeting))

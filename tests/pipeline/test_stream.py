@@ -12,7 +12,7 @@ import pytest
 
 from broker.admin_client import AdminClient as Admin
 from tests.conftest import PurgatorioProcess
-from tests.pipeline.conftest import needs_spark
+from tests.pipeline.conftest import needs_spark, servers_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,7 @@ def cluster() -> Iterator[tuple[str, Admin]]:
     greeting = process.greeting()
     url = re.search(r"page +(\S+)", greeting)
     assert url is not None
-    yield ",".join(re.findall(r"broker \d+ +(\S+:\d+)", greeting)), Admin(url[1])
+    yield servers_of(greeting), Admin(url[1])
     process.close()
 
 

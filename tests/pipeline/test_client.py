@@ -1,0 +1,162 @@
+"""The client behind the data source, against a cluster in a process of its own; without Spark."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+pytest.importorskip("confluent_kafka", reason="install purgatorio[spark]")
+
+from confluent_kafka import KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pipeline import client as client_module
+from pipeline.client import BrokerUnreachable, Metadata, Reader, UnknownTopic
+from pipeline.offsets import OffsetRange, TopicPartition
+from pipeline.options import ReadOptions, read_options
+from pipeline.rows import to_arrow
+from tests.conftest import StartPurgatorio
+from tests.pipeline.conftest import servers_of
+
+Produce = Callable[..., str]
+
+
+def create(servers: str, partitions: int, **configs: str) -> str:
+    """Create a topic that no other test uses; returns its name."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    named = {config.replace("_", "."): value for config, value in configs.items()}
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(name, partitions, 1, config=named)])[name].result()
+    return name
+
+
+@pytest.fixture
+def produce(servers: str) -> Produce:
+    """Creates a topic of so many partitions and writes numbers to it in turn; returns its name."""
+
+    def make(count: int, partitions: int = 2) -> str:
+        topic = create(servers, partitions)
+        producer = Producer({"bootstrap.servers": servers})
+        for number in range(count):
+            producer.produce(topic, str(number), partition=number % partitions)
+        assert producer.flush(30) == 0
+        return topic
+
+    return make
+
+
+def client(servers: str, **settings: str) -> dict[str, str]:
+    return {"bootstrap.servers": servers, **settings}
+
+
+def read(servers: str, *ranges: OffsetRange) -> list[tuple[int, int, int]]:
+    """Partition, offset and number of each record."""
+    messages = [message for batch in Reader(client(servers)).read(list(ranges)) for message in batch]
+    return [_row(message) for message in messages]
+
+
+def _row(message: Message) -> tuple[int, int, int]:
+    partition, offset, value = message.partition(), message.offset(), message.value()
+    assert partition is not None
+    assert offset is not None
+    assert isinstance(value, bytes)
+    return partition, offset, int(value)
+
+
+def options(servers: str, **given: str) -> ReadOptions:
+    return read_options({"kafka.bootstrap.servers": servers, **given}, streaming=False)
+
+
+def test_exactly_the_records_of_the_ranges_are_read(servers: str, produce: Produce) -> None:
+    topic = produce(100)
+    found = read(servers, OffsetRange(topic, 0, 10, 20), OffsetRange(topic, 1, 45, 50))
+    assert sorted(found) == [(0, o, 2 * o) for o in range(10, 20)] + [(1, o, 2 * o + 1) for o in range(45, 50)]
+
+
+def test_two_ranges_of_one_partition_are_read_one_after_the_other(servers: str, produce: Produce) -> None:
+    topic = produce(100)
+    found = read(servers, OffsetRange(topic, 0, 30, 35), OffsetRange(topic, 0, 0, 3))
+    assert [offset for _, offset, _ in found] == [30, 31, 32, 33, 34, 0, 1, 2]
+
+
+def test_ranges_with_gaps_that_compaction_left_are_read_to_their_ends(start_purgatorio: StartPurgatorio) -> None:
+    settings = ("--set", "log.cleaner.backoff.ms=20", "--brokers", "1", "--log-level", "error")
+    servers = servers_of(start_purgatorio("cluster", "--port", "0", "--admin-port", "0", *settings).greeting())
+    topic = create(servers, 1, cleanup_policy="compact", segment_bytes="1024", min_cleanable_dirty_ratio="0.01")
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
+    for number in range(40):
+        producer.produce(topic, f"{number:0>400}", key="the only key")
+        producer.flush(10)
+    give_up = time.monotonic() + 20
+    left = read(servers, OffsetRange(topic, 0, 0, 40))
+    while len(left) > 3:  # what the active segment holds, and one before it
+        assert time.monotonic() < give_up, "nothing was compacted"
+        left = read(servers, OffsetRange(topic, 0, 0, 40))
+    assert left[-1] == (0, 39, 39)
+    assert read(servers, OffsetRange(topic, 0, 0, 30)) == [], "a range of which nothing is left"
+    assert read(servers, OffsetRange(topic, 0, 20, 40))[-1] == (0, 39, 39)
+
+
+def test_records_that_were_deleted_are_an_error_and_not_a_wait(servers: str, produce: Produce) -> None:
+    topic = produce(100)
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.delete_records([ClientPartition(topic, 0, 20)]).values():
+        future.result()
+    with pytest.raises(KafkaException, match=r"OFFSET_OUT_OF_RANGE|out of range"):
+        read(servers, OffsetRange(topic, 0, 10, 30))
+
+
+def test_ends_and_beginnings_are_listed_together_and_a_time_is_found(servers: str, produce: Produce) -> None:
+    topic = produce(11)
+    metadata = Metadata(client(servers))
+    found = metadata.partitions(options(servers, subscribe=topic))
+    assert found == [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    assert metadata.earliest(found) == dict.fromkeys(found, 0)
+    latest = metadata.latest(found)
+    assert list(latest.values()) == [6, 5]
+    for timestamp, expected in (("0", [0, 0]), ("99999999999999", [6, 5])):
+        starting = options(servers, subscribe=topic, startingTimestamp=timestamp).starting
+        assert list(metadata.by_timestamp(found, starting, latest).values()) == expected
+
+
+def test_a_pattern_matches_whole_names(servers: str, produce: Produce) -> None:
+    topic = produce(1, partitions=1)
+    metadata = Metadata(client(servers))
+    assert metadata.partitions(options(servers, subscribePattern=f"{topic[:-1]}.")) == [TopicPartition(topic, 0)]
+    assert metadata.partitions(options(servers, subscribePattern=topic[:-1])) == []
+
+
+def test_what_is_not_there_is_named(servers: str, produce: Produce) -> None:
+    topic = produce(1)
+    metadata = Metadata(client(servers))
+    with pytest.raises(UnknownTopic, match="there is no topic 'nowhere' at"):
+        metadata.partitions(options(servers, subscribe=f"{topic},nowhere"))
+    with pytest.raises(UnknownTopic, match=f"topic '{topic}' has 2 partitions; there is no 7"):
+        metadata.partitions(options(servers, assign=f'{{"{topic}": [1, 7]}}'))
+
+
+def test_brokers_that_do_not_answer_are_waited_for_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "TIMEOUT_SECONDS", 0.5)
+    nobody = "127.0.0.1:1"
+    with pytest.raises(BrokerUnreachable, match=r"no broker at 127\.0\.0\.1:1 answers within 0\.5 s"):
+        Metadata(client(nobody)).partitions(options(nobody, subscribe="orders"))
+    with pytest.raises(BrokerUnreachable, match=r"nothing came from 127\.0\.0\.1:1 for 0\.5 s"):
+        list(Reader(client(nobody)).read([OffsetRange("orders", 0, 0, 1)]))
+
+
+def test_rows_have_the_clients_times_and_headers(servers: str, produce: Produce) -> None:
+    topic = produce(0, partitions=1)
+    producer = Producer({"bootstrap.servers": servers})
+    producer.produce(topic, b"v", key=b"k", timestamp=1_700_000_000_123, headers=[("a", b"1"), ("a", None)])
+    producer.produce(topic, None, key=b"gone")
+    producer.flush(10)
+    (batch,) = to_arrow(Reader(client(servers)).read([OffsetRange(topic, 0, 0, 2)]), include_headers=True)
+    first, second = batch.to_pylist()
+    assert (first["key"], first["value"], first["timestampType"]) == (b"k", b"v", 0)
+    assert first["timestamp"].timestamp() == 1_700_000_000.123
+    assert first["headers"] == [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]
+    assert (second["key"], second["value"], second["headers"]) == (b"gone", None, None)
