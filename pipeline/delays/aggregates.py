@@ -1,10 +1,10 @@
 """The gold tables: what the events of some windows add up to, made from all events of these windows at once.
 
-``windows``: a row for each window, purgatory, topic, partition, client and broker. An operation that was watched under
-several partitions counts once for each of them, so rows of different partitions must not be added up; topic and
+``windows``: a row for each window, purgatory, kind, topic, partition, client and broker. An operation that was watched
+under several partitions counts once for each of them, so rows of different partitions must not be added up; topic and
 partition are null where there were none.
 
-``operations``: a row for each window, purgatory and client, in which every operation counts once.
+``operations``: a row for each window, purgatory, kind and client, in which every operation counts once.
 
 Both have these measures:
 
@@ -15,8 +15,8 @@ Both have these measures:
   the percentiles of each; these counts can be added up first. A bucket is one millisecond wide below 64 ms, and at
   most a 32nd of its least wait above.
 
-``holders``: a row for each window, purgatory, topic, partition, broker that was waited for (`held_by`) and outcome,
-with `count` and `wait_total_ms`; an operation that waited for two brokers counts under each.
+``holders``: a row for each window, purgatory, kind, topic, partition, broker that was waited for (`held_by`) and
+outcome, with `count` and `wait_total_ms`; an operation that waited for two brokers counts under each.
 
 Totals of milliseconds and checks are doubles: exact up to 2^53, and no event can make them overflow.
 """
@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-WINDOW_KEYS: Final = ("window", "window_ms", "purgatory", "topic", "partition", "client", "broker")
-OPERATION_KEYS: Final = ("window", "window_ms", "purgatory", "client")
-HOLDER_KEYS: Final = ("window", "window_ms", "purgatory", "topic", "partition", "held_by", "outcome")
+WINDOW_KEYS: Final = ("window", "window_ms", "purgatory", "kind", "topic", "partition", "client", "broker")
+OPERATION_KEYS: Final = ("window", "window_ms", "purgatory", "kind", "client")
+HOLDER_KEYS: Final = ("window", "window_ms", "purgatory", "kind", "topic", "partition", "held_by", "outcome")
 
 _CELL_KEYS: Final = (
-    *("window", "window_ms", "purgatory", "client", "broker", "partitions"),
+    *("window", "window_ms", "purgatory", "kind", "client", "broker", "partitions"),
     *("held_by", "outcome", "cause", "wait_ms"),
 )
 _EXACT_BITS: Final = 6
@@ -90,21 +90,21 @@ def _measured(cells_: DataFrame, keys: tuple[str, ...]) -> DataFrame:
         *keys,
         "n",
         "inline(array("
-        "named_struct('kind', 'cause', 'word', cause, 'ms', NULL, 'checks', NULL), "
-        "named_struct('kind', 'outcome', 'word', outcome, 'ms', NULL, 'checks', checks), "
-        "named_struct('kind', 'wait', 'word', NULL, 'ms', wait_ms, 'checks', NULL), "
-        f"named_struct('kind', 'bucket', 'word', NULL, 'ms', {_BUCKET}, 'checks', NULL)))",
+        "named_struct('told_by', 'cause', 'word', cause, 'ms', NULL, 'checks', NULL), "
+        "named_struct('told_by', 'outcome', 'word', outcome, 'ms', NULL, 'checks', checks), "
+        "named_struct('told_by', 'wait', 'word', NULL, 'ms', wait_ms, 'checks', NULL), "
+        f"named_struct('told_by', 'bucket', 'word', NULL, 'ms', {_BUCKET}, 'checks', NULL)))",
     )
-    added = told.groupBy(*keys, "kind", "word", "ms").agg(_sql("sum(n)", "n"), _sql("sum(checks)", "checks"))
-    wait = "if(kind = 'wait', ms, NULL)"
+    added = told.groupBy(*keys, "told_by", "word", "ms").agg(_sql("sum(n)", "n"), _sql("sum(checks)", "checks"))
+    wait = "if(told_by = 'wait', ms, NULL)"
     measured = added.groupBy(*keys).agg(
-        _sql("sum(if(kind = 'outcome', n, 0L))", "count"),
-        _sql("sum(if(kind = 'outcome' AND word = 'expired', n, 0L))", "expired"),
+        _sql("sum(if(told_by = 'outcome', n, 0L))", "count"),
+        _sql("sum(if(told_by = 'outcome' AND word = 'expired', n, 0L))", "expired"),
         _sql(f"percentile({wait}, array(0.5, 0.95, 0.99), n)", "percentiles"),
         _sql(f"max({wait})", "wait_max_ms"),
         _sql(f"sum({wait} * cast(n AS DOUBLE))", "wait_total_ms"),
         _sql("sum(checks)", "checks"),
-        *(_tally(kind, label, name) for kind, label, name in _TALLIES),
+        *(_tally(told_by, label, name) for told_by, label, name in _TALLIES),
     )
     return _with_start(
         measured.selectExpr(
@@ -120,9 +120,9 @@ def _measured(cells_: DataFrame, keys: tuple[str, ...]) -> DataFrame:
 _TALLIES: Final = (("outcome", "word", "outcomes"), ("cause", "word", "causes"), ("bucket", "ms", "waits"))
 
 
-def _tally(kind: str, label: str, name: str) -> Column:
+def _tally(told_by: str, label: str, name: str) -> Column:
     """A map from label to count."""
-    pairs = f"collect_list(struct({label}, n)) FILTER (WHERE kind = '{kind}')"
+    pairs = f"collect_list(struct({label}, n)) FILTER (WHERE told_by = '{told_by}')"
     return _sql(f"map_from_entries(array_sort({pairs}))", name)
 
 

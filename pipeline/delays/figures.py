@@ -23,13 +23,14 @@ MOST_HELD: Final = 40
 MOST_CAUSES: Final = 9
 
 _COLOURS: Final = {
-    "Produce": "#3f7fd9",
-    "Fetch": "#e0862b",
-    "DeleteRecords": "#8d63d2",
-    "topic": "#2a9d8f",
-    "ElectLeader": "#d1497a",
+    "produce": "#3f7fd9",
+    "consumer fetch": "#e0862b",
+    "follower fetch": "#2a9d8f",
+    "delete records": "#8d63d2",
+    "topic": "#b0724f",
+    "elect leader": "#d1497a",
 }
-_OTHERS: Final = ("#7f8f2f", "#5c8a99", "#b0724f", "#777f8c")
+_OTHERS: Final = ("#7f8f2f", "#5c8a99", "#777f8c")
 _CAUSES: Final = (
     *("#3f7fd9", "#e0862b", "#2a9d8f", "#d1497a", "#8d63d2"),
     *("#c9a227", "#5c8a99", "#b0724f", "#7f8f2f", "#9aa1ac"),
@@ -140,18 +141,22 @@ def expiries(summary: Summary) -> go.Figure | None:
 
 def slowest(summary: Summary) -> go.Figure | None:
     """The partitions with the longest 99th percentile, for each type."""
-    kinds = [kind for kind in summary.types if any(place.purgatory == kind for place in summary.places)]
+    kinds = [kind for kind in summary.types if any(place.kind == kind for place in summary.places)]
     if not kinds:
         return None
     top = {kind: _slowest_of(summary, kind) for kind in kinds}
     longest = max(map(len, top.values()))
+    across = min(2, len(kinds))
+    down = -(-len(kinds) // across)
     figure = make_subplots(
-        rows=1,
-        cols=len(kinds),
+        rows=down,
+        cols=across,
         subplot_titles=[f"<b>{_text(kind)}</b>" for kind in kinds],
-        horizontal_spacing=min(0.16, 0.5 / len(kinds)),
+        horizontal_spacing=0.16,
+        vertical_spacing=0.28 / down,
     )
-    for column, (kind, places) in enumerate(top.items(), 1):
+    for nth, (kind, places) in enumerate(top.items()):
+        cell = {"row": nth // across + 1, "col": nth % across + 1}
         p99 = [waits.percentile(group.waits, 0.99) for _, group in places]
         details = [
             [f"{group.count:,}", waits.duration(waits.percentile(group.waits, 0.5)), waits.duration(each),
@@ -170,12 +175,11 @@ def slowest(summary: Summary) -> go.Figure | None:
             marker={"color": colours(summary.types)[kind], "line": {"width": 0}},
             hovertemplate="<b>%{y}</b><br>%{customdata[0]} operations, %{customdata[4]} expired<br>"
             "p50 %{customdata[1]}, p99 %{customdata[2]}, longest %{customdata[3]}<extra></extra>",
-            row=1,
-            col=column,
+            **cell,
         )
-        figure.update_xaxes(title_text="p99 wait, ms", rangemode="tozero", row=1, col=column)
+        figure.update_xaxes(title_text="p99 wait, ms", rangemode="tozero", **cell)
     figure.update_yaxes(autorange="reversed", type="category", automargin=True)
-    return _finish(figure, height=130 + 25 * longest)
+    return _finish(figure, height=60 + down * (90 + 25 * longest))
 
 
 def holders(summary: Summary) -> go.Figure | None:
@@ -325,7 +329,7 @@ def _times(summary: Summary, kind: str) -> list[tuple[int, Group | None]]:
 
 
 def _slowest_of(summary: Summary, kind: str) -> list[tuple[Place, Group]]:
-    places = [(place, group) for place, group in summary.places.items() if place.purgatory == kind]
+    places = [(place, group) for place, group in summary.places.items() if place.kind == kind]
     places.sort(key=lambda each: (-waits.percentile(each[1].waits, 0.99), -each[1].count, each[0]))
     return places[:MOST_PLACES]
 

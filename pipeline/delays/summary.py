@@ -18,7 +18,7 @@ from pipeline.delays.tables import Tables
 MOST_BINS: Final = 240
 """Points in time that a plot shows at most; windows are put together until there are no more."""
 
-_ORDER: Final = ("Produce", "Fetch", "DeleteRecords", "topic", "ElectLeader")
+_ORDER: Final = ("produce", "consumer fetch", "follower fetch", "delete records", "topic", "elect leader")
 _MEASURES: Final = ("window", "count", "expired", "checks", "wait_max_ms", "waits", "causes")
 _SECOND_MS: Final = 1000
 _HOUR_MS: Final = 3600 * _SECOND_MS
@@ -51,9 +51,9 @@ class Group:
 
 
 class Place(NamedTuple):
-    """Operations of one type at one partition."""
+    """Operations of one kind at one partition."""
 
-    purgatory: str
+    kind: str
     topic: str
     partition: int
 
@@ -80,10 +80,10 @@ class Summary:
     """What the report tells.
 
     Attributes:
-        types: every operation once, by type, in an order that stays.
-        moments: the same by type and point in time, in ms since 1970: the start of `bin_ms` milliseconds.
-        places: by type and partition; an operation under several partitions counts for each.
-        clients: every operation once, by client and type.
+        types: every operation once, by kind, in an order that stays.
+        moments: the same by kind and point in time, in ms since 1970: the start of `bin_ms` milliseconds.
+        places: by kind and partition; an operation under several partitions counts for each.
+        clients: every operation once, by client and kind.
         bad: how many bad records there are for each reason.
         start_ms, end_ms: what the windows span.
     """
@@ -100,7 +100,7 @@ class Summary:
 
     @property
     def total(self) -> Group:
-        """Every operation once, of all types."""
+        """Every operation once, of all kinds."""
         whole = Group(
             count=sum(each.count for each in self.types.values()),
             expired=sum(each.expired for each in self.types.values()),
@@ -118,7 +118,7 @@ def summarize(tables: Tables, width_ms: int) -> Summary:
         width_ms: how long a window is.
     """
     summary = Summary(bad=_bad(tables))
-    operations = _read(tables, "operations", _MEASURES, "purgatory", "client")
+    operations = _read(tables, "operations", _MEASURES, "kind", "client")
     if operations is None or not operations.num_rows:
         return summary
     starts = _starts(operations)
@@ -126,16 +126,14 @@ def summarize(tables: Tables, width_ms: int) -> Summary:
     summary.bin_ms = bin_width(summary.end_ms - summary.start_ms, width_ms)
     bins = {name: start - start % summary.bin_ms for name, start in starts.items()}
     operations = operations.append_column("bin", pa.array([bins[name] for name in operations["window"].to_pylist()]))
-    by_type = _groups(operations, "purgatory")
+    by_type = _groups(operations, "kind")
     summary.types = {kind: by_type[kind,] for kind in sorted((kind for (kind,) in by_type), key=_rank)}
-    summary.moments = {(kind, at): group for (kind, at), group in _groups(operations, "purgatory", "bin").items()}
-    summary.clients = {
-        (client, kind): each for (client, kind), each in _groups(operations, "client", "purgatory").items()
-    }
-    windows = _read(tables, "windows", _MEASURES, "purgatory", "topic", "partition")
+    summary.moments = {(kind, at): group for (kind, at), group in _groups(operations, "kind", "bin").items()}
+    summary.clients = {(client, kind): each for (client, kind), each in _groups(operations, "client", "kind").items()}
+    windows = _read(tables, "windows", _MEASURES, "kind", "topic", "partition")
     if windows is not None:
         placed = windows.filter(pc.is_valid(windows["topic"]))
-        keyed = _groups(placed, "purgatory", "topic", "partition")
+        keyed = _groups(placed, "kind", "topic", "partition")
         summary.places = {Place(*key): group for key, group in keyed.items()}
     summary.holders = _holders(tables)
     return summary
@@ -155,8 +153,8 @@ def start_of(window: str) -> int:
     return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
-def _rank(purgatory: str) -> tuple[int, str]:
-    return (_ORDER.index(purgatory) if purgatory in _ORDER else len(_ORDER), purgatory)
+def _rank(kind: str) -> tuple[int, str]:
+    return (_ORDER.index(kind) if kind in _ORDER else len(_ORDER), kind)
 
 
 def _read(tables: Tables, table: str, columns: Sequence[str], *more: str) -> pa.Table | None:

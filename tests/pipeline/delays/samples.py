@@ -55,11 +55,13 @@ def busy(seed: int, count: int, span_ms: int = 300_000) -> Iterator[dict[str, An
         expired = random.random() < (0.2 if purgatory == "Fetch" else 0.01)
         wait_ms = 500 if expired else int(random.lognormvariate(1.2 if purgatory == "Produce" else 4, 0.8))
         broker = random.randrange(1, 4)
+        client = _client(random, purgatory, broker)
         yield event(
             number,
             broker=broker,
             purgatory=purgatory,
-            client=_client(random, purgatory, broker),
+            **_kind(client),
+            client=client,
             partitions=_partitions(random, purgatory),
             other_keys=["topics"] if purgatory == "topic" else [],
             parked_ms=done_ms - wait_ms,
@@ -78,6 +80,13 @@ def _client(random: Random, purgatory: str, broker: int) -> str:
     if purgatory == "Fetch":
         return random.choice(("rdkafka", f"broker-{broker % 3 + 1}-fetcher"))
     return random.choice(("toy-producer", "billing", ""))
+
+
+def _kind(client: str) -> dict[str, str]:
+    """Only fetches say their kind here, so that others are named after their purgatory."""
+    if client == "rdkafka":
+        return {"kind": "consumer fetch"}
+    return {"kind": "follower fetch"} if client.endswith("-fetcher") else {}
 
 
 def _partitions(random: Random, purgatory: str) -> list[dict[str, Any]]:

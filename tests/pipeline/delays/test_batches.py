@@ -111,7 +111,7 @@ def test_an_operation_counts_under_each_partition_and_holder_but_once_among_oper
     ]
     run.take(events, 0)
     run.assert_gold_is_of(events)
-    assert sorted((str(key[2]), key[3], row["count"]) for key, row in run.gold("windows").items()) == [
+    assert sorted((str(key[3]), key[4], row["count"]) for key, row in run.gold("windows").items()) == [
         ("None", None, 1),
         ("a", 0, 1),
         ("b", 1, 1),

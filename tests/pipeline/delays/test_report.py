@@ -115,8 +115,12 @@ def shown(events: Events, tmp_path_factory: pytest.TempPathFactory) -> Page:
     return report(write_gold(tmp_path_factory.mktemp("delays"), events, reasons))
 
 
-def of(events: Events, purgatory: str) -> list[int]:
-    return sorted(each["done_ms"] - each["parked_ms"] for each in events if each["purgatory"] == purgatory)
+def of_kind(events: Events, kind: str) -> Events:
+    return [each for each in events if oracle.kind(each) == kind]
+
+
+def of(events: Events, kind: str) -> list[int]:
+    return sorted(each["done_ms"] - each["parked_ms"] for each in of_kind(events, kind))
 
 
 def test_the_totals_count_every_operation_once(shown: Page, events: Events) -> None:
@@ -138,7 +142,7 @@ def test_the_page_loads_nothing_from_elsewhere_and_has_every_plot(shown: Page) -
 
 
 def test_distributions_are_shares_of_each_type(shown: Page, events: Events) -> None:
-    for kind in ("Produce", "Fetch", "DeleteRecords", "topic"):
+    for kind in ("produce", "consumer fetch", "follower fetch", "delete records", "topic"):
         (trace,) = shown.traces("distributions", name=kind)
         found = of(events, kind)
         assert sum(trace["y"]) == pytest.approx(100)
@@ -149,28 +153,27 @@ def test_distributions_are_shares_of_each_type(shown: Page, events: Events) -> N
 def test_percentiles_over_time_are_those_of_each_moment(shown: Page, events: Events) -> None:
     at = samples.START_MS + 60_000
     here = [each for each in events if at <= each["done_ms"] < at + 10_000]
-    expected = oracle.percentile(of(here, "Produce"), 0.5)
+    expected = oracle.percentile(of(here, "produce"), 0.5)
     trace = shown.traces("percentiles", name="p50", mode="lines+markers")[0]
     nth = trace["x"].index("2026-01-01 00:01:00.000")
     assert trace["y"][nth] == pytest.approx(expected, abs=1)
 
 
 def test_expiries_are_counted_by_type_and_time(shown: Page, events: Events) -> None:
-    for kind in ("Produce", "Fetch"):
+    for kind in ("produce", "consumer fetch"):
         (trace,) = shown.traces("expiries", name=kind)
-        mine = [each for each in events if each["purgatory"] == kind and each["outcome"] == "expired"]
+        mine = [each for each in of_kind(events, kind) if each["outcome"] == "expired"]
         assert sum(trace["y"]) == len(mine)
         first = sum(each["done_ms"] // WIDTH_MS == samples.START_MS // WIDTH_MS for each in mine)
         assert trace["y"][trace["x"].index("2026-01-01 00:00:05.000")] == first
 
 
 def test_the_slowest_partitions_come_first_with_their_counts(shown: Page, events: Events) -> None:
-    (trace,) = shown.traces("slowest", name="Fetch")
+    (trace,) = shown.traces("slowest", name="consumer fetch")
     assert trace["x"] == sorted(trace["x"], reverse=True)
     counts = Counter(
         f"{where['topic']}-{where['partition']}"
-        for each in events
-        if each["purgatory"] == "Fetch"
+        for each in of_kind(events, "consumer fetch")
         for where in each["partitions"]
     )
     assert {name: f"{counts[name]:,}" for name in trace["y"]} == {
@@ -191,19 +194,19 @@ def test_the_heat_map_tells_who_held_whom_and_how_long(shown: Page, events: Even
 
 def test_causes_are_shares_of_each_type(shown: Page, events: Events) -> None:
     (trace,) = shown.traces("causes", name="append")
-    fetches = [each for each in events if each["purgatory"] == "Fetch"]
+    fetches = of_kind(events, "consumer fetch")
     share = sum(each["cause"] == "append" for each in fetches) / len(fetches)
-    assert trace["x"][trace["y"].index("Fetch")] == pytest.approx(100 * share)
-    for row in range(4):
+    assert trace["x"][trace["y"].index("consumer fetch")] == pytest.approx(100 * share)
+    for row in range(5):
         assert sum(each["x"][row] for each in shown.traces("causes")) == pytest.approx(100)
 
 
 def test_clients_are_listed_with_their_figures(shown: Page, events: Events) -> None:
-    mine = [each for each in events if each["client"] == "rdkafka" and each["purgatory"] == "Fetch"]
+    mine = [each for each in events if each["client"] == "rdkafka"]
     expired = 100 * sum(each["outcome"] == "expired" for each in mine) / len(mine)
     checks = sum(each["checks"] for each in mine) / len(mine)
-    told = shown.text[shown.text.index("rdkafka Fetch") :].split()[:14]
-    assert told[2:4] == [f"{len(mine):,}", f"{expired:.1f}"]
+    told = shown.text[shown.text.index("rdkafka consumer fetch") :].split()[:15]
+    assert told[3:5] == [f"{len(mine):,}", f"{expired:.1f}"]
     assert f"{checks:.1f}" in told
 
 

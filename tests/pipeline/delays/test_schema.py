@@ -11,14 +11,14 @@ def of(**properties: object) -> schema.Schema:
     return {"properties": properties, "required": list(properties)}
 
 
-def test_every_field_of_an_event_has_a_column_and_must_be_there() -> None:
+def test_every_field_of_an_event_has_a_column_and_is_asked_for_where_it_is_required() -> None:
     loaded = schema.load()
     columns = schema.columns(loaded)
     assert columns.startswith("`version` BIGINT, `broker` BIGINT, `broker_epoch` BIGINT, `purgatory` STRING, ")
     assert "`partitions` ARRAY<STRUCT<`topic`: STRING, `partition`: BIGINT>>" in columns
     assert "`held_by` ARRAY<BIGINT>" in columns
     missing = {check.broken for check in schema.checks(loaded, "event") if check.broken.endswith("` IS NULL")}
-    assert missing == {f"event.`{name}` IS NULL" for name in loaded["properties"]}
+    assert missing == {f"event.`{name}` IS NULL" for name in loaded["required"]}
 
 
 def test_the_version_is_looked_at_first_since_another_one_may_have_other_fields() -> None:
