@@ -56,7 +56,7 @@ def distributions(summary: Summary) -> go.Figure | None:
     """How long operations of each type waited: a row for each type."""
     if not summary.types:
         return None
-    titles = [f"<b>{_text(kind)}</b>  {group.count:,} operations" for kind, group in summary.types.items()]
+    titles = [f"<b>{_text(kind)}</b>  {_operations(group.count)}" for kind, group in summary.types.items()]
     figure = _rows(titles, height=150)
     for row, (kind, group) in enumerate(summary.types.items(), 1):
         colour = colours(summary.types)[kind]
@@ -68,6 +68,7 @@ def distributions(summary: Summary) -> go.Figure | None:
             y=[*shares, 0.0],
             customdata=[*spans, spans[-1]],
             name=kind,
+            mode="lines",
             line={"color": colour, "shape": "hv", "width": 1.5},
             fill="tozeroy",
             fillcolor=_faded(colour, 0.35),
@@ -93,7 +94,7 @@ def percentiles(summary: Summary) -> go.Figure | None:
         colour = colours(summary.types)[kind]
         times = _times(summary, kind)
         for name, share, style in (("p99", 0.99, "dot"), ("p95", 0.95, "dash"), ("p50", 0.5, "solid")):
-            values = [None if group is None else waits.percentile(group.waits, share) for _, group in times]
+            values = [None if group is None else group.percentile(share) for _, group in times]
             longest = max(longest, *(each for each in values if each is not None))
             figure.add_scatter(
                 x=[_date(at) for at, _ in times],
@@ -146,20 +147,20 @@ def slowest(summary: Summary) -> go.Figure | None:
         return None
     top = {kind: _slowest_of(summary, kind) for kind in kinds}
     longest = max(map(len, top.values()))
-    across = min(2, len(kinds))
+    across = len(kinds) if len(kinds) <= 3 else 2
     down = -(-len(kinds) // across)
     figure = make_subplots(
         rows=down,
         cols=across,
         subplot_titles=[f"<b>{_text(kind)}</b>" for kind in kinds],
-        horizontal_spacing=0.16,
+        horizontal_spacing=0.13,
         vertical_spacing=0.28 / down,
     )
     for nth, (kind, places) in enumerate(top.items()):
         cell = {"row": nth // across + 1, "col": nth % across + 1}
-        p99 = [waits.percentile(group.waits, 0.99) for _, group in places]
+        p99 = [group.percentile(0.99) for _, group in places]
         details = [
-            [f"{group.count:,}", waits.duration(waits.percentile(group.waits, 0.5)), waits.duration(each),
+            [f"{group.count:,}", waits.duration(group.percentile(0.5)), waits.duration(each),
              waits.duration(group.longest_ms), f"{group.expired:,}"]
             for (_, group), each in zip(places, p99, strict=True)
         ]  # fmt: skip
@@ -299,7 +300,7 @@ def _mark_percentiles(figure: go.Figure, row: int, group: Group) -> None:
     """Lines at p50 and p99; labels of lines that are close stand on different sides."""
     line = {"width": 1, "dash": "dot", "color": _NEUTRAL}
     for name, share, anchor in (("p50", 0.5, "right"), ("p99", 0.99, "left")):
-        at = waits.percentile(group.waits, share)
+        at = group.percentile(share)
         x = at if at >= 1 else _ZERO_MS
         figure.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="y domain", line=line, row=row, col=1)
         # Unlike shapes, notes are placed by the logarithm.
@@ -330,7 +331,7 @@ def _times(summary: Summary, kind: str) -> list[tuple[int, Group | None]]:
 
 def _slowest_of(summary: Summary, kind: str) -> list[tuple[Place, Group]]:
     places = [(place, group) for place, group in summary.places.items() if place.kind == kind]
-    places.sort(key=lambda each: (-waits.percentile(each[1].waits, 0.99), -each[1].count, each[0]))
+    places.sort(key=lambda each: (-each[1].percentile(0.99), -each[1].count, each[0]))
     return places[:MOST_PLACES]
 
 
@@ -339,7 +340,11 @@ def _held_words(holding: Holding | None) -> str:
         return ""
     expired = f", {holding.expired:,} expired" if holding.expired else ""
     mean = waits.duration(holding.total_ms / holding.count)
-    return f"{holding.count:,} operations{expired}<br>{waits.duration(holding.total_ms)} in all, {mean} each"
+    return f"{_operations(holding.count)}{expired}<br>{waits.duration(holding.total_ms)} in all, {mean} each"
+
+
+def _operations(count: int) -> str:
+    return f"{count:,} operation" + ("" if count == 1 else "s")
 
 
 def _bin_name(low: int, high: int) -> str:

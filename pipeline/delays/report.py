@@ -176,8 +176,8 @@ def _totals(summary: Summary) -> str:
         told += [
             ("time span", waits.duration(summary.end_ms - summary.start_ms), ""),
             ("expired", _share(total.expiry_rate), ""),
-            ("median wait", waits.duration(waits.percentile(total.waits, 0.5)), ""),
-            ("p99 wait", waits.duration(waits.percentile(total.waits, 0.99)), ""),
+            ("median wait", waits.duration(total.percentile(0.5)), ""),
+            ("p99 wait", waits.duration(total.percentile(0.99)), ""),
         ]
     told.append(("bad records", f"{bad:,}", "bad" if bad else ""))
     cells = (f'<div class="{kind}"><dt>{name}</dt><dd>{value}</dd></div>' for name, value, kind in told)
@@ -222,8 +222,8 @@ def _client_row(client: str, kind: str, group: Group, colour: str) -> list[str]:
         f'<span class="dot" style="background:{colour}"></span>{html.escape(kind)}',
         f"{group.count:,}",
         _share(group.expiry_rate),
-        waits.duration(waits.percentile(group.waits, 0.5)),
-        waits.duration(waits.percentile(group.waits, 0.99)),
+        waits.duration(group.percentile(0.5)),
+        waits.duration(group.percentile(0.99)),
         waits.duration(group.longest_ms),
         f"{group.checks / group.count:,.1f}",
     ]
@@ -252,7 +252,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, first_number: 
 
 
 def _share(rate: float) -> str:
-    return f"{100 * rate:.2g} %" if rate < 0.1 else f"{100 * rate:.1f} %"
+    percent = 100 * rate
+    return f"{percent:.1f} %" if percent >= 0.1 or not percent else f"{percent:.1g} %"
 
 
 def _minute(at_ms: int) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyarrow import dataset
 
+from pipeline.delays import waits
 from pipeline.delays.tables import Tables
 
 MOST_BINS: Final = 240
@@ -48,6 +49,10 @@ class Group:
     def expiry_rate(self) -> float:
         """From 0 to 1."""
         return self.expired / self.count if self.count else 0.0
+
+    def percentile(self, share: float) -> float:
+        """A wait in ms that this share did not exceed; of one operation at least."""
+        return min(waits.percentile(self.waits, share), self.longest_ms)
 
 
 class Place(NamedTuple):
@@ -104,6 +109,7 @@ class Summary:
         whole = Group(
             count=sum(each.count for each in self.types.values()),
             expired=sum(each.expired for each in self.types.values()),
+            longest_ms=max((each.longest_ms for each in self.types.values()), default=0),
         )
         for each in self.types.values():
             for least_ms, count in each.waits.items():

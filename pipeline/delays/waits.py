@@ -66,14 +66,15 @@ def shares(waits: Waits, bounds: Sequence[int]) -> list[float]:
 
 def duration(milliseconds: float) -> str:
     """Such as ``3 ms``, ``1.25 s``, ``2 min 5 s``, ``3 h 10 min`` and ``5 d 2 h``."""
-    if milliseconds < 1000:
+    if milliseconds < 999.5:
         return f"{milliseconds:.3g} ms"
     seconds = milliseconds / 1000
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.3g} s"
     units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
     for (large, size), (small, part) in pairwise(units):
-        if seconds >= size:
-            rest = int(seconds % size // part)
-            return f"{int(seconds // size)} {large}" + (f" {rest} {small}" if rest else "")
-    raise AssertionError("a minute is more than a second")
+        whole = round(seconds / part) * part
+        if whole >= size or large == "min":
+            rest = whole % size // part
+            return f"{whole // size} {large}" + (f" {rest} {small}" if rest else "")
+    raise AssertionError("whatever is not hours is minutes")
