@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 import uuid
 from collections.abc import Callable
@@ -160,3 +161,10 @@ def test_rows_have_the_clients_times_and_headers(servers: str, produce: Produce)
     assert first["timestamp"].timestamp() == 1_700_000_000.123
     assert first["headers"] == [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]
     assert (second["key"], second["value"], second["headers"]) == (b"gone", None, None)
+
+
+def test_garbage_is_collected_again_while_somebody_uses_the_rows(servers: str, produce: Produce) -> None:
+    topic = produce(10, partitions=1)
+    batches = to_arrow(Reader(client(servers)).read([OffsetRange(topic, 0, 0, 10)]), include_headers=False)
+    assert sum(batch.num_rows for batch in batches if gc.isenabled()) == 10
+    assert gc.isenabled()
