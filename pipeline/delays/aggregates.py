@@ -44,16 +44,19 @@ _BUCKET: Final = (
 )
 
 
-def cells(events: DataFrame) -> DataFrame:
+def cells(events: DataFrame, tasks: int) -> DataFrame:
     """Events that are alike in all that the tables tell apart, counted: `n`, and their `checks` in all.
 
     There are far fewer of them than events, and every table is made of them. All those of a window are in one
     partition, so that nothing has to be sent around again.
+
+    Args:
+        tasks: how many partitions there are.
     """
     return (
         events.groupBy(*_CELL_KEYS)
         .agg(_sql("count(*)", "n"), _sql("sum(cast(checks AS DOUBLE))", "checks"))
-        .repartition("window")
+        .repartition(tasks, "window")
     )
 
 

@@ -89,7 +89,9 @@ class Batches:
         windows = sorted(windows)
         if not windows:
             return
-        cells = aggregates.cells(self._tables.read_windows(spark, events.event_columns(), windows)).persist()
+        touched = self._tables.read_windows(spark, events.event_columns(), windows)
+        tasks = min(len(windows), int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+        cells = aggregates.cells(touched, tasks).persist()
         try:
             for name, rows in zip(
                 GOLD, (aggregates.windows(cells), aggregates.operations(cells), aggregates.holders(cells)), strict=True

@@ -42,7 +42,7 @@ def send(servers: str, topic: str) -> Send:
     """Writes records to the topic."""
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": servers})
+    producer = Producer({"bootstrap.servers": servers, "log_level": "0"})
 
     def all_of(values: Sequence[dict[str, Any] | str]) -> None:
         for nth, value in enumerate(values):
