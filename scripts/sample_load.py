@@ -149,7 +149,7 @@ class Load:
         # The lower its number, the busier a partition is.
         partition = min(int(self._rng.expovariate(0.6)), self._partitions[writer.topic] - 1)
         try:
-            value = self._rng.randbytes(writer.size_bytes)
+            value = f"record {self.counts.sent} of {writer.client_id} ".ljust(writer.size_bytes, ".")
             producer.produce(writer.topic, value, partition=partition, on_delivery=self._delivered)
             self.counts.sent += 1
         except BufferError:  # the brokers do not keep up: the load gives way
