@@ -18,8 +18,6 @@ LAST_MS: Final = 253_402_300_799_999
 
 _TEXT: Final = "cast(value AS STRING)"
 _END: Final = "the value ended"
-_KIND: Final = "coalesce(event.kind, lower(regexp_replace(event.purgatory, '(?<=[a-z])(?=[A-Z])', ' '))) AS kind"
-"""An event need not say its kind; it is named after its purgatory then."""
 _UNFIT: Final = "_unfit"
 _OPTIONS: Final = f"map('columnNameOfCorruptRecord', '{_UNFIT}')"
 
@@ -53,11 +51,8 @@ def with_windows(records: DataFrame, width_ms: int) -> DataFrame:
 
 
 def good(parsed: DataFrame, batch_id: int) -> DataFrame:
-    """The events of what `with_windows` returned, a column for each field, and where they come from.
-
-    None is without a kind: if it does not say one, that is its purgatory in words.
-    """
-    fields = [_KIND if name == "kind" else f"event.`{name}`" for name in schema.load()["properties"]]
+    """The events of what `with_windows` returned, a column for each field, and where they come from."""
+    fields = [f"event.`{name}`" for name in schema.load()["properties"]]
     return parsed.where("reason IS NULL").selectExpr(
         *fields,
         "event.done_ms - event.parked_ms AS wait_ms",

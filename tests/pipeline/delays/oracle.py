@@ -16,7 +16,7 @@ def windows(events: Iterable[Event], width_ms: int) -> Rows:
     groups: dict[tuple[Any, ...], list[Event]] = defaultdict(list)
     for event in events:
         for topic, partition in _partitions(event):
-            where = (_window(event, width_ms), event["purgatory"], kind(event), topic, partition)
+            where = (_window(event, width_ms), event["purgatory"], event["kind"], topic, partition)
             groups[(*where, event["client"], event["broker"])].append(event)
     return {key: _measures(members) for key, members in groups.items()}
 
@@ -24,7 +24,7 @@ def windows(events: Iterable[Event], width_ms: int) -> Rows:
 def operations(events: Iterable[Event], width_ms: int) -> Rows:
     groups: dict[tuple[Any, ...], list[Event]] = defaultdict(list)
     for event in events:
-        groups[_window(event, width_ms), event["purgatory"], kind(event), event["client"]].append(event)
+        groups[_window(event, width_ms), event["purgatory"], event["kind"], event["client"]].append(event)
     return {key: _measures(members) for key, members in groups.items()}
 
 
@@ -33,7 +33,7 @@ def holders(events: Iterable[Event], width_ms: int) -> Rows:
     for event in events:
         for topic, partition in _partitions(event):
             for broker in set(event["held_by"]):
-                where = (_window(event, width_ms), event["purgatory"], kind(event), topic, partition)
+                where = (_window(event, width_ms), event["purgatory"], event["kind"], topic, partition)
                 groups[(*where, broker, event["outcome"])].append(_wait(event))
     return {key: {"count": len(waits), "wait_total_ms": sum(waits)} for key, waits in groups.items()}
 
@@ -72,11 +72,6 @@ def bucket(wait_ms: int) -> int:
     while wait_ms // width >= 64:
         width *= 2
     return wait_ms - wait_ms % width
-
-
-def kind(event: Event) -> str:
-    words = {"DeleteRecords": "delete records", "ElectLeader": "elect leader"}
-    return str(event.get("kind") or words.get(event["purgatory"], event["purgatory"].lower()))
 
 
 def _wait(event: Event) -> int:

@@ -31,6 +31,7 @@ def event(number: int = 1, **changed: Any) -> dict[str, Any]:
         "broker": 1,
         "broker_epoch": 7,
         "purgatory": "Produce",
+        "kind": "produce",
         "id": number,
         "client": "toy-producer",
         "partitions": [{"topic": "orders", "partition": 0}],
@@ -60,7 +61,7 @@ def busy(seed: int, count: int, span_ms: int = 300_000) -> Iterator[dict[str, An
             number,
             broker=broker,
             purgatory=purgatory,
-            **_kind(client),
+            kind=_kind(purgatory, client),
             client=client,
             partitions=_partitions(random, purgatory),
             other_keys=["topics"] if purgatory == "topic" else [],
@@ -82,11 +83,10 @@ def _client(random: Random, purgatory: str, broker: int) -> str:
     return random.choice(("toy-producer", "billing", ""))
 
 
-def _kind(client: str) -> dict[str, str]:
-    """Only fetches say their kind here, so that others are named after their purgatory."""
-    if client == "rdkafka":
-        return {"kind": "consumer fetch"}
-    return {"kind": "follower fetch"} if client.endswith("-fetcher") else {}
+def _kind(purgatory: str, client: str) -> str:
+    if purgatory == "Fetch":
+        return "follower fetch" if client.endswith("-fetcher") else "consumer fetch"
+    return {"Produce": "produce", "DeleteRecords": "delete records"}.get(purgatory, purgatory)
 
 
 def _partitions(random: Random, purgatory: str) -> list[dict[str, Any]]:

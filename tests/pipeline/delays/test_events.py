@@ -112,12 +112,6 @@ def test_good_and_bad_rows_are_all_rows(spark: SparkSession) -> None:
     assert (bytes(bad.value), bad.offset, bad.reason, bad.batch) == (b"x", 41, "the value is not JSON", 7)
 
 
-def test_an_event_that_does_not_say_its_kind_is_named_after_its_purgatory(spark: SparkSession) -> None:
-    said = [samples.event(purgatory="Fetch", kind="follower fetch"), samples.event(purgatory="ElectLeader")]
-    rows = events.good(events.with_windows(samples.frame(spark, said), 60_000), 0).orderBy("record_offset").collect()
-    assert [(row.purgatory, row.kind) for row in rows] == [("Fetch", "follower fetch"), ("ElectLeader", "elect leader")]
-
-
 def test_windows_are_named_alike_in_every_time_zone(spark: SparkSession) -> None:
     """Clocks in New York were put forward at 2025-03-09 07:00 UTC."""
     before = spark.conf.get("spark.sql.session.timeZone") or "UTC"
