@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -35,6 +35,23 @@ class UnknownTopic(Exception):
     """There is no such topic or partition."""
 
 
+class Troubles:
+    """What went wrong with a client's connections: it tells that to a callback, and to the one who waits only that
+    time has run out.
+    """
+
+    def __init__(self) -> None:
+        self.last: KafkaError | None = None
+
+    def __call__(self, error: KafkaError) -> None:
+        """Take note; the client calls it, in the thread that asks the client for something."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # which says less than the one before it
+            self.last = error
+
+    def __str__(self) -> str:
+        return "" if self.last is None else f"; its last error: {self.last.str()}"
+
+
 class Metadata:
     """Asks which partitions there are, and where they begin and end; all of them in one question.
 
@@ -44,7 +61,8 @@ class Metadata:
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self._servers = client["bootstrap.servers"]
-        self._admin = AdminClient({**_DEFAULTS, **client})
+        self._troubles = Troubles()
+        self._admin = AdminClient({**_DEFAULTS, **client, "error_cb": self._troubles})
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED
             if client.get(_ISOLATION, _READ_UNCOMMITTED) == _READ_UNCOMMITTED
@@ -95,10 +113,15 @@ class Metadata:
         return {tp: offset if offset >= 0 else latest[tp] for tp, offset in found.items()}
 
     def _topics(self) -> dict[str, list[int]]:
+        self._admin.poll(0)
+        self._troubles.last = None
         try:
             listed = self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics
         except KafkaException as error:
-            raise BrokerUnreachable(f"no broker at {self._servers} answers within {TIMEOUT_SECONDS:g} s") from error
+            self._admin.poll(0)
+            raise BrokerUnreachable(
+                f"no broker at {self._servers} answers within {TIMEOUT_SECONDS:g} s{self._troubles}"
+            ) from error
         return {name: sorted(topic.partitions) for name, topic in sorted(listed.items()) if topic.error is None}
 
     def _offsets(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
@@ -106,6 +129,8 @@ class Metadata:
 
     def _list(self, wanted: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int]:
         """Ask for offsets; partitions that are without a leader for a while are asked for again.
+
+        While a broker dies or comes back, the client answers for some with no offset and no error either.
 
         Raises:
             BrokerUnreachable: some did not answer within TIMEOUT_SECONDS.
@@ -117,14 +142,22 @@ class Metadata:
             failure: KafkaException | None = None
             for tp, future in self._ask(left).items():
                 try:
-                    found[tp] = future.result().offset
+                    offset = future.result().offset
                 except KafkaException as error:
                     failure = error
+                else:
+                    if offset != OFFSET_INVALID:
+                        found[tp] = offset
             left = {tp: spec for tp, spec in left.items() if tp not in found}
-            if failure is not None:
-                if time.monotonic() > give_up or not _passes(failure.args[0]):
-                    raise BrokerUnreachable(f"offsets could not be listed at {self._servers}: {failure}") from failure
+            if left:
+                if time.monotonic() > give_up or (failure is not None and not _passes(failure.args[0])):
+                    reason = failure.args[0].str() if failure is not None else "no answer"
+                    raise BrokerUnreachable(
+                        f"the offsets of {next(iter(left))} could not be listed at {self._servers}: {reason}"
+                    ) from failure
                 time.sleep(RETRY_SECONDS)
+                # Else it would go by the leaders and epochs that it knew before, for as long as it lives.
+                self._topics()
         return found
 
     def _ask(self, wanted: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Future[Any]]:
@@ -134,12 +167,22 @@ class Metadata:
 
 
 def _passes(error: KafkaError) -> bool:
-    """Whether an error is worth another try: an election is under way, or a connection broke."""
+    """Whether an error is worth another try: an election is under way, a connection broke, or a broker that has just
+    started does not know of anything yet.
+    """
     return bool(error.retriable()) or error.code() in (
         KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._NOENT,  # no partition that was asked for has a leader
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REQUEST_TIMED_OUT,
     )
 
 
@@ -151,6 +194,7 @@ class Reader:
     """
 
     def __init__(self, client: Mapping[str, str]) -> None:
+        self._troubles = Troubles()
         settings: dict[str, Any] = {
             **_DEFAULTS,
             "fetch.wait.max.ms": "100",
@@ -163,6 +207,7 @@ class Reader:
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
+            "error_cb": self._troubles,
         }
         self._servers = client["bootstrap.servers"]
         self._consumer = Consumer(settings)
@@ -190,7 +235,11 @@ class Reader:
             if messages:
                 give_up = time.monotonic() + TIMEOUT_SECONDS
             elif time.monotonic() > give_up:
-                raise BrokerUnreachable(f"nothing came from {self._servers} for {TIMEOUT_SECONDS:g} s")
+                (topic, partition), end = next(iter(left.items()))
+                raise BrokerUnreachable(
+                    f"nothing came from {self._servers} for {TIMEOUT_SECONDS:g} s, though {topic}-{partition} is to be "
+                    f"read up to offset {end}{self._troubles}"
+                )
             if not _all_within(messages, left):
                 messages = [message for message in messages if self._take(message, left)]
             unread -= len(messages)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import gc
+import re
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 pytest.importorskip("confluent_kafka", reason="install purgatorio[spark]")
 
-from confluent_kafka import KafkaException, Message, Producer
+from confluent_kafka import OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from broker.admin_client import AdminClient as Admin
 from pipeline import client as client_module
 from pipeline.client import BrokerUnreachable, Metadata, Reader, UnknownTopic
 from pipeline.offsets import OffsetRange, TopicPartition
@@ -168,3 +173,93 @@ def test_garbage_is_collected_again_while_somebody_uses_the_rows(servers: str, p
     batches = to_arrow(Reader(client(servers)).read([OffsetRange(topic, 0, 0, 10)]), include_headers=False)
     assert sum(batch.num_rows for batch in batches if gc.isenabled()) == 10
     assert gc.isenabled()
+
+
+class AnswersOf:
+    """Answers a question for offsets as it is told to, each time in another way."""
+
+    def __init__(self, *answers: int | KafkaError) -> None:
+        self._answers = list(answers)
+
+    def poll(self, timeout: float) -> None:
+        pass
+
+    def list_topics(self, timeout: float) -> SimpleNamespace:
+        return SimpleNamespace(topics={})
+
+    def list_offsets(self, wanted: dict[ClientPartition, OffsetSpec], **_: object) -> dict[ClientPartition, Any]:
+        answer = self._answers.pop(0)
+        future: Future[Any] = Future()
+        if isinstance(answer, KafkaError):
+            future.set_exception(KafkaException(answer))
+        else:
+            future.set_result(SimpleNamespace(offset=answer))
+        return dict.fromkeys(wanted, future)
+
+
+def told(monkeypatch: pytest.MonkeyPatch, *answers: int | KafkaError) -> Metadata:
+    monkeypatch.setattr(client_module, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(client_module, "AdminClient", lambda _: AnswersOf(*answers))
+    return Metadata(client("x:1"))
+
+
+def test_offsets_that_the_client_does_not_know_while_a_broker_dies_are_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tp = TopicPartition("orders", 0)
+    assert told(monkeypatch, OFFSET_INVALID, 7).latest([tp]) == {tp: 7}
+    at = options("x:1", subscribe="orders", startingTimestamp="5").starting
+    assert told(monkeypatch, OFFSET_INVALID, 3).by_timestamp([tp], at, {tp: 7}) == {tp: 3}
+    assert told(monkeypatch, OFFSET_END).by_timestamp([tp], at, {tp: 7}) == {tp: 7}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError._NOENT,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._TIMED_OUT,
+    ],
+)
+def test_errors_that_a_dying_or_starting_broker_causes_pass(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    tp = TopicPartition("orders", 0)
+    assert told(monkeypatch, KafkaError(code), 7).latest([tp]) == {tp: 7}
+
+
+def test_errors_that_do_not_pass_are_told_at_once_and_others_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    tp = TopicPartition("orders", 0)
+    with pytest.raises(BrokerUnreachable, match=r"offsets of orders-0 could not be listed at x:1: .*uthoriz"):
+        told(monkeypatch, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)).latest([tp])
+    monkeypatch.setattr(client_module, "TIMEOUT_SECONDS", -1.0)
+    with pytest.raises(BrokerUnreachable, match="could not be listed at x:1: no answer"):
+        told(monkeypatch, OFFSET_INVALID).latest([tp])
+
+
+def test_who_waits_in_vain_is_told_what_the_connections_ran_into(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "TIMEOUT_SECONDS", 0.5)
+    settings = client(servers, **{"security.protocol": "SSL"})
+    with pytest.raises(BrokerUnreachable, match=r"answers within 0\.5 s; its last error: .*SSL"):
+        Metadata(settings).partitions(options(servers, subscribe="orders"))
+    with pytest.raises(BrokerUnreachable, match=r"orders-0 is to be read up to offset 1; its last error: .*SSL"):
+        list(Reader(settings).read([OffsetRange("orders", 0, 0, 1)]))
+
+
+def test_offsets_are_found_while_and_after_a_broker_dies(start_purgatorio: StartPurgatorio) -> None:
+    greeting = start_purgatorio("cluster", "--port", "0", "--admin-port", "0", "--log-level", "error").greeting()
+    servers, url = servers_of(greeting), re.search(r"page +(\S+)", greeting)
+    assert url is not None
+    admin = Admin(url[1])
+    topic = f"t-{uuid.uuid4().hex[:8]}"
+    AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(topic, 3, 3)])[topic].result()
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(30):
+        producer.produce(topic, b"v", partition=number % 3)
+    assert producer.flush(30) == 0
+    metadata = Metadata(client(servers))
+    found = dict.fromkeys([TopicPartition(topic, number) for number in range(3)], 10)
+    for what in ("brokers/1/kill", "brokers/1/start"):
+        admin.post(what)
+        for _ in range(5):
+            assert metadata.latest(list(found)) == found
