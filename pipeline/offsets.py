@@ -70,14 +70,20 @@ def resolve(position: Position, earliest: Offsets, latest: Offsets, by_timestamp
     Raises:
         OptionError: a partition that is named is not there, or does not go so far.
     """
-    named = {TopicPartition(topic, p) for topic, offsets in position.offsets.items() for p in offsets}
+    named = {
+        TopicPartition(topic, partition)
+        for given in (position.offsets, position.timestamps_ms)
+        for topic, partitions in given.items()
+        for partition in partitions
+    }
     if unknown := sorted(named - earliest.keys()):
-        raise OptionError(f"an offset is given for {unknown[0]}, which is not there or not read")
+        raise OptionError(f"an offset or time is given for {unknown[0]}, which is not there or not read")
     resolved = {}
     for tp in earliest:
         wanted = position.offsets.get(tp.topic, {}).get(tp.partition, position.default)
-        if tp in by_timestamp:
-            wanted = by_timestamp[tp]
+        if tp in by_timestamp:  # asked for later than `latest` was, and so perhaps beyond it
+            resolved[tp] = by_timestamp[tp]
+            continue
         resolved[tp] = {EARLIEST: earliest[tp], LATEST: latest[tp]}.get(wanted, wanted)
         if resolved[tp] > latest[tp]:
             raise OptionError(f"{tp} ends at offset {latest[tp]}, before the offset {wanted} that is given for it")

@@ -95,7 +95,8 @@ class Progress:
             wait_for_more: whether to read nothing while there are fewer than minOffsetsPerTrigger.
 
         Raises:
-            DataLoss: a partition ends before `start`, unless failOnDataLoss is off: then it is read on from its end.
+            DataLoss: a partition is gone or ends before `start`, unless failOnDataLoss is off: then the others are
+                read, and it is read on from its end.
         """
         asked_at, answer = self._idle
         if answer == start and self._now_seconds() < asked_at + IDLE_SECONDS:
@@ -107,6 +108,7 @@ class Progress:
         new = [tp for tp in latest if tp not in begin]
         if new:
             begin |= self._topics.earliest(new)
+        self._check_not_gone(begin, latest)
         self._check_not_cut(begin, latest)
         end = latest if at_most_records is None else at_most(begin, latest, at_most_records)
         answer = dict(start) if wait_for_more and self._too_few(begin, end) else to_json(end)
@@ -149,7 +151,18 @@ class Progress:
     def _resolve_start(self, latest: Offsets) -> dict[TopicPartition, int]:
         found, starting = list(latest), self._options.starting
         times = self._topics.by_timestamp(found, starting, latest)
-        return resolve(starting, self._topics.earliest(found), latest, times)
+        start = resolve(starting, self._topics.earliest(found), latest, times)
+        if self._target is not None:  # a time may be found behind where the topics ended a moment ago
+            self._target = {tp: max(end, start[tp]) for tp, end in self._target.items()}
+        return start
+
+    def _check_not_gone(self, begin: Offsets, latest: Offsets) -> None:
+        """See that each partition that was read is there, before its position is left out of the checkpoint: without
+        one it would be read from its beginning again, should it come back.
+        """
+        gone = sorted(begin.keys() - latest.keys())
+        if gone and self._options.fail_on_data_loss:
+            raise DataLoss(f"{gone[0]} is gone; with failOnDataLoss=false the others are read")
 
     def _check_not_cut(self, begin: Offsets, latest: Offsets) -> None:
         """See that no partition ends before what was read of it."""

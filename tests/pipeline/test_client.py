@@ -252,7 +252,8 @@ def test_offsets_are_found_while_and_after_a_broker_dies(start_purgatorio: Start
     assert url is not None
     admin = Admin(url[1])
     topic = f"t-{uuid.uuid4().hex[:8]}"
-    AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(topic, 3, 3)])[topic].result()
+    creator = AdminClient({"bootstrap.servers": servers})
+    creator.create_topics([NewTopic(topic, 3, 3)])[topic].result()
     producer = Producer({"bootstrap.servers": servers})
     for number in range(30):
         producer.produce(topic, b"v", partition=number % 3)

@@ -43,11 +43,20 @@ def test_positions_are_resolved_against_what_there_is() -> None:
 
 def test_an_offset_of_what_is_not_there_is_refused() -> None:
     for offsets, complaint in [
-        ({"b": {77: 1}}, "an offset is given for b-77, which is not there or not read"),
+        ({"b": {77: 1}}, "an offset or time is given for b-77, which is not there or not read"),
         ({"a": {0: 10}}, "a-0 ends at offset 9, before the offset 10 that is given for it"),
     ]:
         with pytest.raises(OptionError, match=complaint):
             resolve(Position(EARLIEST, offsets=offsets), {A: 5}, {A: 9}, {})
+
+
+def test_a_time_of_what_is_not_there_is_refused() -> None:
+    with pytest.raises(OptionError, match="an offset or time is given for b-7, which is not there or not read"):
+        resolve(Position(EARLIEST, timestamps_ms={"a": {0: 1}, "b": {7: 1}}), {A: 5}, {A: 9}, {A: 6})
+
+
+def test_a_time_may_be_found_in_records_that_came_since_the_end_was_asked_for() -> None:
+    assert resolve(Position(EARLIEST, timestamp_ms=1), {A: 5}, {A: 9}, {A: 12}) == {A: 12}
 
 
 def test_a_range_is_from_start_to_end_and_a_new_partition_from_its_beginning() -> None:

@@ -228,6 +228,35 @@ def test_a_partition_that_is_gone_stops_the_stream_unless_it_may_lose_some() -> 
             assert stream.batch() is None
 
 
+def test_a_partition_that_is_gone_stops_the_stream_before_its_position_is_forgotten() -> None:
+    topics = FakeTopics(a0=(0, 5), a1=(0, 5))
+    stream = Stream(topics)
+    assert stream.batch() is not None
+    came_back = topics.logs.pop(A1)
+    for available_now in (False, True):
+        with pytest.raises(DataLoss, match="a-1 is gone"):
+            stream.end()
+        stream.restart()
+        if available_now:
+            stream.progress.stop_at_what_there_is()
+    topics.logs[A1] = [came_back[0], 7]
+    stream.restart()
+    assert stream.batch() == [OffsetRange("a", 1, 5, 7)]
+
+
+def test_available_now_starts_at_a_time_that_is_found_behind_where_the_topics_ended() -> None:
+    stream = Stream(FakeTopics(a0=(0, 5), a1=(0, 20)))
+    stream.options = read_options(
+        {"kafka.bootstrap.servers": "x:1", "subscribe": "a", "startingTimestamp": "7"}, streaming=True
+    )
+    stream.restart()
+    stream.start = stream.progress.initial()
+    stream.progress.stop_at_what_there_is()
+    assert stream.batch() == []
+    assert stream.batch() == [OffsetRange("a", 1, 7, 20)]
+    assert stream.batch() is None
+
+
 def test_how_far_the_topics_go_is_reported_though_batches_are_limited() -> None:
     stream = Stream(FakeTopics(a0=(0, 10), a1=(0, 0), a2=(0, 7)), maxOffsetsPerTrigger="3")
     assert stream.progress.reported is None
