@@ -20,6 +20,8 @@ LATEST: Final = -1
 TopicOffsets = Mapping[str, Mapping[int, int]]
 """Offsets, or milliseconds since 1970, by topic and partition."""
 
+_MOST: Final = 2**63 - 1
+"""The protocol's greatest number."""
 _CLIENT_PREFIX: Final = "kafka."
 _OWN_CLIENT_SETTINGS: Final = {
     "enable.auto.commit": "the data source keeps positions itself",
@@ -221,7 +223,7 @@ def _by_partition(name: str, text: str, *, least: int) -> TopicOffsets:
             raise OptionError(f'{name}: {topic} must have an object such as {{"0": 23}}, not {partitions!r}')
         offsets[topic] = {}
         for partition, number in partitions.items():
-            if not isinstance(number, int) or isinstance(number, bool) or number < least:
+            if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= _MOST:
                 raise OptionError(f"{name}: {topic}-{partition} must have a whole number from {least}, not {number!r}")
             offsets[topic][_number(f"{name}: a partition of {topic}", partition, least=0)] = number
     return offsets
@@ -245,7 +247,8 @@ def _json_object(name: str, text: str) -> dict[str, object | list[int] | dict[st
     try:
         parsed = json.loads(text)
     except ValueError as error:
-        raise OptionError(f"{name} is neither earliest, latest nor JSON: {error}") from error
+        words = "neither earliest, latest nor JSON" if name in ("startingOffsets", "endingOffsets") else "no JSON"
+        raise OptionError(f"{name} is {words}: {error}") from error
     if not isinstance(parsed, dict):
         raise OptionError(f"{name} must be a JSON object by topic, not {text}")
     return parsed
@@ -276,7 +279,7 @@ def _number(name: str, text: str, *, least: int) -> int:
         number = int(text)
     except ValueError:
         number = least - 1
-    if number < least:
+    if not least <= number <= _MOST:
         raise OptionError(f"{name} must be a whole number from {least}, not {text!r}")
     return number
 

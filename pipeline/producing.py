@@ -8,11 +8,15 @@ from typing import Any, Final
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from pipeline.client import BrokerUnreachable
+from pipeline.client import BrokerUnreachable, Troubles
 from pipeline.options import WriteOptions
 
 FLUSH_SECONDS: Final = 300.0
 """How long the last rows may take; the client gives each up earlier, after its own message.timeout.ms."""
+
+
+class RowRefused(Exception):
+    """A row was not written: the brokers or the client refused it, or nobody took it in time."""
 
 
 class Writer:
@@ -27,13 +31,15 @@ class Writer:
         self._servers = options.client["bootstrap.servers"]
         self._topic = options.topic
         self._columns = columns
-        self._failure: KafkaError | None = None
+        self._failure: RowRefused | None = None
+        self._troubles = Troubles()
         settings: dict[str, Any] = {
             "client.id": "purgatorio-spark",
             "log_level": "0",
             "linger.ms": "20",
+            "enable.idempotence": "true",
             **options.client,
-            "enable.idempotence": True,
+            "error_cb": self._troubles,
         }
         self._producer = Producer(settings)
 
@@ -41,8 +47,9 @@ class Writer:
         """Write all rows; returns how many, when every one is acknowledged.
 
         Raises:
-            KafkaException: a row was refused or given up; others may have been written.
+            RowRefused: a row was refused or given up; others may have been written.
             BrokerUnreachable: rows are still waiting after FLUSH_SECONDS.
+            ValueError: a row cannot be written as it is: it names no topic, or a header has no name.
         """
         rows = 0
         for batch in batches:
@@ -52,7 +59,9 @@ class Writer:
             rows += batch.num_rows
             self._check()
         if self._producer.flush(FLUSH_SECONDS):
-            raise BrokerUnreachable(f"rows could not be written to {self._servers} within {FLUSH_SECONDS:g} s")
+            raise BrokerUnreachable(
+                f"rows could not be written to {self._servers} within {FLUSH_SECONDS:g} s{self._troubles}"
+            )
         self._check()
         return rows
 
@@ -64,7 +73,7 @@ class Writer:
         message: dict[str, Any] = {
             "key": row.get("key"),
             "value": row["value"],
-            "headers": None if headers is None else [(each["key"], each["value"]) for each in headers],
+            "headers": None if headers is None else [_header(each) for each in headers],
             "on_delivery": self._delivered,
         }
         if row.get("partition") is not None:
@@ -75,14 +84,29 @@ class Writer:
             except BufferError:
                 self._producer.poll(1)
                 self._check()
+            except KafkaException as error:
+                self._check()  # what has failed before is why, if the client can do no more
+                raise self._refused(topic, row.get("partition"), error.args[0]) from error
             else:
                 return
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._failure is None:
-            self._failure = error
+            self._failure = self._refused(message.topic(), message.partition(), error)
+
+    def _refused(self, topic: str | None, partition: int | None, error: KafkaError) -> RowRefused:
+        where = topic if partition is None or partition < 0 else f"{topic}-{partition}"
+        # Of a row that nobody took in time, only the connections know why.
+        why = self._troubles if error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError._FATAL) else ""
+        return RowRefused(f"a row for {where} was not written to {self._servers}: {error.str()}{why}")
 
     def _check(self) -> None:
         self._producer.poll(0)
         if self._failure is not None:
-            raise KafkaException(self._failure)
+            raise self._failure
+
+
+def _header(header: dict[str, Any] | None) -> tuple[str, bytes | None]:
+    if header is None or header["key"] is None:
+        raise ValueError("a row has a header that is null or has no key")
+    return header["key"], header["value"]

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
 BATCH_ROWS = 10_000
+_LATEST_MS = (2**63 - 1) // 1000
 
 SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 HEADERS = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -78,9 +79,11 @@ def _batch(messages: list[Message], schema: pa.Schema, include_headers: bool) ->
 
 
 def _timestamps(stamps_ms: tuple[int, ...]) -> pa.Array:
-    """Milliseconds since 1970 as Spark keeps times; null for a record without a timestamp."""
+    """Milliseconds since 1970 as Spark keeps times; null for a record without a timestamp or with one that Spark cannot
+    keep: a producer may have sent nanoseconds.
+    """
     found = pa.array(stamps_ms, pa.int64())
-    known = pc.if_else(pc.greater_equal(found, 0), found, None)
+    known = pc.if_else(pc.and_(pc.greater_equal(found, 0), pc.less_equal(found, _LATEST_MS)), found, None)
     return known.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
 
 

@@ -74,6 +74,9 @@ def test_positions_may_be_times() -> None:
         ({"maxRecordsPerPartition": "many"}, "maxRecordsPerPartition must be a whole number from 1, not 'many'"),
         ({"kafka.group.id": "mine"}, "kafka.group.id cannot be set: consumers are assigned partitions"),
         ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers is required"),
+        ({"startingTimestamp": str(2**63)}, "startingTimestamp must be a whole number from 0, not"),
+        ({"endingOffsets": '{"orders": {"0": 9223372036854775808}}'}, "orders-0 must have a whole number from -2, not"),
+        ({"startingOffsetsByTimestamp": "earliest"}, "startingOffsetsByTimestamp is no JSON"),
     ],
 )
 def test_what_cannot_be_is_said_with_the_options_name(options: dict[str, str], complaint: str) -> None:
