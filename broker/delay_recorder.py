@@ -24,6 +24,7 @@ from broker.log.topic_partition import TopicPartition
 from broker.metadata.image import BrokerLife, ClusterImage
 from broker.metrics import BrokerMetrics
 from broker.purgatory import FinishedOperation
+from broker.replica.delayed_fetch import FollowerKey
 from broker.replica.replica_manager import ReplicaManager
 from protocol.compression import Compression
 from protocol.errors import ErrorCode
@@ -42,8 +43,12 @@ MAX_TEXT: Final = 500
 """Characters of a text in an event."""
 MAX_WAITING: Final = 20_000
 """Events that wait for being appended; further ones are dropped, and counted."""
+MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of these events; one that names many partitions has some 10 kB."""
 BATCH_EVENTS: Final = 500
 """Events appended in one step; the event loop goes round between two of them."""
+BATCH_BYTES: Final = 256 * 1024
+"""Bytes of these events, before compression: some milliseconds, and well below what a topic takes as one batch."""
 LINGER_MS: Final = 200
 
 
@@ -61,6 +66,7 @@ class DelayRecorder:
         self._replicas = replicas
         self._clock = clock
         self._waiting: deque[Record] = deque()
+        self._waiting_bytes = 0
         self._partitions: tuple[TopicPartition, ...] = ()
 
     def image_changed(self, image: ClusterImage) -> None:
@@ -71,26 +77,42 @@ class DelayRecorder:
             self._partitions = tuple(TopicPartition(TOPIC, index) for index in range(count))
         if not count:
             self._waiting.clear()
+            self._waiting_bytes = 0
 
     def add(self, operation: FinishedOperation) -> None:
         """Keep the event of an operation that has just ended, if events are wanted."""
         if not self._partitions or _is_own(operation):
             return
         life = self._replicas.life
-        if len(self._waiting) >= MAX_WAITING or life is None:
+        if len(self._waiting) >= MAX_WAITING or self._waiting_bytes >= MAX_WAITING_BYTES or life is None:
             self._metrics.delays_dropped += 1
             return
         to_wall_ms = self._clock.wall_ms() - self._clock.now_ms()
         event = event_of(operation, life, to_wall_ms)
         value = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
         self._waiting.append(Record(0, operation.done_ms + to_wall_ms, None, value))
+        self._waiting_bytes += len(value)
 
     def steps(self) -> Iterator[None]:
         """Append what waits, a batch per step; what cannot be appended now is tried again the next time."""
-        for _ in range(-(-len(self._waiting) // BATCH_EVENTS)):
-            if not self._append(list(islice(self._waiting, BATCH_EVENTS))):
+        left = len(self._waiting)
+        while left > 0:
+            events = self._oldest()
+            if not self._append(events):
                 return
+            left -= len(events)
             yield
+
+    def _oldest(self) -> list[Record]:
+        """The events of the next batch, which are at least one if any wait."""
+        events: list[Record] = []
+        size = 0
+        for record in islice(self._waiting, BATCH_EVENTS):
+            size += len(record.value or b"")
+            if events and size > BATCH_BYTES:
+                break
+            events.append(record)
+        return events
 
     def _append(self, events: list[Record]) -> bool:
         """Whether these events, which are the oldest that wait, are settled."""
@@ -105,7 +127,7 @@ class DelayRecorder:
         if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             return False
         for _ in events:
-            self._waiting.popleft()
+            self._waiting_bytes -= len(self._waiting.popleft().value or b"")
         if result.error_code:
             self._metrics.delays_dropped += len(events)
             logger.warning(
@@ -125,7 +147,9 @@ def _is_own(operation: FinishedOperation) -> bool:
     key = operation.event_key
     if isinstance(key, TopicPartition) and key.topic == TOPIC:
         return True
-    return all(isinstance(key, TopicPartition) and key.topic == TOPIC for key in operation.keys)
+    # A follower's fetch is watched under its assignment besides.
+    watched = [key for key in operation.keys if not isinstance(key, FollowerKey)]
+    return bool(watched) and all(isinstance(key, TopicPartition) and key.topic == TOPIC for key in watched)
 
 
 def event_of(operation: FinishedOperation, life: BrokerLife, to_wall_ms: int) -> dict[str, Any]:

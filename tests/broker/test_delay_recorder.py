@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import random
 from typing import Any
 
 import jsonschema
 import pytest
 
-from broker.delay_recorder import BATCH_EVENTS, MAX_KEYS, MAX_TEXT, MAX_WAITING, TOPIC, DelayRecorder, event_of
+from broker.delay_recorder import (
+    BATCH_BYTES,
+    BATCH_EVENTS,
+    MAX_KEYS,
+    MAX_TEXT,
+    MAX_WAITING,
+    MAX_WAITING_BYTES,
+    TOPIC,
+    DelayRecorder,
+    event_of,
+)
 from broker.log.topic_partition import TopicPartition
 from broker.metadata.image import BrokerLife
 from broker.metrics import BrokerMetrics
 from broker.purgatory import FinishedOperation
+from broker.replica.delayed_fetch import FollowerKey
 from protocol.records import iter_batches, iter_records
 from tests.broker.replica.harness import ORDERS, Harness, topic
 
@@ -120,6 +132,9 @@ def test_the_topics_own_traffic_is_not_recorded(recording: Recording) -> None:
     recording.recorder.add(ended(1, purgatory="Fetch", keys=(DELAYS,), outcome="expired", event_key=None))
     recording.recorder.add(ended(2, purgatory="Fetch", keys=(ORDERS, DELAYS), event_key=DELAYS))
     recording.recorder.add(ended(3, purgatory="Fetch", keys=(ORDERS, DELAYS), event_key=ORDERS))
+    recording.recorder.add(
+        ended(4, purgatory="Fetch", keys=(DELAYS, FollowerKey(2)), outcome="expired", event_key=None)
+    )
     recording.append()
     (event,) = recording.events()
     assert event["id"] == 3
@@ -170,6 +185,32 @@ def test_only_so_many_events_wait_and_the_others_are_counted(recording: Recordin
     for number in range(1, MAX_WAITING + 4):
         recording.recorder.add(ended(number))
     assert recording.metrics.delays_dropped == 3
+
+
+def test_only_so_many_bytes_of_events_wait_and_the_others_are_counted(recording: Recording) -> None:
+    recording.set_delays_topic(topic(TOPIC, leader=2, leader_epoch=1, partition_epoch=1))
+    large = ended(keys=("k" * MAX_TEXT,) * MAX_KEYS)
+    one = len(json.dumps(event_of(large, BrokerLife(1, 1), 0), separators=(",", ":")))
+    fit = -(-MAX_WAITING_BYTES // one)
+    for _ in range(fit + 20):
+        recording.recorder.add(large)
+    assert 0 <= recording.metrics.delays_dropped - 20 <= 1
+    recording.set_delays_topic(topic(TOPIC, leader=1, leader_epoch=2, partition_epoch=2))
+    recording.append()
+    dropped = recording.metrics.delays_dropped
+    for _ in range(fit - 1):
+        recording.recorder.add(large)
+    assert recording.metrics.delays_dropped == dropped, "what was appended waits no longer"
+
+
+def test_large_events_are_appended_few_at_a_time(recording: Recording) -> None:
+    digits = random.Random(1)
+    for number in range(1, 101):  # they hardly get smaller by compression, and together exceed the topic's limit
+        keys = tuple("".join(digits.choices("0123456789abcdef", k=MAX_TEXT)) for _ in range(MAX_KEYS))
+        recording.recorder.add(ended(number, keys=keys))
+    assert recording.append() >= 100 * MAX_KEYS * MAX_TEXT // BATCH_BYTES
+    assert [event["id"] for event in recording.events()] == list(range(1, 101))
+    assert recording.metrics.delays_dropped == 0
 
 
 def test_events_that_the_topic_refuses_are_counted_and_do_not_block_those_behind_them(recording: Recording) -> None:
