@@ -20,6 +20,8 @@ TIMEOUT_SECONDS: Final = 20.0
 POLL_RECORDS: Final = 10_000
 POLL_SECONDS: Final = 0.1
 RETRY_SECONDS: Final = 0.1
+GONE_SECONDS: Final = 2.0
+"""How long a partition that brokers do not know is asked for again, before it is believed to be gone."""
 
 _DEFAULTS: Final = {"client.id": "purgatorio-spark", "log_level": "0"}
 _ISOLATION: Final = "isolation.level"
@@ -134,10 +136,11 @@ class Metadata:
 
         Raises:
             BrokerUnreachable: some did not answer within TIMEOUT_SECONDS.
+            UnknownTopic: a partition is gone since it was looked for.
         """
         found: dict[TopicPartition, int] = {}
         left = dict(wanted)
-        give_up = time.monotonic() + TIMEOUT_SECONDS
+        began = time.monotonic()
         while left:
             failure: KafkaException | None = None
             for tp, future in self._ask(left).items():
@@ -150,14 +153,18 @@ class Metadata:
                         found[tp] = offset
             left = {tp: spec for tp, spec in left.items() if tp not in found}
             if left:
-                if time.monotonic() > give_up or (failure is not None and not _passes(failure.args[0])):
+                waited = time.monotonic() - began
+                if waited > TIMEOUT_SECONDS or (failure is not None and not _passes(failure.args[0])):
                     reason = failure.args[0].str() if failure is not None else "no answer"
                     raise BrokerUnreachable(
                         f"the offsets of {next(iter(left))} could not be listed at {self._servers}: {reason}"
                     ) from failure
                 time.sleep(RETRY_SECONDS)
                 # Else it would go by the leaders and epochs that it knew before, for as long as it lives.
-                self._topics()
+                topics = self._topics()
+                gone = [tp for tp in left if tp.partition not in topics.get(tp.topic, ())]
+                if gone and waited > GONE_SECONDS:
+                    raise UnknownTopic(f"{gone[0]} is not there any more at {self._servers}")
         return found
 
     def _ask(self, wanted: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Future[Any]]:

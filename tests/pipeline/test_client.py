@@ -237,6 +237,19 @@ def test_errors_that_do_not_pass_are_told_at_once_and_others_after_a_while(monke
         told(monkeypatch, OFFSET_INVALID).latest([tp])
 
 
+def test_a_partition_that_is_gone_is_not_waited_for_as_brokers_are(
+    servers: str, produce: Produce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "GONE_SECONDS", 0.1)
+    topic = produce(10)
+    metadata = Metadata(client(servers))
+    found = metadata.partitions(options(servers, subscribe=topic))
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.delete_topics([topic])[topic].result()
+    with pytest.raises(UnknownTopic, match=rf"{topic}-0 is not there any more at"):
+        metadata.latest(found)
+
+
 def test_who_waits_in_vain_is_told_what_the_connections_ran_into(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "TIMEOUT_SECONDS", 0.5)
     settings = client(servers, **{"security.protocol": "SSL"})
