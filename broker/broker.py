@@ -266,6 +266,8 @@ class Broker:
     async def _drain(self) -> None:
         """Take no more, answer what is parked, and let the answers go out."""
         self.listener.stop_accepting()
+        for _ in self.recorder.steps():  # while it leads a partition to append them to, and followers fetch from it
+            await asyncio.sleep(0)
         await self.registration.unregister(timeout_ms=self.config.shutdown_grace_ms)
         for purgatory in self.purgatories:
             purgatory.shutdown()

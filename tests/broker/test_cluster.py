@@ -335,6 +335,27 @@ async def test_delayed_operations_are_recorded_by_the_broker_that_they_waited_on
     assert all(len(event["held_by"]) == 1 and event["cause"] == "high watermark" for event in produced)
 
 
+async def test_what_a_broker_has_not_recorded_yet_is_recorded_before_it_stops() -> None:
+    async with Cluster(ClusterConfig(port=0, admin_port=0, record_delays=True)) as cluster:
+        await until(lambda: all(TOPIC in broker.image.topics for broker in cluster.brokers))
+        await create(cluster)
+        leader = leader_of(cluster)
+        (mine,) = (
+            nth for nth, state in enumerate(leader.image.topics[TOPIC].partitions) if state.leader == leader.broker_id
+        )
+        connection = await client(leader)
+        for _ in range(3):
+            assert await produce(connection, produce_request()) == ErrorCode.NONE
+        await cluster.stop_broker(leader.broker_id)
+        connection.close()
+        heir = cluster.brokers[0].image.topics[TOPIC].partitions[mine].leader
+        log = cluster.broker(heir).replicas.partitions[TopicPartition(TOPIC, mine)].log
+        data = b"".join(log.read(0, max_bytes=10_000_000, end_offset=log.log_end_offset).parts)
+    events = [json.loads(record.value or b"") for _, batch in iter_batches(data) for record in iter_records(batch)]
+    produced = [event["id"] for event in events if event["purgatory"] == "Produce"]
+    assert produced == [1, 2, 3]
+
+
 async def recorded_by(cluster: Cluster, broker: Broker) -> list[dict[str, Any]]:
     """What a broker has recorded so far; the loop goes round meanwhile."""
     topic = broker.image.topics[TOPIC]
