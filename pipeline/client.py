@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 from concurrent.futures import Future
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -62,9 +62,12 @@ class Metadata:
     """
 
     def __init__(self, client: Mapping[str, str]) -> None:
+        self.cluster_id = ""
+        """Which cluster answered when partitions were asked for; empty: not known."""
         self._servers = client["bootstrap.servers"]
         self._troubles = Troubles()
-        self._admin = AdminClient({**_DEFAULTS, **client, "error_cb": self._troubles})
+        settings: dict[str, Any] = {**_DEFAULTS, **client, "error_cb": self._troubles}
+        self._admin = AdminClient(settings)
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED
             if client.get(_ISOLATION, _READ_UNCOMMITTED) == _READ_UNCOMMITTED
@@ -118,13 +121,14 @@ class Metadata:
         self._admin.poll(0)
         self._troubles.last = None
         try:
-            listed = self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics
+            found = self._admin.list_topics(timeout=TIMEOUT_SECONDS)
         except KafkaException as error:
             self._admin.poll(0)
             raise BrokerUnreachable(
                 f"no broker at {self._servers} answers within {TIMEOUT_SECONDS:g} s{self._troubles}"
             ) from error
-        return {name: sorted(topic.partitions) for name, topic in sorted(listed.items()) if topic.error is None}
+        self.cluster_id = found.cluster_id or ""
+        return {name: sorted(topic.partitions) for name, topic in sorted(found.topics.items()) if topic.error is None}
 
     def _offsets(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         return self._list(dict.fromkeys(partitions, spec))
@@ -256,18 +260,21 @@ class Reader:
         """Whether a message is a record of the ranges; those that are done are dropped from `left`."""
         error = message.error()
         at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
-        key = (message.topic(), message.partition())
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if topic is None or partition is None or offset is None:
+            raise KafkaException(error)  # what is about no partition is about the client as a whole
+        key = (topic, partition)
         end = left.get(key)
-        if error is not None and not at_end and (end is not None or key[0] is None):
+        if error is not None and not at_end and end is not None:
             raise KafkaException(error)
         if end is None:
             return False
         # The end of the log counts as a position: the last records may have been compacted away.
-        position = message.offset() + (not at_end)
+        position = offset + (not at_end)
         if position >= end:
             del left[key]
             self._consumer.incremental_unassign([ClientPartition(*key)])
-        return not at_end and message.offset() < end
+        return not at_end and offset < end
 
     def close(self) -> None:
         """Read no more.
@@ -283,9 +290,14 @@ def _all_within(messages: list[Message], left: Mapping[tuple[str, int], int]) ->
 
     They mostly are, and it is found here without a step in Python for each of them.
     """
-    if any(map(Message.error, messages)) or max(map(Message.offset, messages), default=0) + 1 >= min(left.values()):
+    if any(map(Message.error, messages)):
         return False
-    return left.keys() >= set(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
+    # Of a record, which has no error, all of these are known.
+    offsets = cast("Iterator[int]", map(Message.offset, messages))
+    if max(offsets, default=0) + 1 >= min(left.values()):
+        return False
+    places = set(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
+    return places <= cast("KeysView[tuple[str | None, int | None]]", left.keys())
 
 
 def _waves(ranges: list[OffsetRange]) -> Iterator[list[OffsetRange]]:

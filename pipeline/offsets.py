@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pipeline.options import EARLIEST, LATEST, OptionError, Position
+from pipeline.options import EARLIEST, LATEST, NO_TOPIC, OptionError, Position
 
 TASK_RECORDS: Final = 100_000
 """Records that one task reads unless it is told otherwise: some tenths of a second, against which the 10 ms that its
@@ -43,19 +43,29 @@ class DataLoss(Exception):
     """Records that should have been read are not there any more."""
 
 
-def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Offsets as Spark keeps them. The order is always the same: Spark compares them as strings."""
-    rows: dict[str, dict[str, int]] = {}
+def to_json(offsets: Offsets, cluster_id: str = "") -> dict[str, dict[str, Any]]:
+    """Offsets as Spark keeps them. The order is always the same: Spark compares them as strings.
+
+    Args:
+        cluster_id: whose they are; empty: not known.
+    """
+    rows: dict[str, dict[str, Any]] = {NO_TOPIC: {"cluster": cluster_id}} if cluster_id else {}
     for (topic, partition), offset in sorted(offsets.items()):
         rows.setdefault(topic, {})[str(partition)] = offset
     return rows
 
 
-def from_json(rows: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """What `to_json` made."""
+def cluster_of(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """The cluster whose offsets `to_json` was given; empty: not known."""
+    return str(rows.get(NO_TOPIC, {}).get("cluster", ""))
+
+
+def from_json(rows: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
+    """The offsets that `to_json` was given."""
     return {
         TopicPartition(topic, int(partition)): offset
         for topic, partitions in rows.items()
+        if topic != NO_TOPIC
         for partition, offset in partitions.items()
     }
 

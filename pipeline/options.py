@@ -11,11 +11,14 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 EARLIEST: Final = -2
 LATEST: Final = -1
 """Stand for offsets, in the option's JSON as in the protocol."""
+
+NO_TOPIC: Final = ""
+"""A name that no topic has: beside topics' offsets, a checkpoint says under it whose offsets they are."""
 
 TopicOffsets = Mapping[str, Mapping[int, int]]
 """Offsets, or milliseconds since 1970, by topic and partition."""
@@ -217,6 +220,7 @@ def _position(given: Mapping[str, str], which: str, default: int) -> Position:
 def _by_partition(name: str, text: str, *, least: int) -> TopicOffsets:
     """``{"orders": {"0": 23, "1": -2}}``"""
     parsed = _json_object(name, text)
+    parsed.pop(NO_TOPIC, None)  # in what a query's progress shows
     offsets: dict[str, dict[int, int]] = {}
     for topic, partitions in parsed.items():
         if not isinstance(partitions, dict):
@@ -243,7 +247,7 @@ def _assignment(text: str) -> dict[str, tuple[int, ...]]:
     return {topic: tuple(sorted(set(partitions))) for topic, partitions in parsed.items()}
 
 
-def _json_object(name: str, text: str) -> dict[str, object | list[int] | dict[str, object]]:  # type: ignore[type-arg]
+def _json_object(name: str, text: str) -> dict[str, Any]:
     try:
         parsed = json.loads(text)
     except ValueError as error:

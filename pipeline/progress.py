@@ -17,6 +17,7 @@ from pipeline.offsets import (
     Offsets,
     TopicPartition,
     at_most,
+    cluster_of,
     from_json,
     ranges_between,
     resolve,
@@ -35,6 +36,9 @@ DISCOVERY_SECONDS: Final = 1.0
 
 class Topics(Protocol):
     """What a stream asks of the brokers (`pipeline.client.Metadata`)."""
+
+    cluster_id: str
+    """Which cluster it was that answered; empty: it does not say."""
 
     def partitions(self, options: ReadOptions) -> list[TopicPartition]:
         """The partitions that the options mean."""
@@ -80,7 +84,7 @@ class Progress:
         if self._initial is None:
             found = self._partitions()
             earliest = self._topics.earliest(found)
-            self._initial = to_json(resolve(self._options.starting, earliest, self._topics.latest(found), {}))
+            self._initial = self._to_json(resolve(self._options.starting, earliest, self._topics.latest(found), {}))
         return self._initial
 
     def stop_at_what_there_is(self) -> None:
@@ -95,15 +99,16 @@ class Progress:
             wait_for_more: whether to read nothing while there are fewer than minOffsetsPerTrigger.
 
         Raises:
-            DataLoss: a partition is gone or ends before `start`, unless failOnDataLoss is off: then the others are
-                read, and it is read on from its end.
+            DataLoss: this is another cluster than before, or a partition is gone or ends before `start`; unless
+                failOnDataLoss is off: then the others are read, and it is read on from its end.
         """
         asked_at, answer = self._idle
         if answer == start and self._now_seconds() < asked_at + IDLE_SECONDS:
             return dict(start)
         latest = self._latest()
         if start == UNRESOLVED:
-            return to_json(self._resolve_start(latest))
+            return self._to_json(self._resolve_start(latest))
+        self._check_same_cluster(start)
         begin = from_json(start)
         new = [tp for tp in latest if tp not in begin]
         if new:
@@ -111,7 +116,7 @@ class Progress:
         self._check_not_gone(begin, latest)
         self._check_not_cut(begin, latest)
         end = latest if at_most_records is None else at_most(begin, latest, at_most_records)
-        answer = dict(start) if wait_for_more and self._too_few(begin, end) else to_json(end)
+        answer = dict(start) if wait_for_more and self._too_few(begin, end) else self._to_json(end)
         if answer == start:
             self._idle = (self._now_seconds(), answer)
         else:
@@ -127,6 +132,7 @@ class Progress:
         if start == UNRESOLVED:
             return []
         known = dict.fromkeys(self._partitions())
+        self._check_same_cluster(start)
         wanted = from_json(end)
         there = {tp: offset for tp, offset in wanted.items() if tp in known}
         return ranges_between(
@@ -155,6 +161,20 @@ class Progress:
         if self._target is not None:  # a time may be found behind where the topics ended a moment ago
             self._target = {tp: max(end, start[tp]) for tp, end in self._target.items()}
         return start
+
+    def _to_json(self, offsets: Offsets) -> dict[str, Any]:
+        return to_json(offsets, self._topics.cluster_id)
+
+    def _check_same_cluster(self, start: Mapping[str, Any]) -> None:
+        """See that offsets mean here what they meant when they were read up to: topics of another cluster have the
+        same names and numbers, and other records.
+        """
+        before, now = cluster_of(start), self._topics.cluster_id
+        if before and now and before != now and self._options.fail_on_data_loss:
+            raise DataLoss(
+                f"this is the cluster {now}, and the records so far were read from the cluster {before}: it was "
+                "started anew, or is another one; with failOnDataLoss=false it is read on from the same offsets"
+            )
 
     def _check_not_gone(self, begin: Offsets, latest: Offsets) -> None:
         """See that each partition that was read is there, before its position is left out of the checkpoint: without

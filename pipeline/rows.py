@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -89,4 +90,8 @@ def _timestamps(stamps_ms: tuple[int, ...]) -> pa.Array:
 
 def _header_rows(message: Message) -> list[dict[str, object]] | None:
     headers = message.headers()
-    return None if headers is None else [{"key": key, "value": value} for key, value in headers]
+    return (
+        None
+        if headers is None
+        else [{"key": key, "value": value} for key, value in cast("list[tuple[str, bytes | None]]", headers)]
+    )

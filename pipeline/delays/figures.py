@@ -12,8 +12,8 @@ from itertools import pairwise
 from math import log10
 from typing import Any, Final
 
-import plotly.graph_objects as go  # type: ignore[import-untyped]
-from plotly.subplots import make_subplots  # type: ignore[import-untyped]
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from pipeline.delays import waits
 from pipeline.delays.summary import Group, Held, Holding, Place, Summary

@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+from plotly.offline import get_plotlyjs
 
 from pipeline.delays import figures, waits
 from pipeline.delays.events import LAST_MS

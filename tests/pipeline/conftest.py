@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 
 needs_spark = [
-    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17: install a JRE, e.g. openjdk-17-jre"),
+    # In CI Java must be there, and if it is not, the tests fail rather than being skipped.
+    pytest.mark.skipif(
+        shutil.which("java") is None and not os.environ.get("CI"),
+        reason="Spark needs Java 17 or newer: install a JRE, e.g. openjdk-17-jre",
+    ),
     pytest.mark.timeout(180),
     # Spark's Java gateway leaves its socket to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),

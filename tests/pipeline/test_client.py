@@ -185,7 +185,7 @@ class AnswersOf:
         pass
 
     def list_topics(self, timeout: float) -> SimpleNamespace:
-        return SimpleNamespace(topics={})
+        return SimpleNamespace(topics={}, cluster_id="c")
 
     def list_offsets(self, wanted: dict[ClientPartition, OffsetSpec], **_: object) -> dict[ClientPartition, Any]:
         answer = self._answers.pop(0)

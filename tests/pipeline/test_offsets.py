@@ -14,6 +14,7 @@ from pipeline.offsets import (
     OffsetRange,
     TopicPartition,
     at_most,
+    cluster_of,
     from_json,
     ranges_between,
     resolve,
@@ -27,11 +28,14 @@ A, B, C = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("b", 10
 offsets = st.dictionaries(st.sampled_from([A, B, C]), st.integers(0, 10**6))
 
 
-@given(offsets)
-def test_offsets_come_back_and_are_always_written_the_same_way(given_offsets: dict[TopicPartition, int]) -> None:
-    written = json.dumps(to_json(given_offsets))
+@given(offsets, st.sampled_from(["", "AzkXz91"]))
+def test_offsets_come_back_and_are_always_written_the_same_way(
+    given_offsets: dict[TopicPartition, int], cluster_id: str
+) -> None:
+    written = json.dumps(to_json(given_offsets, cluster_id))
     assert from_json(json.loads(written)) == given_offsets
-    assert json.dumps(to_json(dict(reversed(given_offsets.items())))) == written
+    assert cluster_of(json.loads(written)) == cluster_id
+    assert json.dumps(to_json(dict(reversed(given_offsets.items())), cluster_id)) == written
 
 
 def test_positions_are_resolved_against_what_there_is() -> None:

@@ -36,6 +36,12 @@ def test_a_batch_reads_all_there_is_and_a_stream_what_comes() -> None:
     assert (stream.starting, stream.ending) == (Position(LATEST), None)
 
 
+def test_offsets_may_be_copied_from_the_progress_of_a_query() -> None:
+    shown = '{"": {"cluster": "AzkXz91"}, "orders": {"0": 23}}'
+    options = read_options({**SERVERS, "subscribe": "orders", "startingOffsets": shown}, streaming=False)
+    assert options.starting.offsets == {"orders": {0: 23}}
+
+
 def test_what_is_read_may_be_named_matched_or_assigned() -> None:
     assigned = read_options({**SERVERS, "assign": '{"orders": [2, 0, 2]}'}, streaming=False)
     assert assigned.partitions == {"orders": (0, 2)}
