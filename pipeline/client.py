@@ -5,10 +5,19 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, KeysView, Mapping
-from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Final, cast
 
-from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaError, KafkaException, Message
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    Uuid,
+)
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -17,6 +26,10 @@ from pipeline.options import Position, ReadOptions
 
 TIMEOUT_SECONDS: Final = 20.0
 """How long a broker is waited for; an answer that takes longer is an error."""
+ATTEMPT_SECONDS: Final = 2.0
+"""How long the first attempt at listing offsets may take; each further one twice as long. A broker that has died lets
+an attempt take all its time, and only the next one goes to its successor.
+"""
 POLL_RECORDS: Final = 10_000
 POLL_SECONDS: Final = 0.1
 RETRY_SECONDS: Final = 0.1
@@ -24,6 +37,7 @@ GONE_SECONDS: Final = 2.0
 """How long a partition that brokers do not know is asked for again, before it is believed to be gone."""
 
 _DEFAULTS: Final = {"client.id": "purgatorio-spark", "log_level": "0"}
+_NO_ID: Final = str(Uuid(0, 0))
 _ISOLATION: Final = "isolation.level"
 _READ_UNCOMMITTED: Final = "read_uncommitted"
 """The default of Spark's Kafka connector; the client's own is read_committed."""
@@ -62,8 +76,10 @@ class Metadata:
     """
 
     def __init__(self, client: Mapping[str, str]) -> None:
-        self.cluster_id = ""
-        """Which cluster answered when partitions were asked for; empty: not known."""
+        self.topic_ids: dict[str, str] = {}
+        """By name, the ids of the topics whose partitions were asked for last, as far as brokers give them any
+        (KIP-516): a topic that is made anew has another one.
+        """
         self._servers = client["bootstrap.servers"]
         self._troubles = Troubles()
         settings: dict[str, Any] = {**_DEFAULTS, **client, "error_cb": self._troubles}
@@ -95,6 +111,7 @@ class Metadata:
             if unknown:
                 raise UnknownTopic(f"topic {name!r} has {len(topics[name])} partitions; there is no {unknown[0]}")
             found += [TopicPartition(name, partition) for partition in chosen]
+        self.topic_ids = self._ids(sorted({tp.topic for tp in found}))
         return sorted(found)
 
     def earliest(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -127,16 +144,24 @@ class Metadata:
             raise BrokerUnreachable(
                 f"no broker at {self._servers} answers within {TIMEOUT_SECONDS:g} s{self._troubles}"
             ) from error
-        self.cluster_id = found.cluster_id or ""
         return {name: sorted(topic.partitions) for name, topic in sorted(found.topics.items()) if topic.error is None}
+
+    def _ids(self, names: list[str]) -> dict[str, str]:
+        """The topics' ids; where the brokers do not answer, what is known of them already."""
+        found = {name: self.topic_ids[name] for name in names if name in self.topic_ids}
+        described = self._admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_SECONDS)
+        for name, future in described.items():
+            with suppress(KafkaException):
+                topic_id = str(future.result().topic_id)
+                if topic_id != _NO_ID:
+                    found[name] = topic_id
+        return found
 
     def _offsets(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         return self._list(dict.fromkeys(partitions, spec))
 
     def _list(self, wanted: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int]:
         """Ask for offsets; partitions that are without a leader for a while are asked for again.
-
-        While a broker dies or comes back, the client answers for some with no offset and no error either.
 
         Raises:
             BrokerUnreachable: some did not answer within TIMEOUT_SECONDS.
@@ -145,16 +170,10 @@ class Metadata:
         found: dict[TopicPartition, int] = {}
         left = dict(wanted)
         began = time.monotonic()
+        patience_seconds = ATTEMPT_SECONDS
         while left:
-            failure: KafkaException | None = None
-            for tp, future in self._ask(left).items():
-                try:
-                    offset = future.result().offset
-                except KafkaException as error:
-                    failure = error
-                else:
-                    if offset != OFFSET_INVALID:
-                        found[tp] = offset
+            answered, failure = self._ask(left, min(patience_seconds, TIMEOUT_SECONDS))
+            found |= answered
             left = {tp: spec for tp, spec in left.items() if tp not in found}
             if left:
                 waited = time.monotonic() - began
@@ -164,6 +183,7 @@ class Metadata:
                         f"the offsets of {next(iter(left))} could not be listed at {self._servers}: {reason}"
                     ) from failure
                 time.sleep(RETRY_SECONDS)
+                patience_seconds *= 2
                 # Else it would go by the leaders and epochs that it knew before, for as long as it lives.
                 topics = self._topics()
                 gone = [tp for tp in left if tp.partition not in topics.get(tp.topic, ())]
@@ -171,10 +191,26 @@ class Metadata:
                     raise UnknownTopic(f"{gone[0]} is not there any more at {self._servers}")
         return found
 
-    def _ask(self, wanted: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Future[Any]]:
+    def _ask(
+        self, wanted: Mapping[TopicPartition, OffsetSpec], timeout_seconds: float
+    ) -> tuple[dict[TopicPartition, int], KafkaException | None]:
+        """Ask once: what is answered, and a failure if there is one.
+
+        While a broker dies or comes back, the client answers for some with no offset and no error either.
+        """
         asked = {ClientPartition(tp.topic, tp.partition): spec for tp, spec in wanted.items()}
-        futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=TIMEOUT_SECONDS)
-        return {TopicPartition(tp.topic, tp.partition): future for tp, future in futures.items()}
+        futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=timeout_seconds)
+        answered: dict[TopicPartition, int] = {}
+        failure: KafkaException | None = None
+        for tp, future in futures.items():
+            try:
+                offset = future.result().offset
+            except KafkaException as error:
+                failure = error
+            else:
+                if offset != OFFSET_INVALID:
+                    answered[TopicPartition(tp.topic, tp.partition)] = offset
+        return answered, failure
 
 
 def _passes(error: KafkaError) -> bool:

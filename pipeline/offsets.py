@@ -43,21 +43,22 @@ class DataLoss(Exception):
     """Records that should have been read are not there any more."""
 
 
-def to_json(offsets: Offsets, cluster_id: str = "") -> dict[str, dict[str, Any]]:
+def to_json(offsets: Offsets, topic_ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Offsets as Spark keeps them. The order is always the same: Spark compares them as strings.
 
     Args:
-        cluster_id: whose they are; empty: not known.
+        topic_ids: the ids of topics by name, as far as they are known.
     """
-    rows: dict[str, dict[str, Any]] = {NO_TOPIC: {"cluster": cluster_id}} if cluster_id else {}
+    rows: dict[str, dict[str, Any]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         rows.setdefault(topic, {})[str(partition)] = offset
-    return rows
+    ids = {topic: topic_ids[topic] for topic in rows if topic in topic_ids}
+    return {NO_TOPIC: ids, **rows} if ids else rows
 
 
-def cluster_of(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """The cluster whose offsets `to_json` was given; empty: not known."""
-    return str(rows.get(NO_TOPIC, {}).get("cluster", ""))
+def ids_from_json(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The ids of topics that `to_json` was given."""
+    return dict(rows.get(NO_TOPIC, {}))
 
 
 def from_json(rows: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:

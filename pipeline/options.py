@@ -18,7 +18,7 @@ LATEST: Final = -1
 """Stand for offsets, in the option's JSON as in the protocol."""
 
 NO_TOPIC: Final = ""
-"""A name that no topic has: beside topics' offsets, a checkpoint says under it whose offsets they are."""
+"""A name that no topic has: beside topics' offsets, a checkpoint has their ids under it."""
 
 TopicOffsets = Mapping[str, Mapping[int, int]]
 """Offsets, or milliseconds since 1970, by topic and partition."""

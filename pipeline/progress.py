@@ -17,28 +17,28 @@ from pipeline.offsets import (
     Offsets,
     TopicPartition,
     at_most,
-    cluster_of,
     from_json,
+    ids_from_json,
     ranges_between,
     resolve,
     to_json,
 )
-from pipeline.options import Position, ReadOptions
+from pipeline.options import NO_TOPIC, Position, ReadOptions
 
 UNRESOLVED: Final = {"startingOffsets": "not resolved yet"}
 """Before the first record of a stream whose start moves. No offsets look so: theirs are objects by topic."""
 
 IDLE_SECONDS: Final = 0.25
 """How long nothing is asked after nothing was new: Spark asks every 10 ms by default."""
-DISCOVERY_SECONDS: Final = 1.0
+DISCOVERY_SECONDS: Final = 2.0
 """How long partitions are believed to be all; new ones are found after this time."""
 
 
 class Topics(Protocol):
     """What a stream asks of the brokers (`pipeline.client.Metadata`)."""
 
-    cluster_id: str
-    """Which cluster it was that answered; empty: it does not say."""
+    topic_ids: dict[str, str]
+    """The ids of the topics whose partitions were asked for last, by name; without those that are not known."""
 
     def partitions(self, options: ReadOptions) -> list[TopicPartition]:
         """The partitions that the options mean."""
@@ -99,8 +99,8 @@ class Progress:
             wait_for_more: whether to read nothing while there are fewer than minOffsetsPerTrigger.
 
         Raises:
-            DataLoss: this is another cluster than before, or a partition is gone or ends before `start`; unless
-                failOnDataLoss is off: then the others are read, and it is read on from its end.
+            DataLoss: a topic was made anew, or a partition is gone or ends before `start`; unless failOnDataLoss is
+                off: then the new topic is read from its beginning, the others are read, it is read on from its end.
         """
         asked_at, answer = self._idle
         if answer == start and self._now_seconds() < asked_at + IDLE_SECONDS:
@@ -108,8 +108,7 @@ class Progress:
         latest = self._latest()
         if start == UNRESOLVED:
             return self._to_json(self._resolve_start(latest))
-        self._check_same_cluster(start)
-        begin = from_json(start)
+        begin = self._still_the_same(from_json(start), start)
         new = [tp for tp in latest if tp not in begin]
         if new:
             begin |= self._topics.earliest(new)
@@ -132,11 +131,11 @@ class Progress:
         if start == UNRESOLVED:
             return []
         known = dict.fromkeys(self._partitions())
-        self._check_same_cluster(start)
-        wanted = from_json(end)
+        wanted = self._still_the_same(from_json(end), end)
+        begin = {tp: offset for tp, offset in from_json(start).items() if not _anew(tp.topic, start, end)}
         there = {tp: offset for tp, offset in wanted.items() if tp in known}
         return ranges_between(
-            from_json(start) | {tp: 0 for tp in wanted if tp not in known},
+            begin | {tp: 0 for tp in wanted if tp not in known},
             there,
             self._topics.earliest(list(there)),
             fail_on_data_loss=self._options.fail_on_data_loss,
@@ -151,7 +150,7 @@ class Progress:
     def _latest(self) -> dict[TopicPartition, int]:
         """Where the topics end, or where this query is to end."""
         latest = dict(self._target) if self._target is not None else self._topics.latest(self._partitions())
-        self.reported = to_json(latest)
+        self.reported = to_json(latest, {})
         return latest
 
     def _resolve_start(self, latest: Offsets) -> dict[TopicPartition, int]:
@@ -163,18 +162,20 @@ class Progress:
         return start
 
     def _to_json(self, offsets: Offsets) -> dict[str, Any]:
-        return to_json(offsets, self._topics.cluster_id)
+        return to_json(offsets, self._topics.topic_ids)
 
-    def _check_same_cluster(self, start: Mapping[str, Any]) -> None:
-        """See that offsets mean here what they meant when they were read up to: topics of another cluster have the
-        same names and numbers, and other records.
+    def _still_the_same(self, offsets: dict[TopicPartition, int], rows: Mapping[str, Any]) -> dict[TopicPartition, int]:
+        """The offsets that mean what they meant when `rows` was written, which those of a topic that was made anew do
+        not: its records are others.
         """
-        before, now = cluster_of(start), self._topics.cluster_id
-        if before and now and before != now and self._options.fail_on_data_loss:
+        now = {NO_TOPIC: self._topics.topic_ids}
+        anew = sorted(tp for tp in offsets if _anew(tp.topic, rows, now))
+        if anew and self._options.fail_on_data_loss:
             raise DataLoss(
-                f"this is the cluster {now}, and the records so far were read from the cluster {before}: it was "
-                "started anew, or is another one; with failOnDataLoss=false it is read on from the same offsets"
+                f"{anew[0].topic} was made anew: what was not read of it before is lost; with failOnDataLoss=false the "
+                "new topic is read from its beginning"
             )
+        return {tp: offset for tp, offset in offsets.items() if tp not in anew}
 
     def _check_not_gone(self, begin: Offsets, latest: Offsets) -> None:
         """See that each partition that was read is there, before its position is left out of the checkpoint: without
@@ -200,3 +201,9 @@ class Progress:
         waited_ms = (self._now_seconds() - self._last_batch_at) * 1000
         records = sum(max(0, offset - begin.get(tp, 0)) for tp, offset in end.items())
         return records < least and waited_ms < self._options.max_trigger_delay_ms
+
+
+def _anew(topic: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether a topic has another id, as far as ids are known."""
+    old, new = ids_from_json(before).get(topic), ids_from_json(after).get(topic)
+    return old is not None and new is not None and old != new

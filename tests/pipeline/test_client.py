@@ -136,6 +136,20 @@ def test_a_pattern_matches_whole_names(servers: str, produce: Produce) -> None:
     assert metadata.partitions(options(servers, subscribePattern=topic[:-1])) == []
 
 
+def test_a_topic_that_is_made_anew_has_another_id(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    name = create(servers, 1)
+    metadata = Metadata(client(servers))
+    metadata.partitions(options(servers, subscribe=name))
+    first = dict(metadata.topic_ids)
+    assert list(first) == [name]
+    admin.delete_topics([name])[name].result()
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result()
+    metadata.partitions(options(servers, subscribe=name))
+    assert list(metadata.topic_ids) == [name]
+    assert metadata.topic_ids != first
+
+
 def test_what_is_not_there_is_named(servers: str, produce: Produce) -> None:
     topic = produce(1)
     metadata = Metadata(client(servers))
@@ -180,14 +194,18 @@ class AnswersOf:
 
     def __init__(self, *answers: int | KafkaError) -> None:
         self._answers = list(answers)
+        self.timeouts_seconds: list[float] = []
 
     def poll(self, timeout: float) -> None:
         pass
 
     def list_topics(self, timeout: float) -> SimpleNamespace:
-        return SimpleNamespace(topics={}, cluster_id="c")
+        return SimpleNamespace(topics={})
 
-    def list_offsets(self, wanted: dict[ClientPartition, OffsetSpec], **_: object) -> dict[ClientPartition, Any]:
+    def list_offsets(
+        self, wanted: dict[ClientPartition, OffsetSpec], request_timeout: float, **_: object
+    ) -> dict[ClientPartition, Any]:
+        self.timeouts_seconds.append(request_timeout)
         answer = self._answers.pop(0)
         future: Future[Any] = Future()
         if isinstance(answer, KafkaError):
@@ -201,6 +219,14 @@ def told(monkeypatch: pytest.MonkeyPatch, *answers: int | KafkaError) -> Metadat
     monkeypatch.setattr(client_module, "RETRY_SECONDS", 0.001)
     monkeypatch.setattr(client_module, "AdminClient", lambda _: AnswersOf(*answers))
     return Metadata(client("x:1"))
+
+
+def test_a_leader_that_has_died_does_not_take_all_the_time_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lets an attempt take all its time; the next one goes to its successor."""
+    tp = TopicPartition("orders", 0)
+    metadata = told(monkeypatch, OFFSET_INVALID, KafkaError(KafkaError._TIMED_OUT), 7)
+    assert metadata.latest([tp]) == {tp: 7}
+    assert metadata._admin.timeouts_seconds == [2.0, 4.0, 8.0]  # type: ignore[attr-defined]
 
 
 def test_offsets_that_the_client_does_not_know_while_a_broker_dies_are_asked_for_again(

@@ -14,8 +14,8 @@ from pipeline.offsets import (
     OffsetRange,
     TopicPartition,
     at_most,
-    cluster_of,
     from_json,
+    ids_from_json,
     ranges_between,
     resolve,
     tasks_of,
@@ -28,14 +28,16 @@ A, B, C = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("b", 10
 offsets = st.dictionaries(st.sampled_from([A, B, C]), st.integers(0, 10**6))
 
 
-@given(offsets, st.sampled_from(["", "AzkXz91"]))
+@given(offsets, st.dictionaries(st.sampled_from(["a", "b", "elsewhere"]), st.text()))
 def test_offsets_come_back_and_are_always_written_the_same_way(
-    given_offsets: dict[TopicPartition, int], cluster_id: str
+    given_offsets: dict[TopicPartition, int], ids: dict[str, str]
 ) -> None:
-    written = json.dumps(to_json(given_offsets, cluster_id))
+    written = json.dumps(to_json(given_offsets, ids))
     assert from_json(json.loads(written)) == given_offsets
-    assert cluster_of(json.loads(written)) == cluster_id
-    assert json.dumps(to_json(dict(reversed(given_offsets.items())), cluster_id)) == written
+    read = {tp.topic for tp in given_offsets}
+    assert ids_from_json(json.loads(written)) == {topic: ids[topic] for topic in ids if topic in read}
+    backwards = dict(reversed(given_offsets.items())), dict(reversed(ids.items()))
+    assert json.dumps(to_json(*backwards)) == written
 
 
 def test_positions_are_resolved_against_what_there_is() -> None:

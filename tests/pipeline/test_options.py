@@ -37,7 +37,7 @@ def test_a_batch_reads_all_there_is_and_a_stream_what_comes() -> None:
 
 
 def test_offsets_may_be_copied_from_the_progress_of_a_query() -> None:
-    shown = '{"": {"cluster": "AzkXz91"}, "orders": {"0": 23}}'
+    shown = '{"": {"orders": "XSvU/TtSTYGPLSIpHWbu7Q"}, "orders": {"0": 23}}'
     options = read_options({**SERVERS, "subscribe": "orders", "startingOffsets": shown}, streaming=False)
     assert options.starting.offsets == {"orders": {0: 23}}
 

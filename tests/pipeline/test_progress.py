@@ -20,7 +20,7 @@ class FakeTopics:
     def __init__(self, **logs: tuple[int, int]) -> None:
         self.logs = {TopicPartition(name[0], int(name[1:])): list(log) for name, log in logs.items()}
         self.asked: list[str] = []
-        self.cluster_id = ""
+        self.topic_ids: dict[str, str] = {}
 
     def partitions(self, options: ReadOptions) -> list[TopicPartition]:
         self.asked.append("partitions")
@@ -265,29 +265,46 @@ def test_how_far_the_topics_go_is_reported_though_batches_are_limited() -> None:
     assert stream.progress.reported == {"a": {"0": 10, "1": 0, "2": 7}}
 
 
-def test_topics_of_the_same_name_in_another_cluster_are_not_taken_for_those_that_were_read() -> None:
+def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_that_was_read() -> None:
     for fail in ("true", "false"):
         topics = FakeTopics(a0=(0, 5))
-        topics.cluster_id = "before"
+        topics.topic_ids = {"a": "first"}
         stream = Stream(topics, failOnDataLoss=fail)
         assert stream.batch() == [OffsetRange("a", 0, 0, 5)]
         assert stream.batch() is None
-        topics.cluster_id = "after"
-        topics.logs[A0][1] = 9
+        topics.topic_ids = {"a": "second"}
+        topics.logs[A0][:] = [0, 9]
         stream.restart()
         if fail == "true":
-            with pytest.raises(DataLoss, match="this is the cluster after, and the records so far were read from the"):
+            with pytest.raises(DataLoss, match="a was made anew: what was not read of it before is lost"):
                 stream.batch()
-            with pytest.raises(DataLoss, match="cluster before"):
-                stream.progress.ranges(stream.start, stream.start)
         else:
-            assert stream.batch() == [OffsetRange("a", 0, 5, 9)]
+            assert stream.batch() == [OffsetRange("a", 0, 0, 9)]
+            assert stream.batch() is None
 
 
-def test_a_checkpoint_of_a_cluster_that_did_not_say_who_it_is_can_be_gone_on_from() -> None:
+def test_a_batch_that_was_planned_of_a_topic_that_is_made_anew_since_is_not_read_of_the_new_one() -> None:
+    for fail in ("true", "false"):
+        topics = FakeTopics(a0=(0, 5))
+        topics.topic_ids = {"a": "first"}
+        stream = Stream(topics, failOnDataLoss=fail)
+        planned = stream.end()
+        topics.topic_ids = {"a": "second"}
+        topics.logs[A0][:] = [0, 7]
+        stream.restart()
+        if fail == "true":
+            with pytest.raises(DataLoss, match="a was made anew"):
+                stream.progress.ranges(stream.start, planned)
+        else:
+            assert stream.progress.ranges(stream.start, planned) == []
+            stream.start = planned
+            assert stream.batch() == [OffsetRange("a", 0, 0, 7)]
+
+
+def test_a_checkpoint_without_ids_can_be_gone_on_from() -> None:
     topics = FakeTopics(a0=(0, 5))
     stream = Stream(topics)
     assert stream.batch() == [OffsetRange("a", 0, 0, 5)]
-    topics.cluster_id = "now it does"
+    topics.topic_ids = {"a": "known now"}
     topics.logs[A0][1] = 6
     assert stream.batch() == [OffsetRange("a", 0, 5, 6)]
