@@ -37,6 +37,8 @@ class ParkedOperation(NamedTuple):
     checks: int
     missing: str
     """The condition that it still misses."""
+    client: str
+    """Who asked for it."""
 
 
 class WatchListSnapshot(NamedTuple):
@@ -206,6 +208,7 @@ class Purgatory(Generic[Op]):
                 operation.deadline_ms,
                 operation.checks,
                 self._describe(operation),
+                operation.client,
             )
             for operation in islice(self._parked.values(), limit)
         ]

@@ -25,6 +25,7 @@ class Operation(TypedDict):
     remaining_ms: int
     checks: int
     missing: str
+    client: str
 
 
 class Bucket(TypedDict):
@@ -195,6 +196,9 @@ class Finished(TypedDict):
     cause: str
     checks: int
     detail: str
+    client: str
+    held_by: list[int]
+    """The brokers that it waited for last."""
 
 
 class State(TypedDict):

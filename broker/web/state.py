@@ -129,6 +129,7 @@ def _operation(parked: ParkedOperation, now_ms: int) -> document.Operation:
         "remaining_ms": parked.deadline_ms - now_ms,
         "checks": parked.checks,
         "missing": _cut(parked.missing),
+        "client": _cut(parked.client),
     }
 
 
@@ -254,4 +255,6 @@ def _finished(broker_id: int, ended: FinishedOperation) -> document.Finished:
         "cause": _cut(ended.cause),
         "checks": ended.checks,
         "detail": _cut(ended.detail),
+        "client": _cut(ended.client),
+        "held_by": [holder for holder in ended.held_by if isinstance(holder, int)][:KEYS],
     }

@@ -100,7 +100,7 @@ class OperationRow {
     const total = operation.deadline_ms - operation.parked_ms;
     this.element = make("li", `operation ${kindClass(operation.kind)}`, [
       make("div", "operation-head", [
-        make("i", "dot"), make("strong", "", kindName(operation.kind)),
+        make("i", "dot"), make("strong", "", kindName(operation.kind)), make("span", "who", operation.client, { title: `Asked for by ${operation.client || "a client without a name"}` }),
         make("span", "keys", keysText(operation), { title: `Watched under ${keysText(operation)}` }), this.waited, expire,
       ]),
       this.missing,

@@ -197,9 +197,9 @@ export class Timeline {
     if (hit === undefined) return showTooltip(event, []);
     const { row } = hit;
     return showTooltip(event, [
-      `${OUTCOMES[row.outcome]?.mark ?? "?"} ${row.outcome}: ${kindName(row.kind)} #${row.id} on broker ${row.broker}`,
+      `${OUTCOMES[row.outcome]?.mark ?? "?"} ${row.outcome}: ${kindName(row.kind)}, ${whereText(row)}`,
       keysText(row),
-      `waited ${duration(row.waited_ms)}, ended by ${CAUSES[row.cause] ?? row.cause}`,
+      `waited ${duration(row.waited_ms)}, ended by ${causeText(row)}`,
       ...(row.detail ? [row.detail] : []),
     ]);
   }
@@ -228,9 +228,20 @@ function isQuiet(row) {
   return row.outcome === "expired" && row.kind.endsWith(" fetch");
 }
 
+/** Where an operation was, and who asked for it. */
+function whereText(row) {
+  return `broker ${row.broker} · #${row.id}` + (row.client ? ` · ${row.client}` : "");
+}
+
+/** What ended a wait; of a produce request also which follower had the records last. */
+function causeText(row) {
+  const cause = CAUSES[row.cause] ?? row.cause;
+  return row.outcome === "completed" && row.held_by.length ? `${cause}: broker ${row.held_by.join(", ")} came last` : cause;
+}
+
 /** What ended a wait, and what was still missing then. */
 function causeOf(row) {
-  const cause = isQuiet(row) ? "its deadline, as long polls do" : (CAUSES[row.cause] ?? row.cause);
+  const cause = isQuiet(row) ? "its deadline, as long polls do" : causeText(row);
   if (!row.detail) return cause;
   return [cause, make("span", "detail", row.outcome === "error" ? row.detail : `still missing: ${row.detail}`)];
 }
@@ -241,7 +252,7 @@ class FinishedRow {
     this.ended = make("td", "number");
     this.element = make("tr", `${kindClass(row.kind)}`, [
       make("td", `outcome outcome-${row.outcome}${isQuiet(row) ? " quiet" : ""}`, [make("i", "mark", mark, { "aria-hidden": "true" }), row.outcome]),
-      make("td", "request", [make("i", "dot"), `${kindName(row.kind)} `, make("span", "where", `broker ${row.broker} · #${row.id}`)]),
+      make("td", "request", [make("i", "dot"), `${kindName(row.kind)} `, make("span", "where", whereText(row))]),
       make("td", "keys", keysText(row)),
       make("td", "number", duration(row.waited_ms)),
       make("td", "cause", causeOf(row)),

@@ -11,7 +11,7 @@ from broker.web.state import read_finished, read_partitions, read_state
 
 
 def test_a_parked_operation_is_shown_with_its_times_and_what_it_misses(cluster: Any) -> None:
-    cluster.brokers[0].park_produce(delay_ms=30_000, missing="orders-0: broker 3 is at 40 of 42")
+    cluster.brokers[0].park_produce(delay_ms=30_000, missing="orders-0: broker 3 is at 40 of 42").client = "toy"
     cluster.clock.advance_ms(1_200)
     purgatory = read_state(cluster, cluster.control)["brokers"][0]["purgatories"][0]
     assert (purgatory["name"], purgatory["watched"], purgatory["num_delayed"]) == ("Produce", 1, 1)
@@ -27,6 +27,7 @@ def test_a_parked_operation_is_shown_with_its_times_and_what_it_misses(cluster: 
             "remaining_ms": 28_800,
             "checks": 2,
             "missing": "orders-0: broker 3 is at 40 of 42",
+            "client": "toy",
         }
     ]
     assert purgatory["watch_lists"] == [{"key": "orders-0", "watched": 1}]
@@ -107,6 +108,14 @@ def test_of_many_partitions_those_that_are_offline_or_wait_for_a_replica_are_kep
         cluster.brokers[0].holds("orders", index, is_leader=True, log=log, high_watermark=4 if index in (7, 9) else 5)
     partitions, total = read_partitions(cluster.brokers, cluster.control.image, limit=4)
     assert ([row["partition"] for row in partitions], total) == ([0, 7, 8, 9], 10)
+
+
+def test_a_finished_operation_says_who_asked_and_whom_it_waited_for_last(cluster: Any) -> None:
+    operation = cluster.brokers[0].park_produce()
+    operation.client, operation.held_by = "toy", lambda: (2, "no broker")
+    operation.force_complete()
+    (row,) = read_finished(cluster.brokers, 10)
+    assert (row["client"], row["held_by"]) == ("toy", [2])
 
 
 def test_finished_operations_of_all_brokers_come_newest_first(cluster: Any) -> None:

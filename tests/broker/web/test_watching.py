@@ -85,6 +85,7 @@ async def test_a_produce_that_waits_is_seen_with_the_follower_it_waits_for_and_c
     finished = (await client.get("/api/v1/finished?limit=1000")).json()["finished"]
     ended = next(row for row in finished if (row["kind"], row["id"]) == ("produce", operation["id"]))
     assert (ended["broker"], ended["outcome"], ended["detail"]) == (1, "expired", operation["missing"])
+    assert (ended["client"], ended["held_by"]) == (operation["client"], [3])
     series = f'delayedproducemetrics_expires_total{{broker="1",partition="{led.partition}",topic="orders"}} 1.0'
     assert series in (await client.get("/metrics")).text
 
