@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,3 +69,14 @@ def servers() -> Iterator[str]:
 def servers_of(greeting: str) -> str:
     """The addresses of the brokers that a cluster tells of when it has started."""
     return ",".join(re.findall(r"broker \d+ +(\S+:\d+)", greeting))
+
+
+def new_topic(servers: str, partitions: int, *, replicas: int = 1, **configs: str) -> str:
+    """Create a topic that no other test uses, with _ for the dots in the names of its configs; returns its name."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    named = {config.replace("_", "."): value for config, value in configs.items()}
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(name, partitions, replicas, config=named)])[name].result()
+    return name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import re
 import time
-import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -26,18 +25,9 @@ from pipeline.offsets import OffsetRange, TopicPartition
 from pipeline.options import ReadOptions, read_options
 from pipeline.rows import to_arrow
 from tests.conftest import StartPurgatorio
-from tests.pipeline.conftest import servers_of
+from tests.pipeline.conftest import new_topic, servers_of
 
 Produce = Callable[..., str]
-
-
-def create(servers: str, partitions: int, **configs: str) -> str:
-    """Create a topic that no other test uses; returns its name."""
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    named = {config.replace("_", "."): value for config, value in configs.items()}
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(name, partitions, 1, config=named)])[name].result()
-    return name
 
 
 @pytest.fixture
@@ -45,7 +35,7 @@ def produce(servers: str) -> Produce:
     """Creates a topic of so many partitions and writes numbers to it in turn; returns its name."""
 
     def make(count: int, partitions: int = 2) -> str:
-        topic = create(servers, partitions)
+        topic = new_topic(servers, partitions)
         producer = Producer({"bootstrap.servers": servers})
         for number in range(count):
             producer.produce(topic, str(number), partition=number % partitions)
@@ -92,7 +82,7 @@ def test_two_ranges_of_one_partition_are_read_one_after_the_other(servers: str, 
 def test_ranges_with_gaps_that_compaction_left_are_read_to_their_ends(start_purgatorio: StartPurgatorio) -> None:
     settings = ("--set", "log.cleaner.backoff.ms=20", "--brokers", "1", "--log-level", "error")
     servers = servers_of(start_purgatorio("cluster", "--port", "0", "--admin-port", "0", *settings).greeting())
-    topic = create(servers, 1, cleanup_policy="compact", segment_bytes="1024", min_cleanable_dirty_ratio="0.01")
+    topic = new_topic(servers, 1, cleanup_policy="compact", segment_bytes="1024", min_cleanable_dirty_ratio="0.01")
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
     for number in range(40):
         producer.produce(topic, f"{number:0>400}", key="the only key")
@@ -138,7 +128,7 @@ def test_a_pattern_matches_whole_names(servers: str, produce: Produce) -> None:
 
 def test_a_topic_that_is_made_anew_has_another_id(servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
-    name = create(servers, 1)
+    name = new_topic(servers, 1)
     metadata = Metadata(client(servers))
     metadata.partitions(options(servers, subscribe=name))
     first = dict(metadata.topic_ids)
@@ -290,9 +280,7 @@ def test_offsets_are_found_while_and_after_a_broker_dies(start_purgatorio: Start
     servers, url = servers_of(greeting), re.search(r"page +(\S+)", greeting)
     assert url is not None
     admin = Admin(url[1])
-    topic = f"t-{uuid.uuid4().hex[:8]}"
-    creator = AdminClient({"bootstrap.servers": servers})
-    creator.create_topics([NewTopic(topic, 3, 3)])[topic].result()
+    topic = new_topic(servers, 3, replicas=3)
     producer = Producer({"bootstrap.servers": servers})
     for number in range(30):
         producer.produce(topic, b"v", partition=number % 3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 import pyarrow as pa
@@ -10,13 +9,13 @@ import pytest
 
 pytest.importorskip("confluent_kafka", reason="install purgatorio[spark]")
 
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from pipeline.client import Metadata, Reader
 from pipeline.offsets import OffsetRange, TopicPartition
 from pipeline.options import WriteOptions
 from pipeline.producing import RowRefused, Writer
 from pipeline.rows import to_arrow
+from tests.pipeline.conftest import new_topic
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 SCHEMA = pa.schema(
@@ -33,10 +32,7 @@ SCHEMA = pa.schema(
 @pytest.fixture
 def topic(servers: str) -> str:
     """A topic of two partitions that no other test uses."""
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(name, 2, 1)])[name].result()
-    return name
+    return new_topic(servers, 2)
 
 
 def write(servers: str, topic: str | None, *rows: dict[str, Any], **settings: str) -> int:

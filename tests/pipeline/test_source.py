@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.pipeline.conftest import needs_spark
+from tests.pipeline.conftest import needs_spark, new_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,12 +17,7 @@ pytestmark = needs_spark
 @pytest.fixture
 def topic(servers: str) -> str:
     """A topic of three partitions that no other test uses."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(name, 3, 1)])[name].result()
-    return name
+    return new_topic(servers, 3)
 
 
 def write(frame: DataFrame, servers: str, topic: str | None, **options: str) -> None:

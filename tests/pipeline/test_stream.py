@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import pytest
 
 from broker.admin_client import AdminClient as Admin
 from tests.conftest import PurgatorioProcess
-from tests.pipeline.conftest import needs_spark, servers_of
+from tests.pipeline.conftest import needs_spark, new_topic, servers_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,12 +33,7 @@ def cluster() -> Iterator[tuple[str, Admin]]:
 @pytest.fixture
 def topic(cluster: tuple[str, Admin]) -> str:
     """A replicated topic of three partitions that no other test uses."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": cluster[0]})
-    admin.create_topics([NewTopic(name, 3, 3)])[name].result()
-    return name
+    return new_topic(cluster[0], 3, replicas=3)
 
 
 def produce(servers: str, topic: str, numbers: range) -> None:

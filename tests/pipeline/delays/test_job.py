@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.pipeline.conftest import needs_spark
+from tests.pipeline.conftest import needs_spark, new_topic
 from tests.pipeline.delays import samples
 from tests.pipeline.delays.test_batches import Run
 
@@ -29,12 +28,7 @@ Send = Callable[[Sequence[dict[str, Any] | str]], None]
 @pytest.fixture
 def topic(servers: str) -> str:
     """A topic of two partitions that no other test uses."""
-    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-
-    name = f"delays-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(name, 2, 1)])[name].result()
-    return name
+    return new_topic(servers, 2)
 
 
 @pytest.fixture
