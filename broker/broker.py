@@ -23,6 +23,7 @@ from broker.log.memory import MemoryBudget
 from broker.metadata.controller import (
     ElectionType,
     NewTopic,
+    TopicResult,
     TopicSettings,
     create_topics,
     elect_leaders,
@@ -44,6 +45,7 @@ from broker.replica.replica_manager import ReplicaManager
 from broker.server.limits import ConnectionLimits
 from broker.server.listener import Listener
 from broker.server.peer import PeerConnection
+from protocol.errors import ErrorCode
 
 logger = structlog.get_logger(__name__)
 
@@ -338,9 +340,13 @@ class Broker:
     def create_delays_topic(self, partitions: int) -> None:
         """Have the topic created, if it is not there yet, whose being there makes brokers record delayed operations."""
         topic = NewTopic(TOPIC, partitions, configs=TOPIC_CONFIGS)
-        self.store.submit(
-            lambda image: create_topics(image, [topic], settings=self._topics, rng=self._rng), lambda _: None
-        )
+
+        def done(results: tuple[TopicResult, ...]) -> None:
+            for result in results:
+                if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                    logger.error("delayed operations are not recorded", topic=TOPIC, why=result.message)
+
+        self.store.submit(lambda image: create_topics(image, [topic], settings=self._topics, rng=self._rng), done)
 
     def _in_sync_set_changed(self, shrank: bool) -> None:
         if shrank:

@@ -100,11 +100,11 @@ class Pipe:
 
     def _arrive(self) -> None:
         """All that is due arrives."""
-        now_seconds, packets = self._network.loop.time(), self._packets
-        while packets and packets[0][0] <= now_seconds and not self._link.cut:
-            packets.popleft()[1]()
+        now_seconds = self._network.loop.time()
+        while self._packets and self._packets[0][0] <= now_seconds and not self._link.cut:
+            self._packets.popleft()[1]()
         self._timer = None
-        if not packets:
+        if not self._packets:
             self._link.pipes.pop(self, None)
         elif not self._link.cut:
             self._set_timer()

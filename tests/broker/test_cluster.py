@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker.broker import Broker
 from broker.clock import SystemClock
@@ -354,6 +355,16 @@ async def test_what_a_broker_has_not_recorded_yet_is_recorded_before_it_stops() 
     events = [json.loads(record.value or b"") for _, batch in iter_batches(data) for record in iter_records(batch)]
     produced = [event["id"] for event in events if event["purgatory"] == "Produce"]
     assert produced == [1, 2, 3]
+
+
+async def test_that_delayed_operations_cannot_be_recorded_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.broker.TOPIC_CONFIGS", {"retention.bytes": "many"})
+    with capture_logs() as logged:
+        async with Cluster(ClusterConfig(port=0, admin_port=0, record_delays=True)):
+            await until(lambda: any(entry["log_level"] == "error" for entry in logged))
+    (entry,) = (entry for entry in logged if entry["log_level"] == "error")
+    assert entry["event"] == "delayed operations are not recorded"
+    assert "retention.bytes" in entry["why"]
 
 
 async def recorded_by(cluster: Cluster, broker: Broker) -> list[dict[str, Any]]:
