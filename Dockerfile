@@ -5,7 +5,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY protocol ./protocol
 COPY broker ./broker
 COPY pipeline ./pipeline
-COPY purgatorio_schemas ./purgatorio_schemas
+COPY purgatorio ./purgatorio
 COPY pyspark_purgatorio ./pyspark_purgatorio
 RUN pip wheel --no-cache-dir --wheel-dir /wheels .
 

@@ -12,15 +12,16 @@ from typing import Any
 
 import structlog
 
-from broker.api.context import AdminContext
-from broker.api.routes import build_routes
-from broker.clock import Clock
-from broker.config import BrokerConfig, describe, topic_defaults, topic_synonyms
-from broker.delay_recorder import LINGER_MS, TOPIC, TOPIC_CONFIGS, DelayRecorder
-from broker.finished import FinishedOperations
-from broker.log.config import LogConfig
-from broker.log.memory import MemoryBudget
-from broker.metadata.controller import (
+from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.api.routes import build_routes
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.config.settings import BrokerConfig, describe, topic_defaults, topic_synonyms
+from purgatorio.broker.delays.finished import FinishedOperations
+from purgatorio.broker.delays.recorder import LINGER_MS, TOPIC, TOPIC_CONFIGS, DelayRecorder
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.broker.metadata.broker_lifecycle import Registration
+from purgatorio.broker.metadata.controller import (
     ElectionType,
     NewTopic,
     TopicResult,
@@ -29,23 +30,22 @@ from broker.metadata.controller import (
     elect_leaders,
     preferred_elections,
 )
-from broker.metadata.image import ClusterImage
-from broker.metadata.purgatories import MetadataPurgatories
-from broker.metadata.store import MetadataStore
-from broker.metrics import BrokerMetrics
-from broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Reaper, Timer
-from broker.registration import Registration
-from broker.replica.delayed_delete_records import DelayedDeleteRecords
-from broker.replica.delayed_fetch import DelayedFetch
-from broker.replica.delayed_produce import DelayedProduce
-from broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
-from broker.replica.in_sync import InSyncSets
-from broker.replica.partition import Partition
-from broker.replica.replica_manager import ReplicaManager
-from broker.server.limits import ConnectionLimits
-from broker.server.listener import Listener
-from broker.server.peer import PeerConnection
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.purgatories import MetadataPurgatories
+from purgatorio.broker.metadata.store import MetadataStore
+from purgatorio.broker.metrics.counters import BrokerMetrics
+from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Reaper, Timer
+from purgatorio.broker.replica.alter_partition_manager import InSyncSets
+from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
+from purgatorio.broker.replica.delayed_fetch import DelayedFetch
+from purgatorio.broker.replica.delayed_produce import DelayedProduce
+from purgatorio.broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.server.limits import ConnectionLimits
+from purgatorio.broker.server.listener import Listener
+from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.protocol.errors import ErrorCode
 
 logger = structlog.get_logger(__name__)
 

@@ -11,11 +11,11 @@ import base64
 import random
 from types import TracebackType
 
-from broker.broker import Broker
-from broker.clock import Clock, SystemClock
-from broker.config import BrokerConfig, ClusterConfig
-from broker.metadata.embedded import EmbeddedStore
-from broker.web.server import AdminServer
+from purgatorio.broker.broker import Broker
+from purgatorio.broker.clock import Clock, SystemClock
+from purgatorio.broker.config import BrokerConfig, ClusterConfig
+from purgatorio.broker.metadata.embedded import EmbeddedStore
+from purgatorio.broker.web.server import AdminServer
 
 
 class BrokerStateError(Exception):

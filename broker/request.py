@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 
 @dataclass(slots=True)

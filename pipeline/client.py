@@ -21,8 +21,8 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from pipeline.offsets import OffsetRange, Offsets, TopicPartition
-from pipeline.options import Position, ReadOptions
+from purgatorio.pipeline.offsets import OffsetRange, Offsets, TopicPartition
+from purgatorio.pipeline.options import Position, ReadOptions
 
 TIMEOUT_SECONDS: Final = 20.0
 """How long a broker is waited for; an answer that takes longer is an error."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from pipeline.options import EARLIEST, LATEST, NO_TOPIC, OptionError, Position
+from purgatorio.pipeline.options import EARLIEST, LATEST, NO_TOPIC, OptionError, Position
 
 TASK_RECORDS: Final = 100_000
 """Records that one task reads unless it is told otherwise: some tenths of a second, against which the 10 ms that its

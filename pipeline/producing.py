@@ -8,8 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from pipeline.client import BrokerUnreachable, Troubles
-from pipeline.options import WriteOptions
+from purgatorio.pipeline.client import BrokerUnreachable, Troubles
+from purgatorio.pipeline.options import WriteOptions
 
 FLUSH_SECONDS: Final = 300.0
 """How long the last rows may take; the client gives each up earlier, after its own message.timeout.ms."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from pipeline.offsets import (
+from purgatorio.pipeline.offsets import (
     DataLoss,
     OffsetRange,
     Offsets,
@@ -23,7 +23,7 @@ from pipeline.offsets import (
     resolve,
     to_json,
 )
-from pipeline.options import NO_TOPIC, Position, ReadOptions
+from purgatorio.pipeline.options import NO_TOPIC, Position, ReadOptions
 
 UNRESOLVED: Final = {"startingOffsets": "not resolved yet"}
 """Before the first record of a stream whose start moves. No offsets look so: theirs are objects by topic."""
@@ -35,7 +35,7 @@ DISCOVERY_SECONDS: Final = 2.0
 
 
 class Topics(Protocol):
-    """What a stream asks of the brokers (`pipeline.client.Metadata`)."""
+    """What a stream asks of the brokers (`purgatorio.pipeline.client.Metadata`)."""
 
     topic_ids: dict[str, str]
     """The ids of the topics whose partitions were asked for last, by name; without those that are not known."""

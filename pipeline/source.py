@@ -30,9 +30,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pipeline.offsets import OffsetRange, ranges_between, resolve, tasks_of
-from pipeline.options import ReadOptions, WriteOptions, read_options, write_options
-from pipeline.progress import Progress
+from purgatorio.pipeline.offsets import OffsetRange, ranges_between, resolve, tasks_of
+from purgatorio.pipeline.options import ReadOptions, WriteOptions, read_options, write_options
+from purgatorio.pipeline.progress import Progress
 
 
 class PurgatorioDataSource(DataSource):
@@ -45,7 +45,7 @@ class PurgatorioDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns, with headers if they are asked for."""
-        from pipeline import rows
+        from purgatorio.pipeline import rows
 
         headers = str(self.options.get("includeHeaders", "false")).strip().lower() == "true"
         return f"{rows.SCHEMA}, {rows.HEADERS}" if headers else rows.SCHEMA
@@ -83,8 +83,8 @@ def _tasks(ranges: list[OffsetRange], options: ReadOptions) -> list[InputPartiti
 
 
 def _read(ranges: list[OffsetRange], options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    from pipeline import rows
-    from pipeline.client import Reader
+    from purgatorio.pipeline import rows
+    from purgatorio.pipeline.client import Reader
 
     if not ranges:
         return
@@ -103,7 +103,7 @@ class TopicReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Resolve positions, and share the work out."""
-        from pipeline.client import Metadata
+        from purgatorio.pipeline.client import Metadata
 
         options = self._options
         assert options.ending is not None
@@ -132,7 +132,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _progress(self) -> Progress:
-        from pipeline.client import Metadata
+        from purgatorio.pipeline.client import Metadata
 
         if self._made is None:
             self._made = Progress(self._options, Metadata(self._options.client), time.monotonic)
@@ -192,7 +192,7 @@ class TopicWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write one task's rows."""
-        from pipeline.producing import Writer
+        from purgatorio.pipeline.producing import Writer
 
         return Written(Writer(self._options, self._columns).write(iterator))
 
@@ -206,7 +206,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write one task's rows."""
-        from pipeline.producing import Writer
+        from purgatorio.pipeline.producing import Writer
 
         return Written(Writer(self._options, self._columns).write(iterator))
 

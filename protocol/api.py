@@ -18,12 +18,12 @@ from struct import error as StructError  # noqa: N812
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from protocol.api_key import ApiKey
-from protocol.decoder import Decoder, compile_decoder
-from protocol.encoder import Encoder, compile_encoder
-from protocol.errors import BufferUnderflow, EncodeError, ErrorCode, InvalidUtf8, UnsupportedVersion
-from protocol.message import Api, Message
-from protocol.messages import (
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.decoder import Decoder, compile_decoder
+from purgatorio.protocol.encoder import Encoder, compile_encoder
+from purgatorio.protocol.errors import BufferUnderflow, EncodeError, ErrorCode, InvalidUtf8, UnsupportedVersion
+from purgatorio.protocol.message import Api, Message
+from purgatorio.protocol.messages import (
     alter_configs,
     alter_partition_reassignments,
     api_versions,
@@ -44,7 +44,7 @@ from protocol.messages import (
     offset_for_leader_epoch,
     produce,
 )
-from protocol.primitives import MAX_STRING_BYTES, Buffer, bad_length, skip_tagged_fields
+from purgatorio.protocol.primitives import MAX_STRING_BYTES, Buffer, bad_length, skip_tagged_fields
 
 __all__ = [
     "APIS",

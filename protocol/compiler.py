@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from protocol.message import Fixed, StringType, StructType, Wire, WireType, fields_of
+from purgatorio.protocol.message import Fixed, StringType, StructType, Wire, WireType, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ from typing import Final
 
 import cramjam
 
-from protocol.errors import CorruptRecordError, RecordTooLargeError
+from purgatorio.protocol.errors import CorruptRecordError, RecordTooLargeError
 
 Buffer = bytes | bytearray | memoryview
 

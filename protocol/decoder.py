@@ -6,9 +6,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from protocol.compiler import SourceWriter, length_code, smallest_bytes
-from protocol.errors import BufferUnderflow, InvalidUtf8
-from protocol.message import (
+from purgatorio.protocol.compiler import SourceWriter, length_code, smallest_bytes
+from purgatorio.protocol.errors import BufferUnderflow, InvalidUtf8
+from purgatorio.protocol.message import (
     ArrayType,
     BytesType,
     Fixed,
@@ -20,7 +20,7 @@ from protocol.message import (
     WireType,
     fields_of,
 )
-from protocol.primitives import (
+from purgatorio.protocol.primitives import (
     MAX_STRING_BYTES,
     Buffer,
     bad_length,

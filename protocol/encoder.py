@@ -6,9 +6,9 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from protocol.compiler import SourceWriter, length_code
-from protocol.errors import EncodeError
-from protocol.message import (
+from purgatorio.protocol.compiler import SourceWriter, length_code
+from purgatorio.protocol.errors import EncodeError
+from purgatorio.protocol.message import (
     ArrayType,
     Fixed,
     Message,
@@ -19,7 +19,7 @@ from protocol.message import (
     WireType,
     fields_of,
 )
-from protocol.primitives import MAX_STRING_BYTES, ONE_BYTE_UVARINTS, Buffer, encode_uvarint
+from purgatorio.protocol.primitives import MAX_STRING_BYTES, ONE_BYTE_UVARINTS, Buffer, encode_uvarint
 
 Encoder = Callable[[Any], list[Buffer]]
 """Takes a message and returns its parts, of which the first is always `bytes`; raises EncodeError."""

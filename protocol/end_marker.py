@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from protocol.compression import Buffer
-from protocol.errors import InvalidRecordError
-from protocol.records import NO_LEADER_EPOCH, Record, build_batch, iter_records
+from purgatorio.protocol.compression import Buffer
+from purgatorio.protocol.errors import InvalidRecordError
+from purgatorio.protocol.records import NO_LEADER_EPOCH, Record, build_batch, iter_records
 
 _KEY: Final = struct.Struct(">hh")  # version, type: 0 abort, 1 commit; others are no business of transactions
 _VALUE: Final = struct.Struct(">hi")  # version, coordinator epoch

@@ -5,8 +5,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from protocol.errors import FrameError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
-from protocol.primitives import Buffer
+from purgatorio.protocol.errors import FrameError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
+from purgatorio.protocol.primitives import Buffer
 
 SIZE_BYTES: Final = 4
 """The size of the size in front of a frame."""

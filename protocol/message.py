@@ -96,8 +96,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast, dataclass_transform, overload
 
-from protocol.api_key import ApiKey
-from protocol.primitives import ZERO_UUID, Buffer
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.primitives import ZERO_UUID, Buffer
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)

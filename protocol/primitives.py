@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocol.errors import (
+from purgatorio.protocol.errors import (
     BufferUnderflow,
     DecodeError,
     EncodeError,

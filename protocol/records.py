@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 import google_crc32c
 
-from protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Compression, compress, decompress
-from protocol.errors import (
+from purgatorio.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Compression, compress, decompress
+from purgatorio.protocol.errors import (
     CorruptRecordError,
     EncodeError,
     InvalidRecordError,

@@ -19,8 +19,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from broker.admin_client import AdminClient as BrokerAdmin
-from broker.admin_client import AdminError, AdminUrlError
+from purgatorio.broker.cli.admin_client import AdminClient as BrokerAdmin
+from purgatorio.broker.cli.admin_client import AdminError, AdminUrlError
 
 try:
     from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition

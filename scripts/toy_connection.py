@@ -9,9 +9,9 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
-from protocol.api import ApiKey, decode_response, encode_request
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from purgatorio.protocol.api import ApiKey, decode_response, encode_request
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 METADATA_VERSION = 9
 DEFAULT_PORT = 9092

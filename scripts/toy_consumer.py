@@ -14,10 +14,10 @@ import sys
 import time
 from collections import Counter
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from protocol.records import iter_batches, iter_records
+from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from purgatorio.protocol.records import iter_batches, iter_records
 from toy_connection import Leaders, Moved, ToyError, run
 
 FETCH_VERSION = 12

@@ -12,17 +12,17 @@ import argparse
 import asyncio
 import time
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from protocol.messages.produce import (
+from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from purgatorio.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from protocol.records import Record, build_batch
+from purgatorio.protocol.records import Record, build_batch
 from toy_connection import Leaders, Moved, ToyError, open_any, run
 
 PRODUCE_VERSION = 9

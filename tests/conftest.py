@@ -20,7 +20,7 @@ class PurgatorioProcess:
 
     def __init__(self, argv: Sequence[str]) -> None:
         environ = {key: value for key, value in os.environ.items() if not key.startswith("PURGATORIO_")}
-        command = [sys.executable, "-m", "broker.cli", *argv]
+        command = [sys.executable, "-m", "purgatorio", *argv]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
 
     def greeting(self) -> str:

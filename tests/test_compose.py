@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from broker.collector import BrokerCollector
-from broker.config import ClusterConfig
+from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.metrics.prometheus import BrokerCollector
 
 ROOT = Path(__file__).resolve().parent.parent
 DASHBOARD = ROOT / "deploy" / "grafana" / "dashboards" / "purgatorio.json"
@@ -80,7 +80,7 @@ def test_the_image_is_built_from_what_is_there() -> None:
     """What the Dockerfile copies exists, is let through by .dockerignore, and has all that the build asks for."""
     copied = re.findall(r"^COPY (.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     sources = [source for line in copied for source in line.split()]
-    packages = {"broker", "pipeline", "protocol", "purgatorio_schemas", "pyspark_purgatorio"}
+    packages = {"broker", "pipeline", "protocol", "purgatorio", "pyspark_purgatorio"}
     assert {"pyproject.toml", "README.md", "LICENSE", *packages} == set(sources)
     let_through = (ROOT / ".dockerignore").read_text().splitlines()
     for source in sources:

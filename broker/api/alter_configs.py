@@ -5,13 +5,13 @@ Versions 0–2. Any broker answers. Broker settings cannot be changed.
 
 from __future__ import annotations
 
-from broker.api.config_changes import ResourceResult, alter_resources, topic_names
-from broker.api.context import AdminContext, submit, topic_keys
-from broker.metadata.controller import TopicResult, alter_topic_configs
-from broker.metadata.image import ClusterImage
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.alter_configs import (
+from purgatorio.broker.api.config_changes import ResourceResult, alter_resources, topic_names
+from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.metadata.controller import TopicResult, alter_topic_configs
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,

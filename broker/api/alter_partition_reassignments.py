@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.api.context import AdminContext, submit, topic_keys
-from broker.metadata.controller import Reassignment, ReassignmentResult, reassign_partitions
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.alter_partition_reassignments import (
+from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.metadata.controller import Reassignment, ReassignmentResult, reassign_partitions
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from broker.request import Reply, RequestContext, Routes, api_versions_response
-from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from purgatorio.broker.request import Reply, RequestContext, Routes, api_versions_response
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 CLIENT_SOFTWARE_VERSION = 3
 # KIP-511: what a client may call itself and its version.

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from broker.api.config_listing import ResourceType
-from broker.metadata.controller import Refused, TopicResult
-from broker.metadata.image import ClusterImage
-from broker.metadata.topic_name import topic_name_problem
-from protocol.errors import ErrorCode
+from purgatorio.broker.api.config_listing import ResourceType
+from purgatorio.broker.metadata.controller import Refused, TopicResult
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.topic_name import topic_name_problem
+from purgatorio.protocol.errors import ErrorCode
 
 
 class Resource(Protocol):

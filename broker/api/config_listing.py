@@ -6,8 +6,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker.api.context import AdminContext
-from broker.log.config import TOPIC_CONFIGS, ConfigKey
+from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.log.config import TOPIC_CONFIGS, ConfigKey
 
 
 class ResourceType(enum.IntEnum):
@@ -40,7 +40,7 @@ class ConfigEntry:
 
     Attributes:
         synonyms: all places that it can come from, the one in effect first.
-        type: a code of `broker.log.config.ConfigType`.
+        type: a code of `purgatorio.broker.log.config.ConfigType`.
     """
 
     name: str

@@ -8,15 +8,15 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
-from broker.metadata.controller import TopicSettings
-from broker.metadata.delayed_decision import DelayedDecision
-from broker.metadata.image import ClusterImage
-from broker.metadata.purgatories import ALL_TOPICS, MetadataPurgatories, TopicKey
-from broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError
-from broker.purgatory import Purgatory
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.message import Message
+from purgatorio.broker.metadata.controller import TopicSettings
+from purgatorio.broker.metadata.delayed_decision import DelayedDecision
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.purgatories import ALL_TOPICS, MetadataPurgatories, TopicKey
+from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError
+from purgatorio.broker.purgatory import Purgatory
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.message import Message
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class ConfigValue(Protocol):
 
     @property
     def type(self) -> int:
-        """A code of `broker.log.config.ConfigType`."""
+        """A code of `purgatorio.broker.log.config.ConfigType`."""
         ...
 
     @property

@@ -6,11 +6,11 @@ comes when this broker sees the partitions, or after `timeout_ms`.
 
 from __future__ import annotations
 
-from broker.api.context import AdminContext, submit, topic_keys
-from broker.metadata.controller import MorePartitions, TopicResult, create_partitions
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.create_partitions import (
+from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.metadata.controller import MorePartitions, TopicResult, create_partitions
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,

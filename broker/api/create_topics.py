@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.api.config_listing import topic_entries
-from broker.api.context import AdminContext, submit, topic_keys
-from broker.metadata.controller import NewTopic, TopicResult, create_topics
-from broker.metadata.delayed_decision import leaderless
-from broker.metadata.image import ClusterImage
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.create_topics import (
+from purgatorio.broker.api.config_listing import topic_entries
+from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
+from purgatorio.broker.metadata.delayed_decision import leaderless
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from protocol.primitives import ZERO_UUID
+from purgatorio.protocol.primitives import ZERO_UUID
 
 Results = tuple[TopicResult, ...]
 

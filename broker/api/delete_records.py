@@ -6,11 +6,11 @@ has deleted it, or after `timeout_ms`.
 
 from __future__ import annotations
 
-from broker.log.topic_partition import TopicPartition
-from broker.replica.replica_manager import ReplicaManager
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.delete_records import (
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,

@@ -5,12 +5,12 @@ Versions 1–6. Any broker answers: when it no longer sees the topics, or after 
 
 from __future__ import annotations
 
-from broker.api.context import AdminContext, submit, topic_keys
-from broker.metadata.controller import TopicReference, TopicResult, delete_topics
-from broker.metadata.image import ClusterImage
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.metadata.controller import TopicReference, TopicResult, delete_topics
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: DeleteTopicsRequest, reply: Reply) -> None:

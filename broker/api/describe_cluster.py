@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.api.context import AdminContext
-from broker.api.listing import CLUSTER_OPERATIONS
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.describe_cluster import (
+from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.api.listing import CLUSTER_OPERATIONS
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,

@@ -7,13 +7,13 @@ brokers and can be changed while they run, of which there are none.
 
 from __future__ import annotations
 
-from broker.api.config_listing import ConfigEntry, ResourceType, broker_entries, topic_entries
-from broker.api.context import AdminContext
-from broker.metadata.controller import Refused
-from broker.metadata.topic_name import topic_name_problem
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.describe_configs import (
+from purgatorio.broker.api.config_listing import ConfigEntry, ResourceType, broker_entries, topic_entries
+from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.metadata.controller import Refused
+from purgatorio.broker.metadata.topic_name import topic_name_problem
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.api.context import AdminContext
-from broker.api.listing import TOPIC_OPERATIONS, leader_of, offline_replicas
-from broker.metadata.image import ClusterImage, Topic
-from broker.metadata.topic_name import is_internal, topic_name_problem
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.describe_topic_partitions import (
+from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.api.listing import TOPIC_OPERATIONS, leader_of, offline_replicas
+from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.broker.metadata.topic_name import is_internal, topic_name_problem
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import structlog
 
-from broker.api.context import AdminContext, submit
-from broker.log.topic_partition import TopicPartition
-from broker.metadata.controller import ElectionResult, ElectionType, elect_leaders
-from broker.metadata.image import ClusterImage
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.elect_leaders import (
+from purgatorio.broker.api.context import AdminContext, submit
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, elect_leaders
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,

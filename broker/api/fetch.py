@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.log.topic_partition import TopicPartition
-from broker.metadata.image import ClusterImage
-from broker.replica.reader import FetchParams, PartitionFetch
-from broker.replica.replica_manager import ReplicaManager
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, NodeEndpoint, PartitionData
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.replica.reader import FetchParams, PartitionFetch
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    NodeEndpoint,
+    PartitionData,
+)
 
 FOLLOWER_FETCHING_VERSION = 11
 TOPIC_ID_VERSION = 13

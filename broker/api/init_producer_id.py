@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from broker.metadata.controller import allocate_producer_ids
-from broker.metadata.store import MetadataStore
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from purgatorio.broker.metadata.controller import allocate_producer_ids
+from purgatorio.broker.metadata.store import MetadataStore
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 BLOCK_SIZE = 1000
 

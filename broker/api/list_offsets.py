@@ -7,12 +7,12 @@ A timestamp that no record reaches is answered with offset −1 and no error (Sp
 
 from __future__ import annotations
 
-from broker.log.topic_partition import TopicPartition
-from broker.replica.partition import Partition, PartitionError
-from broker.replica.replica_manager import ReplicaManager
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.list_offsets import (
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.api.context import AdminContext
-from broker.metadata.image import ClusterImage
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.list_partition_reassignments import (
+from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,

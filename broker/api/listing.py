@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
+from purgatorio.protocol.errors import ErrorCode
 
 
 def _bits(*operations: int) -> int:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.api.context import AdminContext, submit, topic_keys
-from broker.api.listing import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, leader_of, offline_replicas
-from broker.metadata.controller import NewTopic, TopicResult, create_topics
-from broker.metadata.image import ClusterImage, PartitionState, Topic
-from broker.metadata.topic_name import is_internal, topic_name_problem
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import (
+from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.api.listing import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, leader_of, offline_replicas
+from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
+from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
+from purgatorio.broker.metadata.topic_name import is_internal, topic_name_problem
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -27,7 +27,7 @@ from protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from protocol.primitives import ZERO_UUID
+from purgatorio.protocol.primitives import ZERO_UUID
 
 TOPIC_IDS_DECLARED_VERSION = 10
 TOPIC_IDS_ANSWERED_VERSION = 12

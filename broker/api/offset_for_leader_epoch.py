@@ -5,12 +5,12 @@ Versions 2–4. Clients use it to find out whether what they read has been trunc
 
 from __future__ import annotations
 
-from broker.log.topic_partition import TopicPartition
-from broker.replica.partition import Partition, PartitionError
-from broker.replica.replica_manager import ReplicaManager
-from broker.request import Reply, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.offset_for_leader_epoch import (
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from broker.log.topic_partition import TopicPartition
-from broker.replica.replica_manager import ReplicaManager
-from broker.request import Reply, RequestContext
-from protocol.compression import Compression
-from protocol.errors import CorruptRecordError, ErrorCode
-from protocol.messages.produce import (
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.compression import Compression
+from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
+from purgatorio.protocol.messages.produce import (
     NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from protocol.primitives import Buffer
-from protocol.records import read_header
+from purgatorio.protocol.primitives import Buffer
+from purgatorio.protocol.records import read_header
 
 ACKS = (-1, 0, 1)
 NODE_ENDPOINTS_VERSION = 10

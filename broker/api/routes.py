@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from broker.api import (
+from purgatorio.broker.api import (
     alter_configs,
     alter_partition_reassignments,
     api_versions,
@@ -25,12 +25,12 @@ from broker.api import (
     offset_for_leader_epoch,
     produce,
 )
-from broker.api.context import AdminContext
-from broker.api.fetch import FetchHandler
-from broker.api.fetch import error_response as fetch_error_response
-from broker.replica.replica_manager import ReplicaManager
-from broker.request import Route, Routes
-from protocol.api_key import ApiKey
+from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.api.fetch import FetchHandler
+from purgatorio.broker.api.fetch import error_response as fetch_error_response
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.request import Route, Routes
+from purgatorio.protocol.api_key import ApiKey
 
 
 def build_routes(admin: AdminContext, replicas: ReplicaManager, *, fetch_max_bytes: int) -> Routes:

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from broker.log.config import LogConfig
-from broker.log.producer_state import ProducerStates
-from broker.log.segment import Segment
-from protocol.errors import CorruptRecordError
-from protocol.records import BatchHeader, Record, TimestampType, build_batch, iter_records, read_header
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.producer_state import ProducerStates
+from purgatorio.broker.log.segment import Segment
+from purgatorio.protocol.errors import CorruptRecordError
+from purgatorio.protocol.records import BatchHeader, Record, TimestampType, build_batch, iter_records, read_header
 
 MAX_KEYS: Final = 1_000_000
 """How many keys one pass remembers; when there are more, it ends with the segment in which that happens."""

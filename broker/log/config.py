@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from protocol.compression import Compression
-from protocol.records import TimestampType
+from purgatorio.protocol.compression import Compression
+from purgatorio.protocol.records import TimestampType
 
 MAX_LONG: Final = 2**63 - 1
 _MAX_INT: Final = 2**31 - 1

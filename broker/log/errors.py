@@ -12,7 +12,7 @@ LogError                    carries the code to answer
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
+from purgatorio.protocol.errors import ErrorCode
 
 
 class LogError(Exception):

@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from broker.log.admission import Admission
-from broker.log.compaction import Compaction
-from broker.log.config import LogConfig
-from broker.log.epochs import LeaderEpochs
-from broker.log.errors import InvalidBatch, LogError, MemoryExhausted, OffsetOutOfRange, UnexpectedOffset
-from broker.log.memory import MemoryBudget
-from broker.log.producer_state import ProducerBatch, ProducerStates
-from broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
-from broker.log.segments import LogRead, Segments
-from broker.log.time_index import TimestampOffset, find_max_timestamp, find_timestamp
-from protocol.compression import Buffer
-from protocol.end_marker import read_end_marker
-from protocol.errors import CorruptRecordError
-from protocol.records import BatchHeader, TimestampType, check_crc, iter_batches, place_batch, read_header
+from purgatorio.broker.log.compaction import Compaction
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.epochs import LeaderEpochs
+from purgatorio.broker.log.errors import InvalidBatch, LogError, MemoryExhausted, OffsetOutOfRange, UnexpectedOffset
+from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.broker.log.producer_state import ProducerBatch, ProducerStates
+from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
+from purgatorio.broker.log.segments import LogRead, Segments
+from purgatorio.broker.log.time_index import TimestampOffset, find_max_timestamp, find_timestamp
+from purgatorio.broker.log.validator import Admission
+from purgatorio.protocol.compression import Buffer
+from purgatorio.protocol.end_marker import read_end_marker
+from purgatorio.protocol.errors import CorruptRecordError
+from purgatorio.protocol.records import BatchHeader, TimestampType, check_crc, iter_batches, place_batch, read_header
 
 __all__ = ["AppendInfo", "Log", "LogError", "LogRead", "TimestampOffset"]
 

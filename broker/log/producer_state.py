@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from broker.log.errors import InvalidTransactionState, OutOfOrderSequence, StaleProducerEpoch
-from protocol.end_marker import EndMarker
-from protocol.records import MAX_SEQUENCE, BatchHeader
+from purgatorio.broker.log.errors import InvalidTransactionState, OutOfOrderSequence, StaleProducerEpoch
+from purgatorio.protocol.end_marker import EndMarker
+from purgatorio.protocol.records import MAX_SEQUENCE, BatchHeader
 
 BATCHES_KEPT: Final = 5
 """How many batches of a producer are remembered to recognise duplicates: as many as a client may have in flight."""

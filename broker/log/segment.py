@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left
 from typing import Final
 
-from broker.log.producer_state import ProducerSnapshot
+from purgatorio.broker.log.producer_state import ProducerSnapshot
 
 BATCH_OVERHEAD_BYTES: Final = 112
 """What a batch costs in memory besides its bytes: the object's header, three index entries, a slot, room to grow."""

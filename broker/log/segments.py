@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from broker.log.producer_state import ProducerSnapshot
-from broker.log.segment import Segment
+from purgatorio.broker.log.producer_state import ProducerSnapshot
+from purgatorio.broker.log.segment import Segment
 
 _SNAPSHOTS_KEPT: Final = 2
 _base_offset = attrgetter("base_offset")

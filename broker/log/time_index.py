@@ -6,9 +6,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from broker.log.segment import Segment
-from protocol.errors import CorruptRecordError
-from protocol.records import BatchHeader, TimestampType, iter_records, read_header
+from purgatorio.broker.log.segment import Segment
+from purgatorio.protocol.errors import CorruptRecordError
+from purgatorio.protocol.records import BatchHeader, TimestampType, iter_records, read_header
 
 
 class TimestampOffset(NamedTuple):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from broker.metadata.image import NO_LEADER, ClusterImage, Topic
-from broker.purgatory import DelayedOperation
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, Topic
+from purgatorio.broker.purgatory import DelayedOperation
+from purgatorio.protocol.errors import ErrorCode
 
 T = TypeVar("T")
 

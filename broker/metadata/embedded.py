@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from broker.metadata.image import NO_LEASE, ClusterImage
-from broker.metadata.store import Decision, LeaseLost, StoreClosed, StoreContended, StoreOverloaded, T
+from purgatorio.broker.metadata.image import NO_LEASE, ClusterImage
+from purgatorio.broker.metadata.store import Decision, LeaseLost, StoreClosed, StoreContended, StoreOverloaded, T
 
 MAX_PENDING_DECISIONS: Final = 10_000
 """Decisions of one broker that may wait. Each is one administrative request, whose size the server bounds."""

@@ -1,6 +1,6 @@
 """The cluster as one broker sees it at one moment: brokers, topics, partition states.
 
-An image is never changed. A decision of `broker.metadata.controller` derives a new one, and a `MetadataStore` makes it
+An image is never changed. A decision of `metadata.controller` derives a new one, and a `MetadataStore` makes it
 the truth by compare-and-set on its version. Mappings inside an image are plain dicts that nobody writes to: a proxy
 around them would cost on every lookup of the produce and fetch paths.
 """

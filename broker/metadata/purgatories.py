@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from broker.log.topic_partition import TopicPartition
-from broker.metadata.delayed_decision import DelayedDecision
-from broker.metadata.image import ClusterImage, Topic
-from broker.purgatory import Purgatory
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.delayed_decision import DelayedDecision
+from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.broker.purgatory import Purgatory
 
 ALL_TOPICS: Final = "all topics"
 """Watched by requests that name no topics; checked at every new image."""

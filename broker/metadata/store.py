@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from broker.metadata.image import NO_LEASE, ClusterImage
+from purgatorio.broker.metadata.image import NO_LEASE, ClusterImage
 
 T = TypeVar("T")
 

@@ -3,12 +3,12 @@
 Standard library only, and nothing else of this project: usable alone. See README.md beside this file.
 """
 
-from broker.purgatory.actions import ActionQueue
-from broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome
-from broker.purgatory.purgatory import ParkedOperation, Purgatory, WatchListSnapshot
-from broker.purgatory.reaper import Reaper
-from broker.purgatory.timer import Timer
-from broker.purgatory.timing_wheel import BucketSnapshot, LevelSnapshot, TimerEntry, TimingWheel
+from purgatorio.broker.purgatory.actions import ActionQueue
+from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome
+from purgatorio.broker.purgatory.purgatory import ParkedOperation, Purgatory, WatchListSnapshot
+from purgatorio.broker.purgatory.reaper import Reaper
+from purgatorio.broker.purgatory.timer import Timer
+from purgatorio.broker.purgatory.timing_wheel import BucketSnapshot, LevelSnapshot, TimerEntry, TimingWheel
 
 __all__ = [
     "ActionQueue",

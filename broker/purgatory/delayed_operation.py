@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Literal, NamedTuple, Protocol
 
-from broker.purgatory.timing_wheel import TimerEntry
+from purgatorio.broker.purgatory.timing_wheel import TimerEntry
 
 Outcome = Literal["completed", "expired", "cancelled", "shutdown", "error"]
 """How an operation ended: its condition was met or somebody forced it, the deadline won, `cancel_for_key` took it out,

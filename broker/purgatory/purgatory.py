@@ -15,11 +15,11 @@ from functools import partial
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar, cast
 
-from broker.purgatory.actions import ActionQueue
-from broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome, Ticket
-from broker.purgatory.timer import Timer
-from broker.purgatory.timing_wheel import LevelSnapshot
-from broker.purgatory.watchers import Watchers
+from purgatorio.broker.purgatory.actions import ActionQueue
+from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome, Ticket
+from purgatorio.broker.purgatory.timer import Timer
+from purgatorio.broker.purgatory.timing_wheel import LevelSnapshot
+from purgatorio.broker.purgatory.watchers import Watchers
 
 _log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from broker.purgatory.actions import ActionQueue
-from broker.purgatory.timer import Timer
+from purgatorio.broker.purgatory.actions import ActionQueue
+from purgatorio.broker.purgatory.timer import Timer
 
 SLICE_MS = 2
 """How long the reaper works before the loop goes round: I/O waits no longer than this for any number of deadlines."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from broker.purgatory.timing_wheel import LevelSnapshot, TimerEntry, TimingWheel
+from purgatorio.broker.purgatory.timing_wheel import LevelSnapshot, TimerEntry, TimingWheel
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from broker.purgatory.delayed_operation import DelayedOperation, Ticket
+from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, Ticket
 
 
 class Watchers:

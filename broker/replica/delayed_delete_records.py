@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from broker.log.topic_partition import TopicPartition
-from broker.purgatory import DelayedOperation
-from broker.replica.partition import Partition
-from protocol.errors import ErrorCode
-from protocol.messages.delete_records import DeleteRecordsPartitionResult
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.purgatory import DelayedOperation
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.delete_records import DeleteRecordsPartitionResult
 
 
 @dataclass(slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.log.topic_partition import TopicPartition
-from broker.purgatory import DelayedOperation
-from broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
-from protocol.messages.fetch import PartitionData
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.purgatory import DelayedOperation
+from purgatorio.broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
+from purgatorio.protocol.messages.fetch import PartitionData
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from typing import Any, Protocol, cast
 
 import structlog
 
-from broker.log.log import LogError
-from broker.log.topic_partition import TopicPartition
-from broker.replica.partition import Partition
-from broker.replica.replica_manager import ReplicaManager
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.fetch import (
+from purgatorio.broker.log.log import LogError
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.errors import ErrorCode, ProtocolError
+from purgatorio.protocol.messages.fetch import (
     EpochEndOffset,
     FetchPartition,
     FetchRequest,
@@ -26,13 +26,13 @@ from protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from protocol.messages.list_offsets import (
+from purgatorio.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from protocol.primitives import Buffer
+from purgatorio.protocol.primitives import Buffer
 
 logger = structlog.get_logger(__name__)
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.log.log import AppendInfo, Log
-from broker.log.topic_partition import TopicPartition
-from broker.metadata.controller import InSyncProposal
-from broker.metadata.image import NO_LEADER, BrokerLife, PartitionState
-from protocol.errors import ErrorCode
-from protocol.primitives import Buffer
+from purgatorio.broker.log.log import AppendInfo, Log
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.controller import InSyncProposal
+from purgatorio.broker.metadata.image import NO_LEADER, BrokerLife, PartitionState
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.primitives import Buffer
 
 UNKNOWN_OFFSET = -1
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from broker.log.log import LogError
-from broker.log.topic_partition import TopicPartition
-from broker.replica.partition import Partition, PartitionError
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import EpochEndOffset, FetchPartition, LeaderIdAndEpoch, PartitionData
+from purgatorio.broker.log.log import LogError
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import EpochEndOffset, FetchPartition, LeaderIdAndEpoch, PartitionData
 
 # Errors whose answer names the current leader, so that a client need not ask for metadata (KIP-951).
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)

@@ -22,25 +22,25 @@ from typing import Protocol, cast
 
 import structlog
 
-from broker.clock import Clock
-from broker.log.config import LogConfig
-from broker.log.log import Log, LogError
-from broker.log.memory import MemoryBudget
-from broker.log.producer_state import PRODUCER_EXPIRATION_MS
-from broker.log.topic_partition import TopicPartition
-from broker.metadata.controller import InSyncProposal
-from broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, Topic
-from broker.purgatory import ActionQueue, Purgatory
-from broker.replica.delayed_delete_records import DelayedDeleteRecords, PendingDeletion
-from broker.replica.delayed_fetch import DelayedFetch, FollowerKey
-from broker.replica.delayed_produce import DelayedProduce, PendingAck
-from broker.replica.partition import Partition, PartitionError
-from broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
-from protocol.errors import ErrorCode
-from protocol.messages.delete_records import DeleteRecordsPartitionResult
-from protocol.messages.fetch import PartitionData
-from protocol.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse
-from protocol.primitives import Buffer
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.log import Log, LogError
+from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.broker.log.producer_state import PRODUCER_EXPIRATION_MS
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.controller import InSyncProposal
+from purgatorio.broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, Topic
+from purgatorio.broker.purgatory import ActionQueue, Purgatory
+from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords, PendingDeletion
+from purgatorio.broker.replica.delayed_fetch import DelayedFetch, FollowerKey
+from purgatorio.broker.replica.delayed_produce import DelayedProduce, PendingAck
+from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.delete_records import DeleteRecordsPartitionResult
+from purgatorio.protocol.messages.fetch import PartitionData
+from purgatorio.protocol.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse
+from purgatorio.protocol.primitives import Buffer
 
 logger = structlog.get_logger(__name__)
 

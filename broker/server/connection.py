@@ -22,15 +22,15 @@ from typing import Protocol, cast
 
 import structlog
 
-from broker.clock import Clock
-from broker.server.dispatch import Dispatcher, api_name
-from broker.server.exchange import Exchange
-from broker.server.limits import ConnectionLimits, Refusal
-from broker.server.observer import ServerObserver
-from broker.server.request_memory import RequestMemory
-from protocol.errors import DecodeError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
-from protocol.framing import FrameDecoder
-from protocol.primitives import Buffer
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.server.dispatch import Dispatcher, api_name
+from purgatorio.broker.server.exchange import Exchange
+from purgatorio.broker.server.limits import ConnectionLimits, Refusal
+from purgatorio.broker.server.observer import ServerObserver
+from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.protocol.errors import DecodeError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
+from purgatorio.protocol.framing import FrameDecoder
+from purgatorio.protocol.primitives import Buffer
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 

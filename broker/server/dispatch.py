@@ -6,12 +6,12 @@ from typing import Any, Protocol
 
 import structlog
 
-from broker.request import RequestContext, Route, Routes, api_versions_response
-from broker.server.exchange import Exchange
-from broker.server.limits import Refusal
-from protocol.api import ApiKey, RequestHeader, decode_request, decode_request_header
-from protocol.errors import DecodeError, ErrorCode
-from protocol.primitives import Buffer
+from purgatorio.broker.request import RequestContext, Route, Routes, api_versions_response
+from purgatorio.broker.server.exchange import Exchange
+from purgatorio.broker.server.limits import Refusal
+from purgatorio.protocol.api import ApiKey, RequestHeader, decode_request, decode_request_header
+from purgatorio.protocol.errors import DecodeError, ErrorCode
+from purgatorio.protocol.primitives import Buffer
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import structlog
 
-from broker.server.limits import Refusal
-from protocol.api import encode_response
-from protocol.primitives import Buffer
+from purgatorio.broker.server.limits import Refusal
+from purgatorio.protocol.api import encode_response
+from purgatorio.protocol.primitives import Buffer
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 

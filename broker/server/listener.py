@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import structlog
 
-from broker.clock import Clock
-from broker.request import Routes
-from broker.server.connection import Connection, ConnectionSnapshot, Surroundings
-from broker.server.dispatch import Dispatcher
-from broker.server.limits import ConnectionLimits, Refusal
-from broker.server.observer import NullObserver, ServerObserver
-from broker.server.request_memory import RequestMemory
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.request import Routes
+from purgatorio.broker.server.connection import Connection, ConnectionSnapshot, Surroundings
+from purgatorio.broker.server.dispatch import Dispatcher
+from purgatorio.broker.server.limits import ConnectionLimits, Refusal
+from purgatorio.broker.server.observer import NullObserver, ServerObserver
+from purgatorio.broker.server.request_memory import RequestMemory
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from broker.server.limits import Refusal
+from purgatorio.broker.server.limits import Refusal
 
 
 class ServerObserver(Protocol):

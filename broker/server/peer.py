@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, cast
 
 import structlog
 
-from broker.clock import Clock
-from protocol.api import decode_response, encode_request
-from protocol.errors import DecodeError
-from protocol.framing import FrameDecoder
+from purgatorio.broker.clock import Clock
+from purgatorio.protocol.api import decode_response, encode_request
+from purgatorio.protocol.errors import DecodeError
+from purgatorio.protocol.framing import FrameDecoder
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from broker.simulation.history import (
+from purgatorio.broker.simulation.history import (
     Acked,
     Assigned,
     Drained,

@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from broker.clock import Clock
-from broker.server.peer import PeerConnection
-from broker.simulation.history import Acked, Assigned, Drained, Failed, History, Polled, Sent, Unknown
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.primitives import Buffer
-from protocol.records import Record, build_batch, iter_batches, iter_records
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.simulation.history import Acked, Assigned, Drained, Failed, History, Polled, Sent, Unknown
+from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.errors import ErrorCode, ProtocolError
+from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
+from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from purgatorio.protocol.primitives import Buffer
+from purgatorio.protocol.records import Record, build_batch, iter_batches, iter_records
 
 METADATA_VERSION: Final = 12
 PRODUCE_VERSION: Final = 9

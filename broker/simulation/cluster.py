@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from broker.broker import Broker
-from broker.config import BrokerConfig
-from broker.metadata.embedded import EmbeddedStore
-from broker.metadata.image import ClusterImage, PartitionState
-from broker.simulation.loop import Node, SimulatedClock, SimulatedLoop
-from broker.simulation.network import Network
+from purgatorio.broker.broker import Broker
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.metadata.embedded import EmbeddedStore
+from purgatorio.broker.metadata.image import ClusterImage, PartitionState
+from purgatorio.broker.simulation.loop import Node, SimulatedClock, SimulatedLoop
+from purgatorio.broker.simulation.network import Network
 
 FIRST_PORT: Final = 9092
 STORE_LATENCY_MS: Final = (0.1, 2.0)
@@ -32,11 +32,11 @@ class StoreLink:
         self._free_at = {id(self._to_store): 0.0, id(self._to_broker): 0.0}
 
     def to_store(self, deliver: Callable[[], None]) -> None:
-        """See `broker.metadata.embedded.Link`."""
+        """See `purgatorio.broker.metadata.embedded.Link`."""
         self._send(self._to_store, deliver)
 
     def to_broker(self, deliver: Callable[[], None]) -> None:
-        """See `broker.metadata.embedded.Link`."""
+        """See `purgatorio.broker.metadata.embedded.Link`."""
         self._send(self._to_broker, lambda: self._node.call(deliver))
 
     def cut(self) -> None:

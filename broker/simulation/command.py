@@ -11,11 +11,11 @@ from typing import Final
 
 import structlog
 
-from broker.simulation import mutants
-from broker.simulation.checkers import CHECKS
-from broker.simulation.history import Acked, Event, Failed, Fault, Polled, Sent, Unknown
-from broker.simulation.nemesis import FAULTS
-from broker.simulation.run import Report, Scenario, simulate
+from purgatorio.broker.simulation import mutants
+from purgatorio.broker.simulation.checkers import CHECKS
+from purgatorio.broker.simulation.history import Acked, Event, Failed, Fault, Polled, Sent, Unknown
+from purgatorio.broker.simulation.nemesis import FAULTS
+from purgatorio.broker.simulation.run import Report, Scenario, simulate
 
 NOT_CONVERGED: Final = "After the faults have healed the cluster becomes whole again and nothing waits in vain."
 MAX_ANOMALIES_SHOWN: Final = 10

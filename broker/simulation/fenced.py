@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from broker.broker import Broker
-from broker.log.topic_partition import TopicPartition
-from broker.metadata.image import ClusterImage
-from broker.replica.partition import Partition
-from broker.simulation.cluster import SimulatedCluster
-from broker.simulation.history import FencedAnswer, History
+from purgatorio.broker.broker import Broker
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.broker.simulation.history import FencedAnswer, History
 
 
 class _Standstill(NamedTuple):

@@ -1,4 +1,4 @@
-"""What clients did and saw, and what was done to the cluster: the record that `broker.simulation.checkers` judges.
+"""What clients did and saw, and what was done to the cluster: the record that `simulation.checkers` judges.
 
 A history may come from a simulation or from real clients against real processes: one JSON object a line. Values are
 unique whole numbers, and a partition is named as in ``orders-0``.

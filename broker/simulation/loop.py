@@ -102,7 +102,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     """
 
     network: Any = None
-    """What `create_server` and `create_connection` go to: a `broker.simulation.network.Network`."""
+    """What `create_server` and `create_connection` go to: a `purgatorio.broker.simulation.network.Network`."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__()
@@ -296,7 +296,7 @@ def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) 
 
 
 class SimulatedClock:
-    """`broker.clock.Clock` over a simulated loop."""
+    """`purgatorio.broker.clock.Clock` over a simulated loop."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop

@@ -12,15 +12,15 @@ from dataclasses import replace
 from typing import Any, Final
 from unittest import mock
 
-from broker.api.fetch import FetchHandler
-from broker.metadata.controller import elections
-from broker.metadata.image import BrokerLife, ClusterImage, PartitionState
-from broker.operations import Restartable
-from broker.registration import Registration
-from broker.replica.partition import Partition
-from broker.replica.reader import ReplicaReader
-from broker.replica.replica_manager import ReplicaManager
-from broker.simulation.nemesis import Nemesis
+from purgatorio.broker.api.fetch import FetchHandler
+from purgatorio.broker.metadata.broker_lifecycle import Registration
+from purgatorio.broker.metadata.controller import elections
+from purgatorio.broker.metadata.image import BrokerLife, ClusterImage, PartitionState
+from purgatorio.broker.operator.cluster_control import Restartable
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.reader import ReplicaReader
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.simulation.nemesis import Nemesis
 
 Patches = Iterator[contextlib.AbstractContextManager[Any]]
 

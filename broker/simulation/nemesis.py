@@ -12,10 +12,10 @@ import random
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from broker.metadata.image import BrokerLife, PartitionState
-from broker.operations import NotInSync, rolling_restart, wait_until_in_sync
-from broker.simulation.cluster import SimulatedCluster
-from broker.simulation.history import Fault, History
+from purgatorio.broker.metadata.image import BrokerLife, PartitionState
+from purgatorio.broker.operator.cluster_control import NotInSync, rolling_restart, wait_until_in_sync
+from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.broker.simulation.history import Fault, History
 
 
 class Nemesis:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.simulation.loop import Node, SimulatedLoop, current_node
-from broker.simulation.transport import SimulatedTransport
+from purgatorio.broker.simulation.loop import Node, SimulatedLoop, current_node
+from purgatorio.broker.simulation.transport import SimulatedTransport
 
 FIRST_FREE_PORT: Final = 20_000
 WORLD: Final = "world"

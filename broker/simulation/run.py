@@ -7,15 +7,15 @@ import itertools
 import random
 from dataclasses import dataclass, field
 
-from broker.metadata.controller import NewTopic, TopicSettings, create_topics
-from broker.simulation.checkers import Anomaly, check
-from broker.simulation.clients import Client, Consumer, Producer
-from broker.simulation.cluster import SimulatedCluster
-from broker.simulation.fenced import FencedWatch
-from broker.simulation.history import Acked, History, Sent
-from broker.simulation.loop import SimulatedClock, SimulatedLoop
-from broker.simulation.nemesis import Nemesis
-from broker.simulation.network import Network
+from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
+from purgatorio.broker.simulation.checkers import Anomaly, check
+from purgatorio.broker.simulation.clients import Client, Consumer, Producer
+from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.broker.simulation.fenced import FencedWatch
+from purgatorio.broker.simulation.history import Acked, History, Sent
+from purgatorio.broker.simulation.loop import SimulatedClock, SimulatedLoop
+from purgatorio.broker.simulation.nemesis import Nemesis
+from purgatorio.broker.simulation.network import Network
 
 TOPIC = "orders"
 
@@ -27,7 +27,7 @@ class Scenario:
     Attributes:
         seconds: how long harm is done, in virtual time.
         heal_seconds: how long the cluster may take to be whole again.
-        faults: names of `broker.simulation.nemesis.FAULTS`; empty: all of them.
+        faults: names of `purgatorio.broker.simulation.nemesis.FAULTS`; empty: all of them.
         pause_ms: how long a producer waits between two values.
     """
 

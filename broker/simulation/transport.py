@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, cast
 
-from broker.simulation.loop import Node
+from purgatorio.broker.simulation.loop import Node
 
 if TYPE_CHECKING:
-    from broker.simulation.network import Network, Pipe
+    from purgatorio.broker.simulation.network import Network, Pipe
 
 WINDOW_BYTES: Final = 256 * 1024
 """Bytes that may be on their way or unread at the other end; the rest waits in the sender's buffer."""

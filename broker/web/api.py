@@ -2,7 +2,7 @@
 
 Errors are ``{"error": "…"}`` with status 400 (malformed), 403 (another site, or unknown host name), 404, 405, 408, 409
 (the cluster refuses), 413, 415, 503 or 504. Unknown query parameters are ignored. The shapes of the answers are in
-`broker.web.document`; what an operator does to brokers is in `broker.web.control`.
+`purgatorio.broker.web.document`; what an operator does to brokers is in `purgatorio.broker.web.control`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from broker.web.control import CONTROL_ENDPOINTS
-from broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
-from broker.web.state import OPERATIONS_PER_PURGATORY, read_finished, read_follower, read_purgatory, read_state
-from broker.web.views import ClusterView, ControlView, ShownBroker, ShownPurgatory
+from purgatorio.broker.web.control import CONTROL_ENDPOINTS
+from purgatorio.broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
+from purgatorio.broker.web.state import (
+    OPERATIONS_PER_PURGATORY,
+    read_finished,
+    read_follower,
+    read_purgatory,
+    read_state,
+)
+from purgatorio.broker.web.views import ClusterView, ControlView, ShownBroker, ShownPurgatory
 
 MAX_OPERATIONS: Final = 1000
 """Parked or finished operations that one request may ask for."""
@@ -49,7 +55,7 @@ class JsonApi:
     Args:
         cluster: what is shown and changed.
         control: knows of the brokers that do not run.
-        allowed_host: the host that was configured (see `broker.web.guard`).
+        allowed_host: the host that was configured (see `purgatorio.broker.web.guard`).
     """
 
     def __init__(self, cluster: ClusterView, control: ControlView, allowed_host: str) -> None:

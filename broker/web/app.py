@@ -1,4 +1,4 @@
-"""What the admin HTTP answers: the live page, metrics, health, and the JSON API of `broker.web.api`."""
+"""What the admin HTTP answers: the live page, metrics, health, and the JSON API of `purgatorio.broker.web.api`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from broker.collector import Snapshot, build_registry
-from broker.operations import OperationRefused
-from broker.web import pages
-from broker.web.api import JsonApi
-from broker.web.control import ControlApi, not_done
-from broker.web.guard import SecurityHeaders
-from broker.web.requests import json_response
-from broker.web.views import ClusterView, ControlView
+from purgatorio.broker.metrics.prometheus import Snapshot, build_registry
+from purgatorio.broker.operator.cluster_control import OperationRefused
+from purgatorio.broker.web import pages
+from purgatorio.broker.web.api import JsonApi
+from purgatorio.broker.web.control import ControlApi, not_done
+from purgatorio.broker.web.guard import SecurityHeaders
+from purgatorio.broker.web.requests import json_response
+from purgatorio.broker.web.views import ClusterView, ControlView
 
 
 def create_app(cluster: ClusterView, control: ControlView, *, allowed_host: str) -> ASGIApp:

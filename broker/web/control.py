@@ -14,12 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from broker.metadata.controller import ElectionResult
-from broker.operations import ClusterUnavailable, NotInSync, NotThere, OperationRefused
-from broker.web import document
-from broker.web.members import read_members, read_placements
-from broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
-from broker.web.views import ClusterView, ControlView
+from purgatorio.broker.metadata.controller import ElectionResult
+from purgatorio.broker.operator.cluster_control import ClusterUnavailable, NotInSync, NotThere, OperationRefused
+from purgatorio.broker.web import document
+from purgatorio.broker.web.members import read_members, read_placements
+from purgatorio.broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
+from purgatorio.broker.web.views import ClusterView, ControlView
 
 MAX_BROKER_ID: Final = 2**31 - 1
 MAX_PLACEMENTS: Final = 1000
@@ -62,7 +62,7 @@ class ControlApi:
     Args:
         cluster: whose brokers.
         control: what is done to them.
-        allowed_host: the host that was configured (see `broker.web.guard`).
+        allowed_host: the host that was configured (see `purgatorio.broker.web.guard`).
     """
 
     def __init__(self, cluster: ClusterView, control: ControlView, allowed_host: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from broker.metadata.image import NO_LEADER, NO_LEASE, ClusterImage, PartitionState
-from broker.operations import Member
-from broker.web import document
-from broker.web.views import ControlView, ShownBroker
+from purgatorio.broker.metadata.image import NO_LEADER, NO_LEASE, ClusterImage, PartitionState
+from purgatorio.broker.operator.cluster_control import Member
+from purgatorio.broker.web import document
+from purgatorio.broker.web.views import ControlView, ShownBroker
 
 
 def read_members(brokers: Sequence[ShownBroker], control: ControlView) -> list[document.Member]:

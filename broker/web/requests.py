@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from broker.web.guard import check_may_change, read_body
+from purgatorio.broker.web.guard import check_may_change, read_body
 
 
 class Body(BaseModel):

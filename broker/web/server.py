@@ -7,11 +7,11 @@ import errno
 import socket
 from typing import TYPE_CHECKING, Final
 
-from broker.operations import ClusterControl
+from purgatorio.broker.operator.cluster_control import ClusterControl
 
 if TYPE_CHECKING:
-    from broker.web.http_server import HttpServer
-    from broker.web.views import AdministeredCluster
+    from purgatorio.broker.web.http_server import HttpServer
+    from purgatorio.broker.web.views import AdministeredCluster
 
 ACCEPT_BACKLOG: Final = 128
 _THIS_MACHINE: Final = ("0.0.0.0", "::", "127.0.0.1")
@@ -67,8 +67,8 @@ class AdminServer:
         if self._serving is not None:
             raise RuntimeError("the admin HTTP is running")
         # Not at the top: a broker that fails to start, or a command's help, must not wait for the web framework.
-        from broker.web.app import create_app
-        from broker.web.http_server import HttpServer
+        from purgatorio.broker.web.app import create_app
+        from purgatorio.broker.web.http_server import HttpServer
 
         sockets = await _listen(host, port)
         self._address = sockets[0].getsockname()[:2]

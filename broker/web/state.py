@@ -10,15 +10,15 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from broker.collector import PartitionView
-from broker.finished import kind_of
-from broker.log.topic_partition import TopicPartition
-from broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
-from broker.operations import Member
-from broker.purgatory import FinishedOperation, ParkedOperation
-from broker.web import document
-from broker.web.members import read_member, read_placement
-from broker.web.views import ClusterView, ControlView, ShownBroker, ShownPurgatory
+from purgatorio.broker.delays.finished import kind_of
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
+from purgatorio.broker.metrics.prometheus import PartitionView
+from purgatorio.broker.operator.cluster_control import Member
+from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation
+from purgatorio.broker.web import document
+from purgatorio.broker.web.members import read_member, read_placement
+from purgatorio.broker.web.views import ClusterView, ControlView, ShownBroker, ShownPurgatory
 
 OPERATIONS_PER_PURGATORY: Final = 60
 """Parked operations of each purgatory in the state: with three brokers and five purgatories each, up to 900."""

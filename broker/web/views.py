@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from broker.clock import Clock
-from broker.collector import BrokerView, PartitionView
-from broker.metadata.controller import ElectionResult
-from broker.metadata.image import ClusterImage
-from broker.operations import Member, OperatedBroker, OperatedCluster
-from broker.purgatory import DelayedOperation, FinishedOperation, LevelSnapshot, ParkedOperation, WatchListSnapshot
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.metadata.controller import ElectionResult
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metrics.prometheus import BrokerView, PartitionView
+from purgatorio.broker.operator.cluster_control import Member, OperatedBroker, OperatedCluster
+from purgatorio.broker.purgatory import (
+    DelayedOperation,
+    FinishedOperation,
+    LevelSnapshot,
+    ParkedOperation,
+    WatchListSnapshot,
+)
 
 
 class GateView(Protocol):
@@ -148,7 +154,7 @@ class ClusterView(Protocol):
 
 
 class ControlView(Protocol):
-    """What an operator may do to a cluster; see `broker.operations.ClusterControl`, which also says what it raises."""
+    """What an operator may do to a cluster; see `broker.operator.ClusterControl`, which also says what it raises."""
 
     @property
     def image(self) -> ClusterImage:

@@ -2,6 +2,6 @@
 
 import sys
 
-from pipeline.delays.command import main
+from purgatorio.pipeline.delays.command import main
 
 sys.exit(main())

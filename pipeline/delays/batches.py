@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.delays import aggregates, events
-from pipeline.delays.tables import GOLD, Tables
+from purgatorio.pipeline.delays import aggregates, events
+from purgatorio.pipeline.delays.tables import GOLD, Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

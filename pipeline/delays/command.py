@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from pipeline.delays.settings import TOPIC, Settings, source_options
-from pipeline.options import OptionError, read_options
+from purgatorio.pipeline.delays.settings import TOPIC, Settings, source_options
+from purgatorio.pipeline.options import OptionError, read_options
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if missing is not None:
         print(f"purgatorio-delays: {missing}", file=sys.stderr)
         return EXIT_FAILED
-    from pipeline.delays.job import run
+    from purgatorio.pipeline.delays.job import run
 
     try:
         failure = run(settings, lambda line: print(line, flush=True))

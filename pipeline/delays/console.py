@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pipeline.delays.batches import Landed
+from purgatorio.pipeline.delays.batches import Landed
 
 
 class Console:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from pipeline.delays import schema
+from purgatorio.pipeline.delays import schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,8 +15,8 @@ from typing import Any, Final
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from pipeline.delays import waits
-from pipeline.delays.summary import Group, Held, Holding, Place, Summary
+from purgatorio.pipeline.delays import waits
+from purgatorio.pipeline.delays.summary import Group, Held, Holding, Place, Summary
 
 MOST_PLACES: Final = 15
 MOST_HELD: Final = 40

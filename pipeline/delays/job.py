@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException
 
-from pipeline.client import BrokerUnreachable, Metadata, UnknownTopic
-from pipeline.delays.batches import Batches, Landed
-from pipeline.delays.console import Console
-from pipeline.delays.events import RECORD_COLUMNS
-from pipeline.delays.report import Reporter
-from pipeline.delays.settings import TOPIC, Settings, source_options, spark_options
-from pipeline.delays.tables import CannotGoOn, Tables
-from pipeline.offsets import DataLoss
-from pipeline.options import read_options
+from purgatorio.pipeline.client import BrokerUnreachable, Metadata, UnknownTopic
+from purgatorio.pipeline.delays.batches import Batches, Landed
+from purgatorio.pipeline.delays.console import Console
+from purgatorio.pipeline.delays.events import RECORD_COLUMNS
+from purgatorio.pipeline.delays.report import Reporter
+from purgatorio.pipeline.delays.settings import TOPIC, Settings, source_options, spark_options
+from purgatorio.pipeline.delays.tables import CannotGoOn, Tables
+from purgatorio.pipeline.offsets import DataLoss
+from purgatorio.pipeline.options import read_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ def stream(session: SparkSession, settings: Settings, tables: Tables, say: Calla
 def cause_of(message: str) -> str:
     """What a person should read of an exception of Spark: the last Python error that it carries, or else all of it."""
     found = re.findall(r"^(?:[A-Z]\w+: )?([\w.]+): (.+)$", message, re.MULTILINE)
-    ours = [words for name, words in found if name.startswith("pipeline.")]
+    ours = [words for name, words in found if name.startswith("purgatorio.")]
     others = [f"{name}: {words}" for name, words in found if name.endswith(("Error", "Exception"))]
     return (ours or others or [message.strip()])[-1]
 
@@ -115,7 +115,7 @@ def _session(settings: Settings) -> SparkSession:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
-    from pipeline.source import register
+    from purgatorio.pipeline.source import register
 
     builder = SparkSession.builder
     for name, value in options.items():

@@ -14,10 +14,10 @@ from typing import Final
 
 from plotly.offline import get_plotlyjs
 
-from pipeline.delays import figures, waits
-from pipeline.delays.events import LAST_MS
-from pipeline.delays.summary import Group, Summary, summarize
-from pipeline.delays.tables import Tables
+from purgatorio.pipeline.delays import figures, waits
+from purgatorio.pipeline.delays.events import LAST_MS
+from purgatorio.pipeline.delays.summary import Group, Summary, summarize
+from purgatorio.pipeline.delays.tables import Tables
 
 MOST_CLIENTS: Final = 30
 MOST_REASONS: Final = 20
@@ -149,7 +149,9 @@ def page(summary: Summary, source: str, now: datetime, root: Path) -> str:
         source: where the events came from, in words.
         root: where the tables are.
     """
-    template = Template(resources.files("pipeline.delays").joinpath("report.html").read_text(encoding="utf-8"))
+    template = Template(
+        resources.files("purgatorio.pipeline.delays").joinpath("report.html").read_text(encoding="utf-8")
+    )
     sections = [_section(each, summary) for each in SECTIONS]
     return template.substitute(
         plotly=get_plotlyjs(),

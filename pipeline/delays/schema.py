@@ -36,7 +36,7 @@ class Check(NamedTuple):
 
 def load() -> Schema:
     """The schema of an event of ``__delayed_operations``."""
-    text = resources.files("purgatorio_schemas").joinpath("delayed_operation.v1.json").read_text(encoding="utf-8")
+    text = resources.files("purgatorio.schemas").joinpath("delayed_operation.v1.json").read_text(encoding="utf-8")
     schema: Schema = json.loads(text)
     return schema
 

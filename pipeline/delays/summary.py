@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset
 
-from pipeline.delays import waits
-from pipeline.delays.tables import Tables
+from purgatorio.pipeline.delays import waits
+from purgatorio.pipeline.delays.tables import Tables
 
 MOST_BINS: Final = 240
 """Points in time that a plot shows at most; windows are put together until there are no more."""

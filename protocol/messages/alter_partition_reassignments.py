@@ -5,8 +5,8 @@ All versions are flexible. Version 1 lets a client insist on the number of repli
 
 from __future__ import annotations
 
-from protocol.api_key import ApiKey
-from protocol.message import (
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import (
     INT32,
     Api,
     Message,

@@ -10,8 +10,8 @@ choose another (KIP-511). For the same reason the response header is version 0 a
 
 from __future__ import annotations
 
-from protocol.api_key import ApiKey
-from protocol.message import Api, Message, array, boolean, int16, int32, int64, string, wire_struct
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import Api, Message, array, boolean, int16, int32, int64, string, wire_struct
 
 
 @wire_struct

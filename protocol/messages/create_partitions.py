@@ -5,8 +5,8 @@ Version 2 is the first flexible one; 3 may answer THROTTLING_QUOTA_EXCEEDED (KIP
 
 from __future__ import annotations
 
-from protocol.api_key import ApiKey
-from protocol.message import (
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import (
     INT32,
     Api,
     Message,

@@ -5,8 +5,8 @@ Version 4 is the first flexible one; 5 adds error messages (KIP-599); 6 names to
 
 from __future__ import annotations
 
-from protocol.api_key import ApiKey
-from protocol.message import STRING, Api, Message, array, int16, int32, nullable_string, uuid, wire_struct
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import STRING, Api, Message, array, int16, int32, nullable_string, uuid, wire_struct
 
 
 @wire_struct

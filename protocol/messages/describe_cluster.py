@@ -5,8 +5,19 @@ Version 1 can ask for controllers instead of brokers (KIP-919); 2 can ask for fe
 
 from __future__ import annotations
 
-from protocol.api_key import ApiKey
-from protocol.message import Api, Message, array, boolean, int8, int16, int32, nullable_string, string, wire_struct
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import (
+    Api,
+    Message,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    nullable_string,
+    string,
+    wire_struct,
+)
 
 
 @wire_struct

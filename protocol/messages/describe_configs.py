@@ -5,8 +5,8 @@ Version 1 adds sources and synonyms (KIP-226); 3 adds types and documentation (K
 
 from __future__ import annotations
 
-from protocol.api_key import ApiKey
-from protocol.message import (
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import (
     STRING,
     Api,
     Message,

@@ -5,8 +5,8 @@ Version 1 adds the kind of election, and an error of the whole request; 2 is the
 
 from __future__ import annotations
 
-from protocol.api_key import ApiKey
-from protocol.message import (
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import (
     INT32,
     Api,
     Message,

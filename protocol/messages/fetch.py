@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocol.api_key import ApiKey
-from protocol.message import (
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import (
     INT32,
     Api,
     Message,

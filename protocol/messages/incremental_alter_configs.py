@@ -5,8 +5,19 @@ Version 1 is the first flexible one.
 
 from __future__ import annotations
 
-from protocol.api_key import ApiKey
-from protocol.message import Api, Message, array, boolean, int8, int16, int32, nullable_string, string, wire_struct
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import (
+    Api,
+    Message,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    nullable_string,
+    string,
+    wire_struct,
+)
 
 
 @wire_struct

@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from protocol.api_key import ApiKey
-from protocol.message import Api, Message, boolean, int16, int32, int64, nullable_string, wire_struct
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import Api, Message, boolean, int16, int32, int64, nullable_string, wire_struct
 
 
 @wire_struct

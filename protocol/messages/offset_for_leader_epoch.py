@@ -5,8 +5,8 @@ Version 3 adds the asking replica's id, -2 for a client that debugs; 4 is the fi
 
 from __future__ import annotations
 
-from protocol.api_key import ApiKey
-from protocol.message import Api, Message, array, int16, int32, int64, string, wire_struct
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import Api, Message, array, int16, int32, int64, string, wire_struct
 
 
 @wire_struct

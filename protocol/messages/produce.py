@@ -12,8 +12,8 @@ In the response throttle_time_ms comes after the topics.
 
 from __future__ import annotations
 
-from protocol.api_key import ApiKey
-from protocol.message import (
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import (
     Api,
     Message,
     Records,

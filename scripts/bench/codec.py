@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import timeit
 
-from protocol.api import ApiKey, decode_request, decode_request_header, encode_response
-from protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from protocol.messages.metadata import (
+from purgatorio.protocol.api import ApiKey, decode_request, decode_request_header, encode_response
+from purgatorio.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from purgatorio.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

@@ -85,7 +85,7 @@ def brokers(count: int = 3, **settings: object) -> Iterator[Brokers]:
     started = time.perf_counter()
     arguments = ["cluster", "--brokers", str(count), "--port", "0", "--admin-port", "0"]
     arguments += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    with _process("-m", "broker.cli", *arguments) as process:
+    with _process("-m", "purgatorio", *arguments) as process:
         assert process.stdout is not None
         printed = ""
         for line in process.stdout:

@@ -93,9 +93,9 @@ class Bench:
 
     def client_alone(self) -> float:
         """The client in this process, into Arrow batches that nobody uses."""
-        from pipeline.client import Metadata, Reader
-        from pipeline.offsets import OffsetRange, TopicPartition
-        from pipeline.rows import to_arrow
+        from purgatorio.pipeline.client import Metadata, Reader
+        from purgatorio.pipeline.offsets import OffsetRange, TopicPartition
+        from purgatorio.pipeline.rows import to_arrow
 
         client = {"bootstrap.servers": self._running.bootstrap}
         started = time.perf_counter()

@@ -6,12 +6,12 @@ import socket
 import time
 from typing import Any
 
-from protocol.api import ApiKey, decode_response, encode_request
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import Record, build_batch
+from purgatorio.protocol.api import ApiKey, decode_response, encode_request
+from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from purgatorio.protocol.records import Record, build_batch
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.clock import ManualClock, SystemClock
+from purgatorio.broker.clock import ManualClock, SystemClock
 
 
 def test_the_system_clock_is_monotonic_and_its_two_resolutions_agree() -> None:

@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.broker import Broker
-from broker.clock import SystemClock
-from broker.cluster import BrokerStateError, Cluster
-from broker.config import ClusterConfig
-from broker.delay_recorder import TOPIC
-from broker.log.topic_partition import TopicPartition
-from broker.metadata.image import PartitionState
-from broker.server.peer import PeerConnection
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import Record, build_batch, iter_batches, iter_records
+from purgatorio.broker.broker import Broker
+from purgatorio.broker.clock import SystemClock
+from purgatorio.broker.cluster import BrokerStateError, Cluster
+from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.delays.recorder import TOPIC
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import PartitionState
+from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from purgatorio.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from purgatorio.protocol.records import Record, build_batch, iter_batches, iter_records
 
 ORDERS = TopicPartition("orders", 0)
 PATIENCE_MS = 20_000
@@ -358,7 +358,7 @@ async def test_what_a_broker_has_not_recorded_yet_is_recorded_before_it_stops() 
 
 
 async def test_that_delayed_operations_cannot_be_recorded_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.broker.TOPIC_CONFIGS", {"retention.bytes": "many"})
+    monkeypatch.setattr("purgatorio.broker.broker.TOPIC_CONFIGS", {"retention.bytes": "many"})
     with capture_logs() as logged:
         async with Cluster(ClusterConfig(port=0, admin_port=0, record_delays=True)):
             await until(lambda: any(entry["log_level"] == "error" for entry in logged))

@@ -44,7 +44,7 @@ def _addresses(process: subprocess.Popen[str]) -> RunningCluster:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[RunningCluster]:
     """`purgatorio cluster` on free ports."""
-    command = [sys.executable, "-m", "broker.cli", "cluster", "--port", "0", "--admin-port", "0"]
+    command = [sys.executable, "-m", "purgatorio", "cluster", "--port", "0", "--admin-port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
         yield _addresses(process)

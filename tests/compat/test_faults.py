@@ -23,9 +23,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 
-from broker.admin_client import AdminClient as Operator
-from broker.simulation.checkers import check
-from broker.simulation.history import Acked, Assigned, Drained, Event, Fault, History, Polled, Sent, Unknown
+from purgatorio.broker.cli.admin_client import AdminClient as Operator
+from purgatorio.broker.simulation.checkers import check
+from purgatorio.broker.simulation.history import Acked, Assigned, Drained, Event, Fault, History, Polled, Sent, Unknown
 from tests.conftest import PurgatorioProcess, StartPurgatorio
 
 pytestmark = [

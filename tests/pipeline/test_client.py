@@ -18,12 +18,12 @@ from confluent_kafka import OFFSET_END, OFFSET_INVALID, KafkaError, KafkaExcepti
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from broker.admin_client import AdminClient as Admin
-from pipeline import client as client_module
-from pipeline.client import BrokerUnreachable, Metadata, Reader, UnknownTopic
-from pipeline.offsets import OffsetRange, TopicPartition
-from pipeline.options import ReadOptions, read_options
-from pipeline.rows import to_arrow
+from purgatorio.broker.cli.admin_client import AdminClient as Admin
+from purgatorio.pipeline import client as client_module
+from purgatorio.pipeline.client import BrokerUnreachable, Metadata, Reader, UnknownTopic
+from purgatorio.pipeline.offsets import OffsetRange, TopicPartition
+from purgatorio.pipeline.options import ReadOptions, read_options
+from purgatorio.pipeline.rows import to_arrow
 from tests.conftest import StartPurgatorio
 from tests.pipeline.conftest import new_topic, servers_of
 

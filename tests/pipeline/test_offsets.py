@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipeline.offsets import (
+from purgatorio.pipeline.offsets import (
     TASK_RECORDS,
     DataLoss,
     OffsetRange,
@@ -21,7 +21,7 @@ from pipeline.offsets import (
     tasks_of,
     to_json,
 )
-from pipeline.options import EARLIEST, LATEST, OptionError, Position
+from purgatorio.pipeline.options import EARLIEST, LATEST, OptionError, Position
 
 A, B, C = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("b", 10)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.options import EARLIEST, LATEST, OptionError, Position, read_options, write_options
+from purgatorio.pipeline.options import EARLIEST, LATEST, OptionError, Position, read_options, write_options
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 

@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("confluent_kafka", reason="install purgatorio[spark]")
 
 
-from pipeline.client import Metadata, Reader
-from pipeline.offsets import OffsetRange, TopicPartition
-from pipeline.options import WriteOptions
-from pipeline.producing import RowRefused, Writer
-from pipeline.rows import to_arrow
+from purgatorio.pipeline.client import Metadata, Reader
+from purgatorio.pipeline.offsets import OffsetRange, TopicPartition
+from purgatorio.pipeline.options import WriteOptions
+from purgatorio.pipeline.producing import RowRefused, Writer
+from purgatorio.pipeline.rows import to_arrow
 from tests.pipeline.conftest import new_topic
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])

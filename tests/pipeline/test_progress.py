@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.offsets import DataLoss, OffsetRange, Offsets, TopicPartition
-from pipeline.options import Position, ReadOptions, read_options
-from pipeline.progress import DISCOVERY_SECONDS, IDLE_SECONDS, UNRESOLVED, Progress
+from purgatorio.pipeline.offsets import DataLoss, OffsetRange, Offsets, TopicPartition
+from purgatorio.pipeline.options import Position, ReadOptions, read_options
+from purgatorio.pipeline.progress import DISCOVERY_SECONDS, IDLE_SECONDS, UNRESOLVED, Progress
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka", reason="install purgatorio[spark]")
 
-from pipeline.rows import _timestamps
+from purgatorio.pipeline.rows import _timestamps
 
 
 def test_a_time_beyond_what_spark_keeps_is_null_and_stops_no_query() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.admin_client import AdminClient as Admin
+from purgatorio.broker.cli.admin_client import AdminClient as Admin
 from tests.conftest import PurgatorioProcess
 from tests.pipeline.conftest import needs_spark, new_topic, servers_of
 

@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from protocol.api import APIS
-from protocol.api_key import ApiKey
-from protocol.message import ArrayType, BytesType, Fixed, RecordsType, StringType, StructType, WireField, fields_of
+from purgatorio.protocol.api import APIS
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import (
+    ArrayType,
+    BytesType,
+    Fixed,
+    RecordsType,
+    StringType,
+    StructType,
+    WireField,
+    fields_of,
+)
 
 ERROR_CODES = [int(code) for code in KioErrorCode]
 CASES = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.api import (
+from purgatorio.protocol.api import (
     APIS,
     ApiKey,
     decode_request,
@@ -13,9 +13,9 @@ from protocol.api import (
     encode_request,
     encode_response,
 )
-from protocol.errors import BufferUnderflow, DecodeError, ErrorCode, ProtocolError
-from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from purgatorio.protocol.errors import BufferUnderflow, DecodeError, ErrorCode, ProtocolError
+from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
 def request_bytes(api_key: int, version: int, message: object, client_id: str | None = "me") -> bytes:

@@ -13,8 +13,8 @@ from aiokafka import codec as aiokafka_codec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from protocol.compression import Compression, compress, decompress
-from protocol.errors import CorruptRecordError, ErrorCode, RecordTooLargeError
+from purgatorio.protocol.compression import Compression, compress, decompress
+from purgatorio.protocol.errors import CorruptRecordError, ErrorCode, RecordTooLargeError
 
 CODECS = [codec for codec in Compression if codec is not Compression.NONE]
 SAMPLES = [b"", b"a", b"abc" * 1000, bytes(300_000), random.Random(1).randbytes(200_000)]

@@ -8,12 +8,12 @@ import tracemalloc
 
 import pytest
 
-from protocol.api import APIS
-from protocol.decoder import compile_decoder
-from protocol.encoder import compile_encoder
-from protocol.errors import DecodeError
-from protocol.message import Api
-from protocol.primitives import encode_uvarint
+from purgatorio.protocol.api import APIS
+from purgatorio.protocol.decoder import compile_decoder
+from purgatorio.protocol.encoder import compile_encoder
+from purgatorio.protocol.errors import DecodeError
+from purgatorio.protocol.message import Api
+from purgatorio.protocol.primitives import encode_uvarint
 from tests.protocol.random_messages import CASES, Maker
 
 ROUNDS = 40

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kafka.record import MemoryRecords
 
-from protocol.end_marker import EndMarker, build_end_marker, read_end_marker
-from protocol.errors import InvalidRecordError
-from protocol.records import Record, build_batch, check_crc, read_header
+from purgatorio.protocol.end_marker import EndMarker, build_end_marker, read_end_marker
+from purgatorio.protocol.errors import InvalidRecordError
+from purgatorio.protocol.records import Record, build_batch, check_crc, read_header
 
 
 @pytest.mark.parametrize("committed", [True, False])

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from protocol.errors import FrameError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
-from protocol.framing import COPY_UP_TO_BYTES, FrameDecoder
+from purgatorio.protocol.errors import FrameError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
+from purgatorio.protocol.framing import COPY_UP_TO_BYTES, FrameDecoder
 
 LIMIT = 100_000
 

@@ -15,11 +15,11 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["protocol"]):
-    from protocol.api import APIS
-    from protocol.decoder import compile_decoder
-    from protocol.errors import DecodeError
-    from protocol.framing import FrameDecoder
-    from protocol.records import iter_batches, iter_records
+    from purgatorio.protocol.api import APIS
+    from purgatorio.protocol.decoder import compile_decoder
+    from purgatorio.protocol.errors import DecodeError
+    from purgatorio.protocol.framing import FrameDecoder
+    from purgatorio.protocol.records import iter_batches, iter_records
 
 DECODERS = [
     compile_decoder(cls, version, version >= api.flexible_from)

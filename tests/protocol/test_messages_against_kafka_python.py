@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from protocol.encoder import compile_encoder
-from protocol.message import Api, fields_of
+from purgatorio.protocol.encoder import compile_encoder
+from purgatorio.protocol.message import Api, fields_of
 from tests.protocol.random_messages import CASES, Maker
 
 ROUNDS = 5

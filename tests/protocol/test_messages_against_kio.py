@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from kio.serial import entity_reader, entity_writer
 
-from protocol.api_key import ApiKey
-from protocol.decoder import compile_decoder
-from protocol.encoder import compile_encoder
-from protocol.message import Api, fields_of
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.decoder import compile_decoder
+from purgatorio.protocol.encoder import compile_encoder
+from purgatorio.protocol.message import Api, fields_of
 from tests.protocol.random_messages import CASES, Maker
 
 ROUNDS = 5

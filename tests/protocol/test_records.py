@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
-from protocol.compression import Compression
-from protocol.errors import (
+from purgatorio.protocol.compression import Compression
+from purgatorio.protocol.errors import (
     CorruptRecordError,
     EncodeError,
     ErrorCode,
@@ -24,7 +24,7 @@ from protocol.errors import (
     RecordTooLargeError,
     UnsupportedCompressionError,
 )
-from protocol.records import (
+from purgatorio.protocol.records import (
     HEADER_SIZE,
     MAX_SEQUENCE,
     BatchHeader,

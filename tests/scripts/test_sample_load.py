@@ -8,8 +8,8 @@ import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
 
-from broker.cluster import Cluster
-from broker.config import ClusterConfig
+from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.config import ClusterConfig
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "sample_load.py"
 PATIENCE_SECONDS = 40

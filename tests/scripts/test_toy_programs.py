@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster import Cluster
-from broker.config import ClusterConfig
+from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.config import ClusterConfig
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 PATIENCE_SECONDS = 20

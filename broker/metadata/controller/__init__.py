@@ -4,7 +4,7 @@ Any broker may take any of them; the store's compare-and-set keeps them from con
 refuses everything returns the very image it was given. Randomness comes from the caller.
 """
 
-from broker.metadata.controller.brokers import (
+from purgatorio.broker.metadata.controller.brokers import (
     DuplicateBrokerId,
     allocate_producer_ids,
     fence_broker,
@@ -12,25 +12,25 @@ from broker.metadata.controller.brokers import (
     resume_broker,
     unregister_broker,
 )
-from broker.metadata.controller.configs import (
+from purgatorio.broker.metadata.controller.configs import (
     ConfigChange,
     ConfigOperation,
     alter_topic_configs,
     incremental_alter_topic_configs,
     topic_log_config,
 )
-from broker.metadata.controller.elections import (
+from purgatorio.broker.metadata.controller.elections import (
     ElectionResult,
     ElectionType,
     elect_leaders,
     preferred_elections,
 )
-from broker.metadata.controller.in_sync import InSyncProposal, change_in_sync_sets
-from broker.metadata.controller.partitions import MorePartitions, create_partitions
-from broker.metadata.controller.reassignments import Reassignment, ReassignmentResult, reassign_partitions
-from broker.metadata.controller.result import Refused, TopicResult
-from broker.metadata.controller.settings import TopicSettings
-from broker.metadata.controller.topics import NewTopic, TopicReference, create_topics, delete_topics
+from purgatorio.broker.metadata.controller.in_sync import InSyncProposal, change_in_sync_sets
+from purgatorio.broker.metadata.controller.partitions import MorePartitions, create_partitions
+from purgatorio.broker.metadata.controller.reassignments import Reassignment, ReassignmentResult, reassign_partitions
+from purgatorio.broker.metadata.controller.result import Refused, TopicResult
+from purgatorio.broker.metadata.controller.settings import TopicSettings
+from purgatorio.broker.metadata.controller.topics import NewTopic, TopicReference, create_topics, delete_topics
 
 __all__ = [
     "ConfigChange",

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.metadata.controller.elections import settle_partitions
-from broker.metadata.controller.settings import TopicSettings
-from broker.metadata.image import NO_LEASE, BrokerRegistration, ClusterImage
+from purgatorio.broker.metadata.controller.elections import settle_partitions
+from purgatorio.broker.metadata.controller.settings import TopicSettings
+from purgatorio.broker.metadata.image import NO_LEASE, BrokerRegistration, ClusterImage
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 """Producer ids that a broker is given at once, as in Kafka."""

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from broker.log.config import TOPIC_CONFIGS, ConfigType, InvalidConfig, LogConfig
-from broker.metadata.controller.elections import MIN_IN_SYNC_REPLICAS, min_in_sync_replicas, settle
-from broker.metadata.controller.result import Refused, TopicResult, done, refused
-from broker.metadata.controller.settings import TopicSettings
-from broker.metadata.image import ClusterImage, Topic
-from protocol.errors import ErrorCode
+from purgatorio.broker.log.config import TOPIC_CONFIGS, ConfigType, InvalidConfig, LogConfig
+from purgatorio.broker.metadata.controller.elections import MIN_IN_SYNC_REPLICAS, min_in_sync_replicas, settle
+from purgatorio.broker.metadata.controller.result import Refused, TopicResult, done, refused
+from purgatorio.broker.metadata.controller.settings import TopicSettings
+from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.protocol.errors import ErrorCode
 
 
 class ConfigOperation(enum.IntEnum):

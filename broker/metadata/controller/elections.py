@@ -17,9 +17,9 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from broker.metadata.controller.settings import TopicSettings
-from broker.metadata.image import NO_LEADER, BrokerLife, ClusterImage, PartitionState, Topic
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.controller.settings import TopicSettings
+from purgatorio.broker.metadata.image import NO_LEADER, BrokerLife, ClusterImage, PartitionState, Topic
+from purgatorio.protocol.errors import ErrorCode
 
 PartitionName = tuple[str, int]
 MIN_IN_SYNC_REPLICAS = "min.insync.replicas"

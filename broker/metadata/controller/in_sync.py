@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker.metadata.controller.elections import PartitionName, min_in_sync_replicas, with_in_sync
-from broker.metadata.controller.settings import TopicSettings
-from broker.metadata.image import BrokerLife, ClusterImage, PartitionState
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.controller.elections import PartitionName, min_in_sync_replicas, with_in_sync
+from purgatorio.broker.metadata.controller.settings import TopicSettings
+from purgatorio.broker.metadata.image import BrokerLife, ClusterImage, PartitionState
+from purgatorio.protocol.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from broker.metadata.controller.placement import (
+from purgatorio.broker.metadata.controller.placement import (
     Replicas,
     check_assignment,
     new_partition,
     place_replicas,
     ring_place,
 )
-from broker.metadata.controller.result import Refused, TopicResult, done, refused
-from broker.metadata.controller.settings import PartitionBudget, TopicSettings
-from broker.metadata.image import ClusterImage, Topic
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.controller.result import Refused, TopicResult, done, refused
+from purgatorio.broker.metadata.controller.settings import PartitionBudget, TopicSettings
+from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.protocol.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from broker.metadata.controller.result import Refused
-from broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.controller.result import Refused
+from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState
+from purgatorio.protocol.errors import ErrorCode
 
 Replicas = tuple[int, ...]
 

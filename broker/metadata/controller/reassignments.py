@@ -1,7 +1,7 @@
 """The decision that moves partitions to other replicas (KIP-455).
 
 While a partition moves it has its old replicas and its new ones. When all of the new ones are in sync, those that are
-not wanted any more are gone; `broker.metadata.controller.elections.settle` sees to that.
+not wanted any more are gone; `purgatorio.broker.metadata.controller.elections.settle` sees to that.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from broker.metadata.controller.elections import (
+from purgatorio.broker.metadata.controller.elections import (
     PartitionName,
     in_replica_order,
     min_in_sync_replicas,
     settle,
     with_epochs,
 )
-from broker.metadata.controller.placement import check_assignment
-from broker.metadata.controller.result import Refused
-from broker.metadata.controller.settings import TopicSettings
-from broker.metadata.image import ClusterImage, PartitionState, Topic
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.controller.placement import check_assignment
+from purgatorio.broker.metadata.controller.result import Refused
+from purgatorio.broker.metadata.controller.settings import TopicSettings
+from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
+from purgatorio.protocol.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)

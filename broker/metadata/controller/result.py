@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.metadata.image import Topic
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.image import Topic
+from purgatorio.protocol.errors import ErrorCode
 
 
 class Refused(Exception):

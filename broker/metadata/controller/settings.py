@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.log.config import LogConfig
-from broker.metadata.controller.result import Refused
-from protocol.errors import ErrorCode
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.metadata.controller.result import Refused
+from purgatorio.protocol.errors import ErrorCode
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 """Partitions that one request may create; Kafka's controller has the same bound."""

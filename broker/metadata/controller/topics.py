@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from broker.metadata.controller.configs import check_configs
-from broker.metadata.controller.placement import Replicas, check_assignment, new_partition, place_replicas
-from broker.metadata.controller.result import Refused, TopicResult, done, refused
-from broker.metadata.controller.settings import PartitionBudget, TopicSettings
-from broker.metadata.image import ClusterImage, Topic
-from broker.metadata.topic_name import collision_key, topic_name_problem
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.controller.configs import check_configs
+from purgatorio.broker.metadata.controller.placement import Replicas, check_assignment, new_partition, place_replicas
+from purgatorio.broker.metadata.controller.result import Refused, TopicResult, done, refused
+from purgatorio.broker.metadata.controller.settings import PartitionBudget, TopicSettings
+from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.broker.metadata.topic_name import collision_key, topic_name_problem
+from purgatorio.protocol.errors import ErrorCode
 
 _USE_DEFAULT = -1
 _NO_ID = bytes(16)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from broker.api.context import AdminContext
-from broker.clock import ManualClock
-from broker.log.config import LogConfig
-from broker.metadata.controller import (
+from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.metadata.controller import (
     NewTopic,
     TopicSettings,
     create_topics,
@@ -20,11 +20,11 @@ from broker.metadata.controller import (
     register_broker,
     unregister_broker,
 )
-from broker.metadata.embedded import EmbeddedStore, EmbeddedView
-from broker.metadata.purgatories import MetadataPurgatories
-from broker.purgatory import ActionQueue, Purgatory, Timer
-from broker.request import RequestContext
-from protocol.api import (
+from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
+from purgatorio.broker.metadata.purgatories import MetadataPurgatories
+from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
+from purgatorio.broker.request import RequestContext
+from purgatorio.protocol.api import (
     APIS,
     Message,
     decode_request,
@@ -37,7 +37,7 @@ from protocol.api import (
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of the broker, as `broker.config` lists them."""
+    """A setting of the broker, as `purgatorio.broker.config.settings` lists them."""
 
     value: str | None
     is_default: bool

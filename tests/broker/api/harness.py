@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.request import RequestContext
+from purgatorio.broker.request import RequestContext
 
 
 class Replies:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.api import alter_configs
-from protocol.errors import ErrorCode
-from protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from purgatorio.broker.api import alter_configs
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 
 TOPIC, BROKER = 2, 4
 

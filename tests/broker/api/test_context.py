@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker.api.context import submit
-from broker.metadata import embedded
-from broker.metadata.controller import allocate_producer_ids
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
+from purgatorio.broker.api.context import submit
+from purgatorio.broker.metadata import embedded
+from purgatorio.broker.metadata.controller import allocate_producer_ids
+from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.errors import ErrorCode
 from tests.broker.api.harness import context
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.api import create_partitions
-from protocol.errors import ErrorCode
-from protocol.messages.create_partitions import (
+from purgatorio.broker.api import create_partitions
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from broker.api import create_topics
-from broker.log.config import TOPIC_CONFIGS
-from broker.metadata.controller import TopicSettings, unregister_broker
-from protocol.errors import ErrorCode
-from protocol.messages.create_topics import (
+from purgatorio.broker.api import create_topics
+from purgatorio.broker.log.config import TOPIC_CONFIGS
+from purgatorio.broker.metadata.controller import TopicSettings, unregister_broker
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from protocol.primitives import ZERO_UUID
+from purgatorio.protocol.primitives import ZERO_UUID
 
 
 def topic(name: str, partitions: int = -1, factor: int = -1, **configs: str) -> CreatableTopic:

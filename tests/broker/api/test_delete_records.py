@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from broker.api import delete_records
-from protocol.api_key import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from purgatorio.broker.api import delete_records
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, topic
 

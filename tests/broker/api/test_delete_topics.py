@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.api import delete_topics
-from protocol.errors import ErrorCode
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from purgatorio.broker.api import delete_topics
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 
 @pytest.mark.parametrize("version", range(1, 6))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.api import describe_cluster
-from protocol.errors import ErrorCode
-from protocol.messages.describe_cluster import DescribeClusterRequest
+from purgatorio.broker.api import describe_cluster
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.describe_cluster import DescribeClusterRequest
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from broker.api import describe_configs
-from broker.log.config import TOPIC_CONFIGS, ConfigType
-from protocol.errors import ErrorCode
-from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from purgatorio.broker.api import describe_configs
+from purgatorio.broker.log.config import TOPIC_CONFIGS, ConfigType
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 TOPIC, BROKER = 2, 4
 TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.api import describe_topic_partitions
-from protocol.errors import ErrorCode
-from protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from purgatorio.broker.api import describe_topic_partitions
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 
 
 def ask(cluster: Any, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Any:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from broker.api import elect_leaders
-from broker.metadata.controller import InSyncProposal, TopicSettings, change_in_sync_sets, register_broker
-from protocol.errors import ErrorCode
-from protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from purgatorio.broker.api import elect_leaders
+from purgatorio.broker.metadata.controller import InSyncProposal, TopicSettings, change_in_sync_sets, register_broker
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 PREFERRED, UNCLEAN = 0, 1
 

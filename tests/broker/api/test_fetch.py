@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker.api.fetch import FetchHandler
-from broker.metadata.image import ClusterImage
-from protocol.api_key import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
+from purgatorio.broker.api.fetch import FetchHandler
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, batch, topic
 

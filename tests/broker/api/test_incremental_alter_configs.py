@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.api import incremental_alter_configs
-from protocol.errors import ErrorCode
-from protocol.messages.incremental_alter_configs import (
+from purgatorio.broker.api import incremental_alter_configs
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

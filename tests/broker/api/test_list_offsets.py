@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker.api import list_offsets
-from protocol.api_key import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.records import Record, build_batch
+from purgatorio.broker.api import list_offsets
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from purgatorio.protocol.records import Record, build_batch
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, topic
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker.api import metadata
-from broker.metadata.controller import TopicSettings
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.primitives import ZERO_UUID
+from purgatorio.broker.api import metadata
+from purgatorio.broker.metadata.controller import TopicSettings
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from purgatorio.protocol.primitives import ZERO_UUID
 
 VERSIONS = range(14)
 NOT_ASKED = -(2**31)

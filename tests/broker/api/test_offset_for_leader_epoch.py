@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from broker.api import offset_for_leader_epoch
-from protocol.api_key import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.offset_for_leader_epoch import (
+from purgatorio.broker.api import offset_for_leader_epoch
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

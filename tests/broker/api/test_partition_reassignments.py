@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from broker.api import alter_partition_reassignments, list_partition_reassignments
-from protocol.errors import ErrorCode
-from protocol.messages.alter_partition_reassignments import (
+from purgatorio.broker.api import alter_partition_reassignments, list_partition_reassignments
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from protocol.messages.list_partition_reassignments import (
+from purgatorio.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from broker.api import produce
-from protocol.api import decode_response, encode_response
-from protocol.api_key import ApiKey
-from protocol.compression import Compression
-from protocol.errors import ErrorCode
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import Record, build_batch
+from purgatorio.broker.api import produce
+from purgatorio.protocol.api import decode_response, encode_response
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.compression import Compression
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from purgatorio.protocol.records import Record, build_batch
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, batch, topic
 

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from broker.api import api_versions, init_producer_id
-from broker.api.context import AdminContext
-from broker.api.init_producer_id import ProducerIds
-from broker.api.routes import build_routes
-from broker.metadata.image import ClusterImage
-from broker.metadata.purgatories import MetadataPurgatories
-from broker.purgatory import ActionQueue, Purgatory, Timer
-from broker.request import Routes
-from protocol.api import APIS
-from protocol.api_key import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.init_producer_id import InitProducerIdRequest
+from purgatorio.broker.api import api_versions, init_producer_id
+from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.api.init_producer_id import ProducerIds
+from purgatorio.broker.api.routes import build_routes
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.purgatories import MetadataPurgatories
+from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
+from purgatorio.broker.request import Routes
+from purgatorio.protocol.api import APIS
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
+from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness
 

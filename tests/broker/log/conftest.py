@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from protocol.compression import Compression
-from protocol.records import Record, build_batch
+from purgatorio.protocol.compression import Compression
+from purgatorio.protocol.records import Record, build_batch
 
 
 class BatchOf(Protocol):

@@ -7,13 +7,13 @@ import random
 import google_crc32c
 import pytest
 
-from broker.log import compaction
-from broker.log.config import LogConfig
-from broker.log.log import Log
-from broker.log.memory import MemoryBudget
-from protocol.compression import Compression
-from protocol.end_marker import EndMarker, build_end_marker
-from protocol.records import Record, check_crc, iter_records, read_header
+from purgatorio.broker.log import compaction
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.protocol.compression import Compression
+from purgatorio.protocol.end_marker import EndMarker, build_end_marker
+from purgatorio.protocol.records import Record, check_crc, iter_records, read_header
 
 DAY_MS = 24 * 60 * 60 * 1000
 NOW_MS = 5000

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from broker.log.config import MAX_LONG, TOPIC_CONFIGS, ConfigType, InvalidConfig, LogConfig
-from protocol.compression import Compression
-from protocol.records import TimestampType
+from purgatorio.broker.log.config import MAX_LONG, TOPIC_CONFIGS, ConfigType, InvalidConfig, LogConfig
+from purgatorio.protocol.compression import Compression
+from purgatorio.protocol.records import TimestampType
 
 KAFKAS_DEFAULTS = {
     "cleanup.policy": "delete",

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from broker.log.config import LogConfig
-from broker.log.epochs import LeaderEpochs
-from broker.log.log import Log
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.epochs import LeaderEpochs
+from purgatorio.broker.log.log import Log
 
 
 def epochs_of(*entries: tuple[int, int]) -> LeaderEpochs:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.log.config import LogConfig
-from broker.log.errors import InvalidBatch, OffsetOutOfRange, UnexpectedOffset
-from broker.log.log import Log
-from protocol.errors import ErrorCode
-from protocol.records import TimestampType, check_crc, iter_records, read_header
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.errors import InvalidBatch, OffsetOutOfRange, UnexpectedOffset
+from purgatorio.broker.log.log import Log
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.records import TimestampType, check_crc, iter_records, read_header
 
 EVERYTHING = 10**9
 

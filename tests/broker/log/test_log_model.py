@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker.log.config import LogConfig
-from broker.log.errors import LogError, OffsetOutOfRange
-from broker.log.log import Log
-from protocol.compression import Compression
-from protocol.records import Record, iter_records
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.errors import LogError, OffsetOutOfRange
+from purgatorio.broker.log.log import Log
+from purgatorio.protocol.compression import Compression
+from purgatorio.protocol.records import Record, iter_records
 
 STEPS = 150
 

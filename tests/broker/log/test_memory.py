@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from broker.log.config import LogConfig
-from broker.log.errors import MemoryExhausted
-from broker.log.log import Log
-from broker.log.memory import MIN_SEGMENT_BYTES, MemoryBudget
-from broker.log.segment import BATCH_OVERHEAD_BYTES
-from protocol.errors import ErrorCode
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.errors import MemoryExhausted
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.memory import MIN_SEGMENT_BYTES, MemoryBudget
+from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
+from purgatorio.protocol.errors import ErrorCode
 
 BATCH_BYTES = 1000
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from broker.log.config import LogConfig
-from broker.log.errors import InvalidTransactionState, OutOfOrderSequence, StaleProducerEpoch
-from broker.log.log import AppendInfo, Log
-from broker.log.producer_state import BATCHES_KEPT, ProducerStates
-from protocol.end_marker import EndMarker, build_end_marker
-from protocol.errors import ErrorCode
-from protocol.records import MAX_SEQUENCE
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.errors import InvalidTransactionState, OutOfOrderSequence, StaleProducerEpoch
+from purgatorio.broker.log.log import AppendInfo, Log
+from purgatorio.broker.log.producer_state import BATCHES_KEPT, ProducerStates
+from purgatorio.protocol.end_marker import EndMarker, build_end_marker
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.records import MAX_SEQUENCE
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import random
 import google_crc32c
 import pytest
 
-from broker.log.config import LogConfig
-from broker.log.log import Log
-from broker.log.time_index import TimestampOffset
-from protocol.compression import Compression
-from protocol.records import iter_records, read_header
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.time_index import TimestampOffset
+from purgatorio.protocol.compression import Compression
+from purgatorio.protocol.records import iter_records, read_header
 
 
 def append(log: Log, batch: bytes, epoch: int = 0) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker.clock import ManualClock
-from broker.metadata.delayed_decision import DelayedDecision, leaderless
-from broker.metadata.image import ClusterImage, PartitionState, Topic
-from broker.purgatory import ActionQueue, Purgatory, Timer
-from protocol.errors import ErrorCode
+from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.metadata.delayed_decision import DelayedDecision, leaderless
+from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
+from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
+from purgatorio.protocol.errors import ErrorCode
 
 BLANK = ClusterImage(0, "test")
 LED = Topic("orders", b"1" * 16, (PartitionState(1, 0, (1,), ()), PartitionState(2, 0, (2,), ())))

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from broker.metadata import embedded
-from broker.metadata.embedded import EmbeddedStore, EmbeddedView
-from broker.metadata.image import ClusterImage
-from broker.metadata.store import MetadataStore, StoreClosed, StoreContended, StoreOverloaded
+from purgatorio.broker.metadata import embedded
+from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.store import MetadataStore, StoreClosed, StoreContended, StoreOverloaded
 
 
 def take_id(image: ClusterImage) -> tuple[ClusterImage, int]:

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
 
 STATE = PartitionState(leader=1, leader_epoch=0, replicas=(1, 2), isr=(1, 2))
 ORDERS = Topic("orders", b"o" * 16, (STATE, STATE))

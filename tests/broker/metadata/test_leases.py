@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from broker.clock import ManualClock
-from broker.metadata.controller import TopicSettings, fence_broker, register_broker
-from broker.metadata.embedded import EmbeddedStore, EmbeddedView
-from broker.metadata.image import ClusterImage
-from broker.metadata.store import LeaseLost
+from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.metadata.controller import TopicSettings, fence_broker, register_broker
+from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.store import LeaseLost
 
 SETTINGS = TopicSettings()
 

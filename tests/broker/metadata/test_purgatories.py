@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from broker.log.topic_partition import TopicPartition
-from broker.metadata.image import ClusterImage, PartitionState, Topic
-from broker.metadata.purgatories import ALL_TOPICS, MetadataPurgatories, TopicKey
-from broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
+from purgatorio.broker.metadata.purgatories import ALL_TOPICS, MetadataPurgatories, TopicKey
+from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 
 STATE = PartitionState(1, 0, (1, 2), ())
 ORDERS = Topic("orders", b"1" * 16, (STATE, STATE))

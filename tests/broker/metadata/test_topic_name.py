@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.metadata.topic_name import collision_key, is_internal, topic_name_problem
+from purgatorio.broker.metadata.topic_name import collision_key, is_internal, topic_name_problem
 
 
 @pytest.mark.parametrize("name", ["a", "x" * 249, "A.b_c-9", "...", "__consumer_offsets"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.purgatory import ActionQueue, DelayedOperation, FinishedOperation, Purgatory, Timer
+from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, FinishedOperation, Purgatory, Timer
 
 
 class HandClock:

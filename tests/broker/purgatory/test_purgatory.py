@@ -254,14 +254,14 @@ def test_two_purgatories_may_share_a_timer(make_house: Any) -> None:
 def test_the_package_loads_nothing_but_the_standard_library() -> None:
     """`import broker.purgatory` loads no third-party module and no other module of this project."""
     program = (
-        "import sys; import broker.purgatory\n"
+        "import sys; import purgatorio.broker.purgatory\n"
         "roots = {name.partition('.')[0] for name in sys.modules}\n"
-        "print(sorted(name for name in sys.modules if name.startswith(('broker', 'protocol'))\n"
-        "             and not name.startswith('broker.purgatory')))\n"
-        "print(sorted(roots - sys.stdlib_module_names - {'broker', '__main__'}))"
+        "print(sorted(name for name in sys.modules if name.startswith('purgatorio')\n"
+        "             and not name.startswith('purgatorio.broker.purgatory')))\n"
+        "print(sorted(roots - sys.stdlib_module_names - {'purgatorio', '__main__'}))"
     )
     # -S leaves out site-packages with its start-up hooks: whatever is not standard would not even be found.
     command = [sys.executable, "-S", "-c", program]
     root = Path(__file__).parents[3]
     run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=30)
-    assert run.stdout.splitlines() == ["['broker']", "[]"]
+    assert run.stdout.splitlines() == ["['purgatorio', 'purgatorio.broker']", "[]"]

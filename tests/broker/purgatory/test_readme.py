@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import broker.purgatory
+import purgatorio.broker.purgatory
 
-README = Path(broker.purgatory.__file__).with_name("README.md")
+README = Path(purgatorio.broker.purgatory.__file__).with_name("README.md")
 
 
 def test_the_program_runs_and_prints_what_is_said() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.purgatory import ActionQueue, Reaper, Timer
+from purgatorio.broker.purgatory import ActionQueue, Reaper, Timer
 
 PATIENCE_SECONDS = 10
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from broker.purgatory import Timer, TimerEntry
+from purgatorio.broker.purgatory import Timer, TimerEntry
 
 
 class Clock:

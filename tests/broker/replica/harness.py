@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from broker.clock import ManualClock
-from broker.log.config import LogConfig
-from broker.log.memory import MemoryBudget
-from broker.log.topic_partition import TopicPartition
-from broker.metadata.controller import InSyncProposal
-from broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, PartitionState, Topic
-from broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
-from broker.replica.partition import Partition
-from broker.replica.reader import FetchParams, PartitionFetch
-from broker.replica.replica_manager import ReplicaManager
-from protocol.messages.fetch import FetchPartition, PartitionData
-from protocol.messages.produce import PartitionProduceResponse
-from protocol.records import Record, build_batch
+from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.controller import InSyncProposal
+from purgatorio.broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, PartitionState, Topic
+from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.reader import FetchParams, PartitionFetch
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
+from purgatorio.protocol.messages.produce import PartitionProduceResponse
+from purgatorio.protocol.records import Record, build_batch
 
 ORDERS = TopicPartition("orders", 0)
 BROKER_ID = 1

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker.log.topic_partition import TopicPartition
-from broker.replica.partition import Partition
-from protocol.errors import ErrorCode
-from protocol.messages.delete_records import DeleteRecordsPartitionResult
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.delete_records import DeleteRecordsPartitionResult
 from tests.broker.replica.harness import ORDERS, Harness, topic
 
 

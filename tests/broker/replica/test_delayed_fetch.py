@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.log.topic_partition import TopicPartition
-from protocol.errors import ErrorCode
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
 
 OTHER = TopicPartition("other", 0)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.log.topic_partition import TopicPartition
-from broker.metadata.image import BrokerLife
-from protocol.errors import ErrorCode
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import BrokerLife
+from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
 
 OTHER = TopicPartition("other", 0)

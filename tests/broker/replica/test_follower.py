@@ -9,14 +9,24 @@ from typing import Any
 import pytest
 import structlog
 
-from broker.replica import follower as follower_module
-from broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
-from broker.replica.partition import Partition
-from protocol.api_key import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from protocol.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
-from protocol.records import Record, build_batch
+from purgatorio.broker.replica import follower as follower_module
+from purgatorio.broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from purgatorio.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from purgatorio.protocol.records import Record, build_batch
 from tests.broker.replica.harness import Harness, topic
 
 PATIENCE_SECONDS = 10

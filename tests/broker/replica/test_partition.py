@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from broker.log.config import LogConfig
-from broker.log.log import Log
-from broker.log.topic_partition import TopicPartition
-from broker.metadata.image import BrokerLife, PartitionState
-from broker.replica.partition import FollowerState, Partition, PartitionError
-from protocol.errors import ErrorCode
-from protocol.records import Record, build_batch
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import BrokerLife, PartitionState
+from purgatorio.broker.replica.partition import FollowerState, Partition, PartitionError
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.records import Record, build_batch
 
 
 def batch(count: int = 1) -> bytes:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker.metadata.image import BrokerLife
-from broker.replica.reader import FetchParams, PartitionFetch
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition
+from purgatorio.broker.metadata.image import BrokerLife
+from purgatorio.broker.replica.reader import FetchParams, PartitionFetch
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import FetchPartition
 from tests.broker.replica.harness import ORDERS, Fetched, Harness, batch, topic
 
 

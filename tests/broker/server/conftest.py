@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from broker.clock import ManualClock
-from broker.request import Reply, RequestContext, Route, Routes
-from broker.server.connection import Connection, Surroundings
-from broker.server.dispatch import Dispatcher
-from broker.server.limits import ConnectionLimits, Refusal
-from broker.server.listener import Listener
-from broker.server.request_memory import RequestMemory
-from protocol.api import APIS, ApiKey, encode_request
-from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.request import Reply, RequestContext, Route, Routes
+from purgatorio.broker.server.connection import Connection, Surroundings
+from purgatorio.broker.server.dispatch import Dispatcher
+from purgatorio.broker.server.limits import ConnectionLimits, Refusal
+from purgatorio.broker.server.listener import Listener
+from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.protocol.api import APIS, ApiKey, encode_request
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
 
 class Handler:

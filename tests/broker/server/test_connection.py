@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from broker.server.limits import Refusal
-from protocol.messages.api_versions import ApiVersionsResponse
+from purgatorio.broker.server.limits import Refusal
+from purgatorio.protocol.messages.api_versions import ApiVersionsResponse
 
 if TYPE_CHECKING:
     from .conftest import Bench

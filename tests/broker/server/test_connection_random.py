@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from broker.server.limits import Refusal
-from protocol.api import APIS, encode_request
-from protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from purgatorio.broker.server.limits import Refusal
+from purgatorio.protocol.api import APIS, encode_request
+from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from broker.server.connection import Connection
+    from purgatorio.broker.server.connection import Connection
 
     from .conftest import Bench, FakeTransport
 

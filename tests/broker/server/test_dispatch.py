@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.request import RequestContext, Route, Routes, api_versions_response
-from broker.server.dispatch import Dispatcher, api_name
-from broker.server.exchange import Exchange
-from broker.server.limits import Refusal
-from protocol.api import ApiKey, decode_response
-from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersionsResponse
+from purgatorio.broker.request import RequestContext, Route, Routes, api_versions_response
+from purgatorio.broker.server.dispatch import Dispatcher, api_name
+from purgatorio.broker.server.exchange import Exchange
+from purgatorio.broker.server.limits import Refusal
+from purgatorio.protocol.api import ApiKey, decode_response
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.api_versions import ApiVersionsResponse
 
 RequestOf = Callable[..., bytes]
 
@@ -174,7 +174,7 @@ def test_a_decoder_that_fails_closes(routes: Routes, request_of: RequestOf, monk
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("broker.server.dispatch.decode_request", fail)
+    monkeypatch.setattr("purgatorio.broker.server.dispatch.decode_request", fail)
     with capture_logs() as logs:
         owner = _dispatch(routes, request_of(1))
     assert owner.refusals == [(Refusal.INTERNAL_ERROR, "the decoder failed")]

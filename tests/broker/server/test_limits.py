@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.server.limits import ConnectionLimits
+from purgatorio.broker.server.limits import ConnectionLimits
 
 
 def test_every_limit_has_a_default_and_is_documented() -> None:

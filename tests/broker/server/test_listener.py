@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.clock import ManualClock
-from broker.request import Routes
-from broker.server.limits import ConnectionLimits, Refusal
-from broker.server.listener import Listener
-from protocol.api import ApiKey
+from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.request import Routes
+from purgatorio.broker.server.limits import ConnectionLimits, Refusal
+from purgatorio.broker.server.listener import Listener
+from purgatorio.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from .conftest import Client, Handler, Probe

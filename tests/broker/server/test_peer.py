@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.clock import ManualClock
-from broker.server.listener import Listener
-from broker.server.peer import PeerBusy, PeerConnection
-from protocol.api import ApiKey
-from protocol.errors import EncodeError
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.server.listener import Listener
+from purgatorio.broker.server.peer import PeerBusy, PeerConnection
+from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.errors import EncodeError
+from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
     from .conftest import Handler, Probe

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.request_memory import RequestMemory
 
 
 class _Reader:

@@ -6,8 +6,8 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
-from broker.simulation.loop import SimulatedLoop
-from broker.simulation.network import Network
+from purgatorio.broker.simulation.loop import SimulatedLoop
+from purgatorio.broker.simulation.network import Network
 
 
 class Recorder(asyncio.Protocol):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.simulation.checkers import CHECKS, check, events_about
-from broker.simulation.history import (
+from purgatorio.broker.simulation.checkers import CHECKS, check, events_about
+from purgatorio.broker.simulation.history import (
     Acked,
     Assigned,
     Drained,

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.simulation.checkers import CHECKS
-from broker.simulation.history import Fault, History
+from purgatorio.broker.simulation.checkers import CHECKS
+from purgatorio.broker.simulation.history import Fault, History
 
 
 def simulate(*argv: str) -> tuple[int, str, str]:
     """Exit code, standard output, standard error."""
-    command = [sys.executable, "-m", "broker.cli", "simulate", "--seconds", "3", *argv]
+    command = [sys.executable, "-m", "purgatorio", "simulate", "--seconds", "3", *argv]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
@@ -34,7 +34,7 @@ def test_it_tells_what_happened_and_what_was_checked_and_writes_it_down(tmp_path
 
 
 def test_a_reader_that_has_had_enough_ends_it_without_a_traceback() -> None:
-    command = f"{sys.executable} -m broker.cli simulate --seconds 3 | head -1"
+    command = f"{sys.executable} -m purgatorio simulate --seconds 3 | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("Seed 1: ")
     assert done.stderr == ""

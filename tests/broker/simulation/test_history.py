@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.simulation.history import (
+from purgatorio.broker.simulation.history import (
     Acked,
     Assigned,
     Drained,

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from broker.simulation.loop import SimulatedClock, SimulatedLoop, SimulationStalled, current_node
+from purgatorio.broker.simulation.loop import SimulatedClock, SimulatedLoop, SimulationStalled, current_node
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def test_a_simulation_that_is_interrupted_within_a_turn_leaves_nothing() -> None
 
 
 HISTORY = """
-from broker.simulation.run import Scenario, simulate
+from purgatorio.broker.simulation.run import Scenario, simulate
 import logging, structlog
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 print(simulate(7, Scenario(seconds=4)).history.digest())

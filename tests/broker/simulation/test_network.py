@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.simulation.loop import SimulatedLoop
-from broker.simulation.network import FIRST_FREE_PORT
+from purgatorio.broker.simulation.loop import SimulatedLoop
+from purgatorio.broker.simulation.network import FIRST_FREE_PORT
 from tests.broker.simulation.pair import Pair, Recorder, run
 
 

@@ -13,14 +13,14 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 import structlog
 
-from broker.metadata.controller import NewTopic, TopicSettings, create_topics
-from broker.simulation import mutants
-from broker.simulation.clients import Client, Producer
-from broker.simulation.cluster import SimulatedCluster
-from broker.simulation.history import Acked, History
-from broker.simulation.loop import SimulatedLoop
-from broker.simulation.network import Network
-from broker.simulation.run import Scenario, simulate
+from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
+from purgatorio.broker.simulation import mutants
+from purgatorio.broker.simulation.clients import Client, Producer
+from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.broker.simulation.history import Acked, History
+from purgatorio.broker.simulation.loop import SimulatedLoop
+from purgatorio.broker.simulation.network import Network
+from purgatorio.broker.simulation.run import Scenario, simulate
 
 SEEDS = 500
 HEAVY_SEEDS = 10_000

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker.simulation.loop import SimulatedLoop
-from broker.simulation.transport import WINDOW_BYTES
+from purgatorio.broker.simulation.loop import SimulatedLoop
+from purgatorio.broker.simulation.transport import WINDOW_BYTES
 from tests.broker.simulation.pair import Pair, Recorder, run
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from broker.simulation.history import (
+from purgatorio.broker.simulation.history import (
     Acked,
     Assigned,
     Drained,

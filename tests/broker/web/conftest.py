@@ -12,18 +12,18 @@ from typing import Any
 import httpx
 import pytest
 
-from broker.clock import ManualClock
-from broker.config import BrokerConfig
-from broker.finished import FinishedOperations
-from broker.log.topic_partition import TopicPartition
-from broker.metadata.embedded import EmbeddedStore
-from broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, PartitionState, Topic
-from broker.metrics import BrokerMetrics
-from broker.operations import ClusterControl
-from broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
-from broker.replica.delayed_fetch import FollowerKey
-from broker.replica.follower import FollowerGate
-from broker.web.app import create_app
+from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.delays.finished import FinishedOperations
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.embedded import EmbeddedStore
+from purgatorio.broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metrics.counters import BrokerMetrics
+from purgatorio.broker.operator.cluster_control import ClusterControl
+from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
+from purgatorio.broker.replica.delayed_fetch import FollowerKey
+from purgatorio.broker.replica.follower import FollowerGate
+from purgatorio.broker.web.app import create_app
 
 START_MS = 10_000
 IMAGE = functools.reduce(

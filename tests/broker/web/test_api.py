@@ -7,8 +7,8 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from broker.web import api, control, guard, requests
-from broker.web.api import ENDPOINTS
+from purgatorio.broker.web import api, control, guard, requests
+from purgatorio.broker.web.api import ENDPOINTS
 
 FOLLOWER = "/api/v1/brokers/2/follower"
 

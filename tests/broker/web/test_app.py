@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from broker.metadata.image import ClusterImage
-from broker.web import api
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.web import api
 
 WAITING = 'kafka_server_delayedoperationpurgatory_numdelayedoperations{broker="1",delayedOperation="Produce"} 1.0'
 

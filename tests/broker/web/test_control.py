@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from broker import operations
+from purgatorio.broker.operator import cluster_control as operations
 
 LAST = (
     "broker 1 is the last in-sync replica of orders-0, which would go offline and lose all records; "

@@ -8,8 +8,8 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from broker.web import guard
-from broker.web.guard import check_may_change
+from purgatorio.broker.web import guard
+from purgatorio.broker.web.guard import check_may_change
 
 FOLLOWER = "/api/v1/brokers/2/follower"
 JSON = {"content-type": "application/json"}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.web import http_server
-from broker.web.server import AdminServer
+from purgatorio.broker.web import http_server
+from purgatorio.broker.web.server import AdminServer
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]

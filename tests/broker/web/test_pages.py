@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from broker.web.pages import STATIC, page_files
+from purgatorio.broker.web.pages import STATIC, page_files
 
 SCRIPTS = sorted(STATIC.glob("*.js"))
 INDEX = (STATIC / "index.html").read_text()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker.web.server import AdminServer
+from purgatorio.broker.web.server import AdminServer
 
 
 @pytest.fixture

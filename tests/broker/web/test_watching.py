@@ -9,14 +9,14 @@ from typing import Any
 import httpx
 import pytest
 
-from broker.cluster import Cluster
-from broker.config import ClusterConfig
-from broker.server.peer import PeerConnection
-from protocol.api_key import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from protocol.records import Record, build_batch
+from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from purgatorio.protocol.records import Record, build_batch
 
 TIMEOUT_MS = 20_000
 

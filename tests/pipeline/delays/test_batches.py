@@ -15,9 +15,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from pyarrow import dataset
 
-from pipeline.delays import aggregates
-from pipeline.delays.batches import Batches, Landed, Stopping
-from pipeline.delays.tables import Tables
+from purgatorio.pipeline.delays import aggregates
+from purgatorio.pipeline.delays.batches import Batches, Landed, Stopping
+from purgatorio.pipeline.delays.tables import Tables
 from tests.pipeline.conftest import needs_spark
 from tests.pipeline.delays import oracle, samples
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.delays import command
-from pipeline.delays.settings import Settings, source_options, spark_options
+from purgatorio.pipeline.delays import command
+from purgatorio.pipeline.delays.settings import Settings, source_options, spark_options
 
 RIGHT = ["--bootstrap", "localhost:9092", "--out", "delays"]
 
@@ -59,7 +59,7 @@ def test_help_comes_without_spark_or_the_client() -> None:
 
 def test_the_module_runs_as_a_program() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pipeline.delays", "--zzzz"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "purgatorio.pipeline.delays", "--zzzz"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr.splitlines()[0]) == (2, "purgatorio-delays: there is no option --zzzz")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.delays.batches import Landed
-from pipeline.delays.console import Console, lag
+from purgatorio.pipeline.delays.batches import Landed
+from purgatorio.pipeline.delays.console import Console, lag
 
 
 def test_a_batch_is_told_once_with_what_is_still_waiting() -> None:

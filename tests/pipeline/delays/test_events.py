@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.delays import events
+from purgatorio.pipeline.delays import events
 from tests.pipeline.conftest import needs_spark
 from tests.pipeline.delays import samples
 

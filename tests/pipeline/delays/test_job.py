@@ -18,7 +18,7 @@ from tests.pipeline.delays.test_batches import Run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.delays.settings import Settings
+    from purgatorio.pipeline.delays.settings import Settings
 
 pytestmark = needs_spark
 
@@ -48,15 +48,15 @@ def send(servers: str, topic: str) -> Send:
 
 @pytest.fixture
 def settings(servers: str, topic: str, tmp_path: Path) -> Settings:
-    from pipeline.delays.settings import Settings
+    from purgatorio.pipeline.delays.settings import Settings
 
     return Settings(bootstrap=servers, out=tmp_path, topic=topic, trigger_ms=100)
 
 
 def stream(spark: SparkSession, settings: Settings, say: Callable[[str], None]) -> str | None:
     """A run of the job in the tests' session."""
-    from pipeline.delays import job
-    from pipeline.delays.tables import Tables
+    from purgatorio.pipeline.delays import job
+    from purgatorio.pipeline.delays.tables import Tables
 
     tables = Tables(settings.out)
     with tables.opened({"topic": settings.topic}):
@@ -69,7 +69,7 @@ def test_a_run_that_failed_and_one_that_was_stopped_leave_the_tables_of_a_single
     """The first fails between bronze and gold; the second heals that, and is stopped; the third ends by itself."""
     from dataclasses import replace
 
-    from pipeline.delays.batches import Batches
+    from purgatorio.pipeline.delays.batches import Batches
 
     events = list(samples.busy(21, 900, 60_000))
     send([*events[:300], "bad"])
@@ -109,8 +109,8 @@ def test_a_run_that_failed_and_one_that_was_stopped_leave_the_tables_of_a_single
 def test_a_topic_that_is_not_there_and_a_broker_that_does_not_answer_are_said_before_spark_starts(
     servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipeline.delays import job
-    from pipeline.delays.settings import Settings
+    from purgatorio.pipeline.delays import job
+    from purgatorio.pipeline.delays.settings import Settings
 
     def told(**changed: Any) -> str:
         return job.run(Settings(out=tmp_path / "out", **({"bootstrap": servers} | changed)), print) or ""
@@ -119,7 +119,7 @@ def test_a_topic_that_is_not_there_and_a_broker_that_does_not_answer_are_said_be
     assert "purgatorio cluster --record-delays" in told()
     assert "--record-delays" not in told(topic="other")
     assert 'No such configuration property: "no.such.setting"' in told(kafka={"no.such.setting": "1"})
-    monkeypatch.setattr("pipeline.client.TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("purgatorio.pipeline.client.TIMEOUT_SECONDS", 0.2)
     assert "no broker at 127.0.0.1:1 answers" in told(bootstrap="127.0.0.1:1")
     assert not (tmp_path / "out").exists()
 
@@ -130,7 +130,7 @@ def test_a_topic_that_is_not_there_and_a_broker_that_does_not_answer_are_said_be
         (
             "[STREAM_FAILED] Query [id = 1] terminated with exception: Traceback (most recent call last):\n"
             '  File "client.py", line 99, in _topics\ncimpl.KafkaException: KafkaError{...}\n\n'
-            "pipeline.client.BrokerUnreachable: no broker at b:1 answers within 20 s\n SQLSTATE: 38000\n",
+            "purgatorio.pipeline.client.BrokerUnreachable: no broker at b:1 answers within 20 s\n SQLSTATE: 38000\n",
             "no broker at b:1 answers within 20 s",
         ),
         (
@@ -141,6 +141,6 @@ def test_a_topic_that_is_not_there_and_a_broker_that_does_not_answer_are_said_be
     ],
 )
 def test_of_sparks_errors_that_is_told_which_helps(message: str, cause: str) -> None:
-    from pipeline.delays.job import cause_of
+    from purgatorio.pipeline.delays.job import cause_of
 
     assert cause_of(message) == cause

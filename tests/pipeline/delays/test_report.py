@@ -17,10 +17,10 @@ pytest.importorskip("plotly", reason="install purgatorio[spark]")
 
 from pyarrow import parquet  # type: ignore[import-untyped] # noqa: E402
 
-from pipeline.delays import aggregates, figures, waits  # noqa: E402
-from pipeline.delays.report import SECTIONS, Reporter, page, replace  # noqa: E402
-from pipeline.delays.summary import bin_width, start_of, summarize  # noqa: E402
-from pipeline.delays.tables import Tables  # noqa: E402
+from purgatorio.pipeline.delays import aggregates, figures, waits  # noqa: E402
+from purgatorio.pipeline.delays.report import SECTIONS, Reporter, page, replace  # noqa: E402
+from purgatorio.pipeline.delays.summary import bin_width, start_of, summarize  # noqa: E402
+from purgatorio.pipeline.delays.tables import Tables  # noqa: E402
 from tests.pipeline.delays import oracle, samples  # noqa: E402
 
 WIDTH_MS = 10_000
@@ -262,7 +262,7 @@ def test_reports_are_not_written_too_often_and_each_is_whole(tmp_path: Path, mon
         seconds[0] += 4
         return summarize(*args)
 
-    monkeypatch.setattr("pipeline.delays.report.summarize", slow)
+    monkeypatch.setattr("purgatorio.pipeline.delays.report.summarize", slow)
     assert reporter.write_if_due()
     seconds[0] += 39
     assert not reporter.write_if_due()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.delays import schema
+from purgatorio.pipeline.delays import schema
 
 
 def of(**properties: object) -> schema.Schema:

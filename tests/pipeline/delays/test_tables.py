@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.delays.tables import CannotGoOn, Tables
+from purgatorio.pipeline.delays.tables import CannotGoOn, Tables
 
 SETTINGS = {"topic": "t", "window_ms": 60_000}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.delays import waits
+from purgatorio.pipeline.delays import waits
 from tests.pipeline.delays import oracle
 
 some_waits = st.lists(st.integers(0, 10**7) | st.integers(0, 100), min_size=1, max_size=200)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.metadata.controller import TopicSettings, register_broker
-from broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.controller import TopicSettings, register_broker
+from purgatorio.broker.metadata.image import ClusterImage
 from tests.broker.metadata.controller.harness import with_orders
 
 MakeImage = Callable[..., ClusterImage]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from broker.metadata.controller import (
+from purgatorio.broker.metadata.controller import (
     ElectionType,
     InSyncProposal,
     NewTopic,
@@ -18,8 +18,8 @@ from broker.metadata.controller import (
     register_broker,
     resume_broker,
 )
-from broker.metadata.image import ClusterImage, PartitionState
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.image import ClusterImage, PartitionState
+from purgatorio.protocol.errors import ErrorCode
 
 SETTINGS = TopicSettings()
 TP = ("orders", 0)

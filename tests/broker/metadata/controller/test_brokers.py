@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.metadata.controller import (
+from purgatorio.broker.metadata.controller import (
     DuplicateBrokerId,
     NewTopic,
     TopicSettings,
@@ -20,7 +20,7 @@ from broker.metadata.controller import (
     resume_broker,
     unregister_broker,
 )
-from broker.metadata.image import NO_LEADER, BrokerRegistration, ClusterImage, PartitionState
+from purgatorio.broker.metadata.image import NO_LEADER, BrokerRegistration, ClusterImage, PartitionState
 
 SETTINGS = TopicSettings()
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.log.config import LogConfig
-from broker.metadata.controller import (
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.metadata.controller import (
     ConfigChange,
     ConfigOperation,
     NewTopic,
@@ -20,8 +20,8 @@ from broker.metadata.controller import (
     incremental_alter_topic_configs,
     topic_log_config,
 )
-from broker.metadata.image import ClusterImage
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.protocol.errors import ErrorCode
 
 SETTINGS = TopicSettings()
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from broker.metadata.controller import (
+from purgatorio.broker.metadata.controller import (
     ElectionType,
     alter_topic_configs,
     elect_leaders,
     preferred_elections,
 )
-from broker.metadata.image import NO_LEADER, ClusterImage
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
+from purgatorio.protocol.errors import ErrorCode
 from tests.broker.metadata.controller.harness import (
     SETTINGS,
     TP,

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from broker.metadata.controller import (
+from purgatorio.broker.metadata.controller import (
     InSyncProposal,
     NewTopic,
     change_in_sync_sets,
     create_topics,
 )
-from broker.metadata.image import BrokerLife, ClusterImage
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.image import BrokerLife, ClusterImage
+from purgatorio.protocol.errors import ErrorCode
 from tests.broker.metadata.controller.harness import SETTINGS, TP, fence, partition, propose, restart
 
 

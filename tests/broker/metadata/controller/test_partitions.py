@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.metadata.controller import (
+from purgatorio.broker.metadata.controller import (
     MorePartitions,
     NewTopic,
     TopicResult,
@@ -20,8 +20,8 @@ from broker.metadata.controller import (
     register_broker,
     unregister_broker,
 )
-from broker.metadata.image import ClusterImage
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.protocol.errors import ErrorCode
 
 SETTINGS = TopicSettings()
 

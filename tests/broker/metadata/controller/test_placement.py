@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.metadata.controller.placement import check_assignment, new_partition, place_replicas
-from broker.metadata.controller.result import Refused
-from broker.metadata.image import BrokerRegistration, ClusterImage
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.controller.placement import check_assignment, new_partition, place_replicas
+from purgatorio.broker.metadata.controller.result import Refused
+from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage
+from purgatorio.protocol.errors import ErrorCode
 
 
 def brokers(ids: Iterable[int], racks: list[str] | None = None) -> dict[int, BrokerRegistration]:

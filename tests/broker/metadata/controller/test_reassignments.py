@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.controller import (
+from purgatorio.broker.metadata.controller import (
     ElectionType,
     MorePartitions,
     Reassignment,
@@ -13,8 +13,8 @@ from broker.metadata.controller import (
     preferred_elections,
     reassign_partitions,
 )
-from broker.metadata.image import ClusterImage
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.protocol.errors import ErrorCode
 from tests.broker.metadata.controller.harness import (
     SETTINGS,
     TP,

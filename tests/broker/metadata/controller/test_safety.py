@@ -15,7 +15,7 @@ from typing import NamedTuple
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.metadata.controller import (
+from purgatorio.broker.metadata.controller import (
     ElectionType,
     InSyncProposal,
     NewTopic,
@@ -31,8 +31,8 @@ from broker.metadata.controller import (
     resume_broker,
     unregister_broker,
 )
-from broker.metadata.image import NO_LEADER, BrokerLife, ClusterImage, PartitionState
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.image import NO_LEADER, BrokerLife, ClusterImage, PartitionState
+from purgatorio.protocol.errors import ErrorCode
 
 SETTINGS = TopicSettings()
 TP = ("orders", 0)

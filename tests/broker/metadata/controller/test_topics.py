@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.metadata.controller import (
+from purgatorio.broker.metadata.controller import (
     NewTopic,
     TopicReference,
     TopicResult,
@@ -18,8 +18,8 @@ from broker.metadata.controller import (
     delete_topics,
     register_broker,
 )
-from broker.metadata.image import ClusterImage
-from protocol.errors import ErrorCode
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.protocol.errors import ErrorCode
 
 SETTINGS = TopicSettings(num_partitions=2, replication_factor=3)
 

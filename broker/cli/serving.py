@@ -1,0 +1,144 @@
+"""Runs a cluster as a process: the event loop, the signals, and what is printed."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+from purgatorio.broker.cli.logging_setup import configure_logging
+from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.config import ClusterConfig
+
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_DEFAULT_BOOTSTRAP_PORT: Final = 9092
+_REPOSITORY: Final = Path(__file__).resolve().parents[2]
+
+
+def run(config: ClusterConfig) -> int:
+    """Run the cluster until a signal stops it.
+
+    Returns:
+        the process's exit code: 0, or 1 when an address cannot be listened on.
+    """
+    configure_logging(config.log_format, config.log_level)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(serve(config))
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's event loop where the platform has it, else None: asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+async def serve(config: ClusterConfig) -> int:
+    """Run the cluster until SIGINT or SIGTERM; a second signal ends the process at once. Returns the exit code."""
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    cluster = Cluster(config)
+    try:
+        await cluster.start()
+    except OSError as error:
+        print(f"purgatorio: {_why_not_listening(config) or error}", file=sys.stderr)
+        return 1
+    try:
+        print(greeting(cluster), flush=True)
+        await _first(stop.wait(), cluster.failed())
+    finally:
+        await cluster.stop()
+    return 0
+
+
+async def _first(*waits: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of these ends, and raise what it raised; the others are cancelled."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    """Set `stop` on the first signal, and leave the second to the system, which ends the process."""
+    loop = asyncio.get_running_loop()
+
+    def stop_once() -> None:
+        for number in _STOP_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
+    for number in _STOP_SIGNALS:
+        # Not the loop's add_signal_handler: asyncio has none on Windows.
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop_once))
+
+
+def greeting(cluster: Cluster) -> str:
+    """What is running, where, and what to try next."""
+    url = cluster.admin_url.rstrip("/")
+    lines = [f"Purgatorio is running, {len(cluster.addresses)} broker{'s' * (len(cluster.addresses) > 1)}:"]
+    lines += [f"  broker {broker_id:<4} {host}:{port}" for broker_id, host, port in cluster.addresses]
+    lines += [f"  page        {url}/", f"  metrics     {url}/metrics", "", "Try, in another terminal:"]
+    lines += [f"  {command}" for command in next_commands(cluster.bootstrap)]
+    lines += ["", "Ctrl-C stops it."]
+    return "\n".join(lines)
+
+
+def next_commands(bootstrap: str) -> list[str]:
+    """The next two commands to try, ready to paste: the toy programs of the repository, or kcat where they are not."""
+    first = bootstrap.partition(",")[0]
+    scripts = _REPOSITORY / "scripts"
+    if not (scripts / "toy_producer.py").is_file():
+        return [f"echo hello | kcat -b {first} -P -t orders", f"kcat -b {first} -C -t orders"]
+    port = int(first.rpartition(":")[2])
+    where = "" if port == _DEFAULT_BOOTSTRAP_PORT else f" --bootstrap {first}"
+    python = _from_here(_plainly_named(Path(sys.executable)))
+    return [
+        f"{python} {_from_here(scripts / 'toy_producer.py')} --acks all --records 10{where}",
+        f"{python} {_from_here(scripts / 'toy_consumer.py')}{where}",
+    ]
+
+
+def _plainly_named(python: Path) -> Path:
+    """The interpreter as `python` where that is the same one; the installed command starts it as python3."""
+    plain = python.with_name("python")
+    return plain if plain.exists() and plain.samefile(python) else python
+
+
+def _from_here(path: Path) -> str:
+    """A path as one would type it in the current directory."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _why_not_listening(config: ClusterConfig) -> str | None:
+    """Which address cannot be listened on and why, found by trying each; None when all can by now."""
+    wanted = [(broker.host, broker.port, "--port") for broker in config.broker_configs()]
+    wanted.append((*config.admin_address, "--admin-port"))
+    for host, port, flag in wanted:
+        try:
+            family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            with socket.socket(family, kind, number) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return f"port {port} on {host} is in use; take others with {flag} (0: any free one)"
+            return f"cannot listen on {host}:{port}: {error.strerror or os.strerror(error.errno or 0)}"
+    return None

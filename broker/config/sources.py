@@ -1,0 +1,190 @@
+"""Where configuration comes from: flags, then the environment, then a TOML file, then the defaults.
+
+A setting may be spelt as in `purgatorio.broker.config.settings` (``log_retention_ms``) or as Kafka spells it
+(``log.retention.ms``). In the environment it is upper-case behind a prefix: ``PURGATORIO_LOG_RETENTION_MS``;
+``PURGATORIO_CONFIG`` names the file.
+Unknown settings are errors wherever they stand: a setting silently ignored is worse than one refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from purgatorio.broker.config.settings import BrokerConfig, ClusterConfig, settings_of_process
+
+ENVIRONMENT_PREFIX: Final = "PURGATORIO_"
+_ALIASES: Final = {"node_id": "broker_id", "broker_rack": "rack"}
+_PLAIN_MESSAGES: Final = {
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_type": "must be a whole number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "string_too_short": "must not be empty",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}",
+}
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used.
+
+    Attributes:
+        problems: what is wrong, one line each, naming the source and the setting.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class Given(NamedTuple):
+    """One setting as a source gives it; `place` and `spelling` make the messages; not `typed`: the value is text."""
+
+    place: str
+    spelling: str
+    value: Any
+    typed: bool = False
+
+
+def load_cluster_config(
+    *,
+    flags: Mapping[str, str | None] | None = None,
+    assignments: Iterable[str] = (),
+    environ: Mapping[str, str] | None = None,
+    file: str | Path | None = None,
+) -> ClusterConfig:
+    """Read the configuration of a process.
+
+    Args:
+        flags: settings that have a flag of their own, by name, as text; None: not given. They win over everything.
+        assignments: ``key=value`` as given to ``--set``; the last one of a key wins.
+        environ: the process environment.
+        file: a TOML file; not given: the one that ``PURGATORIO_CONFIG`` names, if any.
+
+    Raises:
+        ConfigError: with every problem found, not just the first.
+    """
+    environ = environ or {}
+    path = file or environ.get(ENVIRONMENT_PREFIX + "CONFIG")
+    settings = settings_of_process()
+    problems: list[str] = []
+    merged: dict[str, Any] = {}
+    for source in (
+        _from_file(Path(path), problems) if path else (),
+        _from_environment(environ),
+        _from_assignments(assignments, problems),
+        _from_flags(flags or {}),
+    ):
+        for given in source:
+            _merge(given, settings, merged, problems)
+    if problems:
+        raise ConfigError(problems)
+    return _build(merged)
+
+
+def _from_file(path: Path, problems: list[str]) -> Iterator[Given]:
+    place = f"config file {path}"
+    try:
+        tables = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        problems.append(f"{place}: {(error.strerror or str(error)).lower()}")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        problems.append(f"{place}: not valid TOML: {error}")
+    else:
+        yield from (Given(f"{place}: ", key, value, typed=True) for key, value in _flatten(tables))
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaf keys with their tables' names before them: TOML reads ``log.retention.ms = 1`` as three nested tables."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
+    for key, value in environ.items():
+        if key.startswith(ENVIRONMENT_PREFIX) and key != ENVIRONMENT_PREFIX + "CONFIG":
+            yield Given("environment: ", key, value)
+
+
+def _from_assignments(assignments: Iterable[str], problems: list[str]) -> Iterator[Given]:
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if equals:
+            yield Given("--set ", key.strip(), value.strip())
+        else:
+            problems.append(f"--set {assignment}: must look like key=value")
+
+
+def _from_flags(flags: Mapping[str, str | None]) -> Iterator[Given]:
+    for name, value in flags.items():
+        if value is not None:
+            yield Given("", "--" + name.replace("_", "-"), value)
+
+
+def _merge(given: Given, settings: Mapping[str, FieldInfo], merged: dict[str, Any], problems: list[str]) -> None:
+    """Check one setting and put it into `merged`, or say what is wrong with it."""
+    name = _canonical(given.spelling)
+    field = settings.get(name)
+    if field is None:
+        problems.append(f"{given.place}{given.spelling} is not a setting{_suggestion(given.spelling, settings)}")
+        return
+    declared: Any = Annotated[field.annotation, field]
+    adapter: TypeAdapter[Any] = TypeAdapter(declared, config=ConfigDict(strict=True))
+    parse = adapter.validate_python if given.typed else adapter.validate_strings
+    try:
+        merged[name] = parse(given.value)
+    except ValidationError as error:
+        why = _plain(error.errors(include_url=False)[0])
+        problems.append(f"{given.place}{given.spelling} {why}, not {given.value!r}")
+
+
+def _plain(details: ErrorDetails) -> str:
+    """A sentence's end for what pydantic found wrong with one value."""
+    template = _PLAIN_MESSAGES.get(details["type"])
+    return template.format(**details.get("ctx", {})) if template else f"is refused ({details['msg']})"
+
+
+def _build(merged: Mapping[str, Any]) -> ClusterConfig:
+    """The configuration from checked values; what is left to find is values that do not go together."""
+    own = {name: value for name, value in merged.items() if name in ClusterConfig.model_fields}
+    shared = {name: value for name, value in merged.items() if name not in own}
+    try:
+        return ClusterConfig(**own, broker=BrokerConfig(**shared))
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        raise ConfigError([details["msg"].removeprefix("Value error, ") for details in found]) from None
+
+
+def _canonical(spelling: str) -> str:
+    """A setting's name in `purgatorio.broker.config.settings`, whichever way it was spelt."""
+    name = spelling.removeprefix(ENVIRONMENT_PREFIX).lstrip("-").lower().replace(".", "_").replace("-", "_")
+    return _ALIASES.get(name, name)
+
+
+def _suggestion(spelling: str, settings: Mapping[str, FieldInfo]) -> str:
+    """``; did you mean …?`` in the spelling style of the mistaken name, or nothing when no name is near."""
+    near = difflib.get_close_matches(_canonical(spelling), settings, n=1)
+    if not near:
+        return ""
+    name = near[0]
+    if spelling.startswith(ENVIRONMENT_PREFIX):
+        name = ENVIRONMENT_PREFIX + name.upper()
+    elif "." in spelling:
+        name = name.replace("_", ".")
+    return f"; did you mean {name}?"

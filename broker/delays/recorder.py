@@ -1,0 +1,182 @@
+"""Records what became of delayed operations in a topic, ``__delayed_operations``, for whoever wants to analyse them.
+
+A broker records as long as the topic exists: ``purgatorio cluster --record-delays`` creates it, and so may anybody.
+Each operation becomes one record when it has ended, JSON as in ``purgatorio/schemas/delayed_operation.v1.json``. The
+broker appends to a partition that it leads itself; while it leads none, events wait, up to a limit.
+
+The topic's own traffic is not recorded, or each record would cause the next ones: neither fetches of this topic alone,
+nor fetches of followers that one of its records has woken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+import structlog
+
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.delays.finished import kind_of
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import BrokerLife, ClusterImage
+from purgatorio.broker.metrics.counters import BrokerMetrics
+from purgatorio.broker.purgatory import FinishedOperation
+from purgatorio.broker.replica.delayed_fetch import FollowerKey
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.protocol.compression import Compression
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.produce import PartitionProduceResponse
+from purgatorio.protocol.records import Record, build_batch
+
+logger = structlog.get_logger(__name__)
+
+TOPIC: Final = "__delayed_operations"
+TOPIC_CONFIGS: Final = {"retention.bytes": str(64 * 1024 * 1024), "segment.bytes": str(8 * 1024 * 1024)}
+"""What the topic is created with: it must not push the users' records out of a memory that all topics share."""
+SCHEMA_VERSION: Final = 1
+MAX_KEYS: Final = 100
+"""Keys of one operation that its event names; the schema has the same limit."""
+MAX_TEXT: Final = 500
+"""Characters of a text in an event."""
+MAX_WAITING: Final = 20_000
+"""Events that wait for being appended; further ones are dropped, and counted."""
+MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of these events; one that names many partitions has some 10 kB."""
+BATCH_EVENTS: Final = 500
+"""Events appended in one step; the event loop goes round between two of them."""
+BATCH_BYTES: Final = 256 * 1024
+"""Bytes of these events, before compression: some milliseconds, and well below what a topic takes as one batch."""
+LINGER_MS: Final = 200
+
+
+class DelayRecorder:
+    """Records the finished operations of one broker.
+
+    Args:
+        replicas: where the events are appended.
+        clock: turns the operations' monotonic times into those of the day.
+        metrics: counts the events that are appended, and those that are lost because too many wait or they are refused.
+    """
+
+    def __init__(self, replicas: ReplicaManager, clock: Clock, metrics: BrokerMetrics) -> None:
+        self._metrics = metrics
+        self._replicas = replicas
+        self._clock = clock
+        self._waiting: deque[Record] = deque()
+        self._waiting_bytes = 0
+        self._partitions: tuple[TopicPartition, ...] = ()
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """See whether the topic is there."""
+        topic = image.topics.get(TOPIC)
+        count = 0 if topic is None else len(topic.partitions)
+        if count != len(self._partitions):
+            self._partitions = tuple(TopicPartition(TOPIC, index) for index in range(count))
+        if not count:
+            self._waiting.clear()
+            self._waiting_bytes = 0
+
+    def add(self, operation: FinishedOperation) -> None:
+        """Keep the event of an operation that has just ended, if events are wanted."""
+        if not self._partitions or _is_own(operation):
+            return
+        life = self._replicas.life
+        if len(self._waiting) >= MAX_WAITING or self._waiting_bytes >= MAX_WAITING_BYTES or life is None:
+            self._metrics.delays_dropped += 1
+            return
+        to_wall_ms = self._clock.wall_ms() - self._clock.now_ms()
+        event = event_of(operation, life, to_wall_ms)
+        value = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+        self._waiting.append(Record(0, operation.done_ms + to_wall_ms, None, value))
+        self._waiting_bytes += len(value)
+
+    def steps(self) -> Iterator[None]:
+        """Append what waits, a batch per step; what cannot be appended now is tried again the next time."""
+        left = len(self._waiting)
+        while left > 0:
+            events = self._oldest()
+            if not self._append(events):
+                return
+            left -= len(events)
+            yield
+
+    def _oldest(self) -> list[Record]:
+        """The events of the next batch, which are at least one if any wait."""
+        events: list[Record] = []
+        size = 0
+        for record in islice(self._waiting, BATCH_EVENTS):
+            size += len(record.value or b"")
+            if events and size > BATCH_BYTES:
+                break
+            events.append(record)
+        return events
+
+    def _append(self, events: list[Record]) -> bool:
+        """Whether these events, which are the oldest that wait, are settled."""
+        tp = next((tp for tp in self._partitions if self._leads(tp)), None)
+        if tp is None or not events:
+            return False
+        batch = build_batch(
+            (record._replace(offset=nth) for nth, record in enumerate(events)), compression=Compression.ZSTD
+        )
+        result = PartitionProduceResponse(index=tp.partition)
+        self._replicas.produce([(tp, batch, result)], acks=1, timeout_ms=0, answer=lambda: None)
+        if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            return False
+        for _ in events:
+            self._waiting_bytes -= len(self._waiting.popleft().value or b"")
+        if result.error_code:
+            self._metrics.delays_dropped += len(events)
+            logger.warning(
+                "delayed operations could not be recorded", partition=str(tp), error=ErrorCode(result.error_code).name
+            )
+        else:
+            self._metrics.delays_recorded += len(events)
+        return True
+
+    def _leads(self, tp: TopicPartition) -> bool:
+        partition = self._replicas.partitions.get(tp)
+        return partition is not None and partition.is_leader
+
+
+def _is_own(operation: FinishedOperation) -> bool:
+    """Whether an operation ended because of the topic's records, or is about nothing else."""
+    key = operation.event_key
+    if isinstance(key, TopicPartition) and key.topic == TOPIC:
+        return True
+    # A follower's fetch is watched under its assignment besides.
+    watched = [key for key in operation.keys if not isinstance(key, FollowerKey)]
+    return bool(watched) and all(isinstance(key, TopicPartition) and key.topic == TOPIC for key in watched)
+
+
+def event_of(operation: FinishedOperation, life: BrokerLife, to_wall_ms: int) -> dict[str, Any]:
+    """An operation's event, as the schema says.
+
+    Args:
+        life: the broker that it waited on.
+        to_wall_ms: what turns its times into milliseconds since 1970.
+    """
+    keys = operation.keys
+    partitions = [key for key in keys if isinstance(key, TopicPartition) and key.topic != TOPIC]
+    return {
+        "version": SCHEMA_VERSION,
+        "broker": life.broker_id,
+        "broker_epoch": life.broker_epoch,
+        "purgatory": operation.purgatory,
+        "kind": kind_of(operation.purgatory, keys),
+        "id": operation.id,
+        "client": operation.client[:MAX_TEXT],
+        "partitions": [{"topic": tp.topic, "partition": tp.partition} for tp in partitions[:MAX_KEYS]],
+        "other_keys": [str(key)[:MAX_TEXT] for key in keys if not isinstance(key, TopicPartition)][:MAX_KEYS],
+        "parked_ms": operation.parked_ms + to_wall_ms,
+        "done_ms": operation.done_ms + to_wall_ms,
+        "deadline_ms": operation.deadline_ms + to_wall_ms,
+        "outcome": operation.outcome,
+        "cause": operation.cause,
+        "held_by": [holder for holder in operation.held_by if isinstance(holder, int)],
+        "checks": operation.checks,
+        "detail": operation.detail[:MAX_TEXT],
+    }

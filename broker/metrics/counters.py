@@ -1,0 +1,234 @@
+"""What a broker counts: plain integers that the hot path adds to, read when somebody scrapes.
+
+Nothing here knows Prometheus; `metrics.prometheus` gives these numbers their names. One event costs a dictionary
+look-up and an addition, where a labelled Prometheus counter takes a lock as well.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection
+from typing import Final
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+
+LATENCY_BUCKETS_MS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000)
+"""Upper bounds, inclusive, of the request time histogram; what is above the last one is counted behind it."""
+
+MAX_TOPICS: Final = 10_000
+"""Topics counted at a time. Clients choose the names in refused requests, so the oldest makes room for a new one."""
+
+MAX_REQUEST_KINDS: Final = 1_000
+"""Pairs of API and version counted apart; Kafka has about 500. Further ones are counted as `OTHER_REQUESTS`."""
+
+
+OTHER_REQUESTS: Final = (-1, -1)
+
+
+class RequestStats:
+    """Requests of one API in one version, and how long they took.
+
+    Attributes:
+        buckets: requests per bucket of `LATENCY_BUCKETS_MS`, each request once; the last is for all longer ones.
+    """
+
+    __slots__ = ("buckets", "total_ms")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(LATENCY_BUCKETS_MS) + 1)
+        self.total_ms = 0.0
+
+    @property
+    def count(self) -> int:
+        """All of them."""
+        return sum(self.buckets)
+
+
+class TopicStats:
+    """What clients did with a topic on this broker; one produce or fetch of a partition counts as one request."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "failed_fetch_requests",
+        "failed_produce_requests",
+        "fetch_requests",
+        "messages_in",
+        "produce_requests",
+    )
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.messages_in = 0
+        self.produce_requests = 0
+        self.fetch_requests = 0
+        self.failed_produce_requests = 0
+        self.failed_fetch_requests = 0
+
+
+class BrokerMetrics:
+    """The counters of one broker. It is the observer of the broker's listener and of its replicas.
+
+    Args:
+        broker_id: whose they are.
+
+    Attributes:
+        requests: by API key and version.
+        produce_expirations: produce requests that timed out waiting for a partition, by partition.
+    """
+
+    __slots__ = (
+        "_topics",
+        "broker_id",
+        "connections_closed",
+        "connections_opened",
+        "consumer_fetch_expirations",
+        "delays_dropped",
+        "delays_recorded",
+        "follower_fetch_expirations",
+        "isr_expands",
+        "isr_shrinks",
+        "produce_expirations",
+        "refusals",
+        "replication_bytes_in",
+        "replication_bytes_out",
+        "requests",
+        "socket_bytes_in",
+        "socket_bytes_out",
+    )
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.connections_opened = 0
+        self.connections_closed = 0
+        self.socket_bytes_in = 0
+        self.socket_bytes_out = 0
+        self.replication_bytes_in = 0
+        self.replication_bytes_out = 0
+        self.consumer_fetch_expirations = 0
+        self.follower_fetch_expirations = 0
+        self.isr_shrinks = 0
+        self.isr_expands = 0
+        self.delays_recorded = 0
+        self.delays_dropped = 0
+        self.refusals: dict[str, int] = {}
+        self.requests: dict[tuple[int, int], RequestStats] = {}
+        self.produce_expirations: dict[TopicPartition, int] = {}
+        self._topics: dict[str, TopicStats] = {}
+
+    @property
+    def connections(self) -> int:
+        """Connections that are open."""
+        return self.connections_opened - self.connections_closed
+
+    # --- the listener's observer ---
+
+    def connection_opened(self) -> None:
+        """A connection was accepted."""
+        self.connections_opened += 1
+
+    def connection_closed(self) -> None:
+        """An accepted connection is gone."""
+        self.connections_closed += 1
+
+    def refused(self, reason: str) -> None:
+        """A connection or a request was refused; the reasons are few and ours."""
+        self.refusals[reason] = self.refusals.get(reason, 0) + 1
+
+    def bytes_in(self, size_bytes: int) -> None:
+        """Bytes were received."""
+        self.socket_bytes_in += size_bytes
+
+    def bytes_out(self, size_bytes: int) -> None:
+        """Bytes were sent."""
+        self.socket_bytes_out += size_bytes
+
+    def request(self, api_key: int, api_version: int, seconds: float) -> None:
+        """A request was answered, this long after it had arrived."""
+        stats = self.requests.get((api_key, api_version))
+        if stats is None:
+            stats = self._new_request_stats(api_key, api_version)
+        total_ms = seconds * 1000
+        stats.buckets[bisect_left(LATENCY_BUCKETS_MS, total_ms)] += 1
+        stats.total_ms += total_ms
+
+    def _new_request_stats(self, api_key: int, api_version: int) -> RequestStats:
+        kind = (api_key, api_version) if len(self.requests) < MAX_REQUEST_KINDS else OTHER_REQUESTS
+        return self.requests.setdefault(kind, RequestStats())
+
+    # --- the replicas' observer ---
+
+    def appended(self, tp: TopicPartition, records: int, size_bytes: int) -> None:
+        """A producer's batch was appended."""
+        stats = self._topics.get(tp.topic) or self.topic(tp.topic)
+        stats.produce_requests += 1
+        stats.messages_in += records
+        stats.bytes_in += size_bytes
+
+    def append_failed(self, tp: TopicPartition) -> None:
+        """A producer's batch was refused."""
+        stats = self.topic(tp.topic)
+        stats.produce_requests += 1
+        stats.failed_produce_requests += 1
+
+    def fetched(self, tp: TopicPartition, size_bytes: int) -> None:
+        """A consumer was answered with so many bytes of records."""
+        stats = self._topics.get(tp.topic) or self.topic(tp.topic)
+        stats.fetch_requests += 1
+        stats.bytes_out += size_bytes
+
+    def fetch_failed(self, tp: TopicPartition) -> None:
+        """A consumer was answered with an error."""
+        stats = self.topic(tp.topic)
+        stats.fetch_requests += 1
+        stats.failed_fetch_requests += 1
+
+    def replicated_in(self, size_bytes: int) -> None:
+        """This broker, a follower, appended what a leader sent."""
+        self.replication_bytes_in += size_bytes
+
+    def replicated_out(self, size_bytes: int) -> None:
+        """This broker, a leader, sent records to a follower."""
+        self.replication_bytes_out += size_bytes
+
+    def produce_expired(self, tp: TopicPartition) -> None:
+        """A produce request timed out waiting for this partition."""
+        self.produce_expirations[tp] = self.produce_expirations.get(tp, 0) + 1
+
+    def fetch_expired(self, follower: bool) -> None:
+        """A fetch request was answered because its time had run out."""
+        if follower:
+            self.follower_fetch_expirations += 1
+        else:
+            self.consumer_fetch_expirations += 1
+
+    def isr_shrunk(self) -> None:
+        """A follower left the in-sync replicas of a partition that this broker leads."""
+        self.isr_shrinks += 1
+
+    def isr_expanded(self) -> None:
+        """A follower joined the in-sync replicas of a partition that this broker leads."""
+        self.isr_expands += 1
+
+    def partition_removed(self, tp: TopicPartition) -> None:
+        """This broker does not lead the partition any more: its series go away (KAFKA-20204)."""
+        self.produce_expirations.pop(tp, None)
+
+    # --- topics ---
+
+    def topic(self, name: str) -> TopicStats:
+        """The counters of a topic, new if need be; past `MAX_TOPICS` the oldest topic's are forgotten."""
+        stats = self._topics.get(name)
+        if stats is None:
+            if len(self._topics) >= MAX_TOPICS:
+                del self._topics[next(iter(self._topics))]
+            stats = self._topics[name] = TopicStats()
+        return stats
+
+    def topics_of(self, held: Collection[TopicPartition]) -> dict[str, TopicStats]:
+        """The counters of the topics of which this broker holds a partition; those of all others are forgotten."""
+        self.produce_expirations = {tp: count for tp, count in self.produce_expirations.items() if tp in held}
+        names = {tp.topic for tp in held}
+        self._topics = {name: stats for name, stats in self._topics.items() if name in names}
+        return self._topics

@@ -1,0 +1,88 @@
+"""Brings what leaders propose for their in-sync sets before the metadata store, many in one change (KIP-497)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from purgatorio.broker.metadata.controller import InSyncProposal, TopicSettings, change_in_sync_sets
+from purgatorio.broker.metadata.image import BrokerLife
+from purgatorio.broker.metadata.store import MetadataStore
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.protocol.errors import ErrorCode
+
+logger = structlog.get_logger(__name__)
+
+Proposed = tuple[Partition, InSyncProposal]
+
+
+class InSyncSets:
+    """Submits proposals, one change at a time; what comes meanwhile goes into the next one.
+
+    Args:
+        store: where the truth is changed.
+        settings: the defaults of topic configs.
+        withdraw: takes a proposal back that was refused.
+        changed: told that an in-sync set shrank (True) or grew (False).
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        *,
+        settings: TopicSettings,
+        withdraw: Callable[[Partition, InSyncProposal], None],
+        changed: Callable[[bool], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._withdraw = withdraw
+        self._changed = changed
+        self._waiting: list[Proposed] = []
+        self._in_flight = False
+
+    def propose(self, partition: Partition, proposal: InSyncProposal) -> None:
+        """Submit a proposal. A partition has one at a time, so there are never more than partitions."""
+        self._waiting.append((partition, proposal))
+        if not self._in_flight:
+            self._submit()
+
+    def _submit(self) -> None:
+        self._in_flight = True
+        batch, self._waiting = self._waiting, []
+        life = batch[0][0].life
+        proposals = [proposal for _, proposal in batch]
+        sizes = [len(partition.isr) for partition, _ in batch]
+        self._store.submit(
+            lambda image: change_in_sync_sets(image, life, proposals, settings=self._settings),
+            lambda codes: self._decided(life, batch, sizes, codes),
+            lambda error: self._failed(batch, error),
+        )
+
+    def _decided(self, life: BrokerLife, batch: list[Proposed], sizes: list[int], codes: tuple[ErrorCode, ...]) -> None:
+        for (partition, proposal), size, code in zip(batch, sizes, codes, strict=True):
+            details = {
+                "broker": life.broker_id,
+                "partition": str(partition.tp),
+                "isr": [m.broker_id for m in proposal.isr],
+            }
+            if code is ErrorCode.NONE:
+                shrank = len(proposal.isr) < size
+                logger.info("in-sync set shrank" if shrank else "in-sync set grew", **details)
+                self._changed(shrank)
+            else:
+                logger.info("in-sync set not changed", reason=code.name, **details)
+        self._settled(batch)
+
+    def _failed(self, batch: list[Proposed], error: Exception) -> None:
+        logger.warning("in-sync sets not changed", broker=batch[0][0].broker_id, count=len(batch), reason=str(error))
+        self._settled(batch)
+
+    def _settled(self, batch: list[Proposed]) -> None:
+        """The image shows by now what was committed; whatever was not is taken back, and may be proposed again."""
+        for partition, proposal in batch:
+            self._withdraw(partition, proposal)
+        self._in_flight = False
+        if self._waiting:
+            self._submit()

@@ -1,0 +1,39 @@
+"""A Kafka-protocol mini-broker in asyncio Python whose purgatory you can watch.
+
+A cluster in three lines of asyncio code::
+
+    from purgatorio import Cluster, ClusterConfig
+
+    async with Cluster(ClusterConfig(port=0, admin_port=0)) as cluster:
+        print(cluster.bootstrap)  # "127.0.0.1:…,…": what a Kafka client connects to
+
+The parts: `purgatorio.broker` (the broker, and `purgatorio.broker.purgatory`, a library of its own),
+`purgatorio.protocol` (bytes to messages and back) and `purgatorio.pipeline` (topics in PySpark).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from purgatorio.broker.cluster import Cluster
+    from purgatorio.broker.config import BrokerConfig, ClusterConfig
+
+__all__ = ["BrokerConfig", "Cluster", "ClusterConfig"]
+
+
+def __getattr__(name: str) -> object:
+    """Import the brokers when they are first asked for: the purgatory and the command's help need none of them."""
+    if name == "Cluster":
+        from purgatorio.broker.cluster import Cluster
+
+        return Cluster
+    if name in ("BrokerConfig", "ClusterConfig"):
+        from purgatorio.broker import config
+
+        return getattr(config, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

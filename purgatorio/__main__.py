@@ -1,0 +1,7 @@
+"""``python -m purgatorio``: the command, for environments whose scripts are not in the PATH."""
+
+import sys
+
+from purgatorio.broker.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,68 @@
+"""Log lines: one look for everybody who logs, and no line that a client could forge."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from purgatorio.broker.cli.logging_setup import configure_logging
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Puts the process's logging back."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def test_json_lines_carry_the_event_and_its_values() -> None:
+    stream = io.StringIO()
+    configure_logging("json", "info", stream)
+    structlog.get_logger("purgatorio.broker.server").warning("refused", peer="1.2.3.4:5", reason="tls")
+    line = json.loads(stream.getvalue())
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "event": "refused",
+        "level": "warning",
+        "logger": "purgatorio.broker.server",
+        "peer": "1.2.3.4:5",
+        "reason": "tls",
+    }
+
+
+def test_the_standard_librarys_loggers_write_the_same_lines() -> None:
+    """The purgatory logs through `logging`; its tracebacks come along."""
+    stream = io.StringIO()
+    configure_logging("json", "info", stream)
+    try:
+        raise ValueError("no")
+    except ValueError:
+        logging.getLogger("purgatorio.broker.purgatory").exception("%s failed", "Produce")
+    line = json.loads(stream.getvalue())
+    assert (line["event"], line["level"], line["logger"]) == ("Produce failed", "error", "purgatorio.broker.purgatory")
+    assert line["exception"].endswith("ValueError: no")
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_lines_below_the_level_are_not_written(log_format: str) -> None:
+    stream = io.StringIO()
+    configure_logging(log_format, "warning", stream)  # type: ignore[arg-type]
+    structlog.get_logger("a").info("no")
+    logging.getLogger("b").info("no")
+    assert stream.getvalue() == ""
+
+
+def test_what_a_client_sends_cannot_forge_a_line() -> None:
+    """Line ends and terminal codes in values are shown, not obeyed."""
+    stream = io.StringIO()
+    configure_logging("console", "info", stream)
+    structlog.get_logger("a").info("request", client_id="x\n00:00:00 [error] forged \x1b[2J")
+    assert stream.getvalue().count("\n") == 1
+    assert "\x1b" not in stream.getvalue()

@@ -1,0 +1,89 @@
+"""The process around a cluster: which event loop, what to try next, and the second signal."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from purgatorio.broker.cli import serving
+
+
+def test_uvloop_runs_the_process_where_there_is_one() -> None:
+    uvloop = pytest.importorskip("uvloop")
+    assert serving.loop_factory() is uvloop.new_event_loop
+
+
+def test_asyncio_runs_the_process_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without uvloop the runner is left to make asyncio's own loop."""
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    factory = serving.loop_factory()
+    assert factory is None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        assert isinstance(runner.get_loop(), asyncio.BaseEventLoop)
+
+
+def test_next_commands_name_the_brokers_only_when_they_are_not_the_default() -> None:
+    """With the usual port the line stays short."""
+    producer, consumer = serving.next_commands("127.0.0.1:9092,127.0.0.1:9093")
+    assert producer.endswith("scripts/toy_producer.py --acks all --records 10")
+    assert consumer.endswith("scripts/toy_consumer.py")
+    producer, consumer = serving.next_commands("127.0.0.1:4711,127.0.0.1:4712")
+    assert producer.endswith("--records 10 --bootstrap 127.0.0.1:4711")
+    assert consumer.endswith("scripts/toy_consumer.py --bootstrap 127.0.0.1:4711")
+
+
+def test_next_commands_need_no_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An installed package has no scripts folder; kcat is what most people have."""
+    monkeypatch.setattr(serving, "_REPOSITORY", tmp_path)
+    assert all("kcat -b 127.0.0.1:9092" in command for command in serving.next_commands("127.0.0.1:9092"))
+
+
+def test_next_commands_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the repository's root they are short and begin with the environment's Python."""
+    monkeypatch.chdir(serving._REPOSITORY)
+    monkeypatch.setattr(sys, "executable", str(serving._REPOSITORY / ".venv/bin/python"))
+    assert serving.next_commands("127.0.0.1:9092") == [
+        ".venv/bin/python scripts/toy_producer.py --acks all --records 10",
+        ".venv/bin/python scripts/toy_consumer.py",
+    ]
+
+
+HANGING = """
+import asyncio, signal
+from purgatorio.broker.cli import serving
+
+class Hanging:
+    addresses = [(1, "127.0.0.1", 9092)]
+    bootstrap = "127.0.0.1:9092"
+    admin_url = "http://127.0.0.1:9644/"
+    def __init__(self, config): pass
+    async def start(self): pass
+    async def failed(self):
+        await asyncio.Event().wait()
+    async def stop(self):
+        print("stopping", flush=True)
+        await asyncio.Event().wait()
+
+serving.Cluster = Hanging
+serving.run(serving.ClusterConfig())
+"""
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_what_does_not_stop(second: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", HANGING], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert any(line.startswith("Ctrl-C") for line in process.stdout)
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == "stopping\n"
+            process.send_signal(second)
+            assert process.wait() == -second
+        finally:
+            process.kill()

@@ -1,0 +1,116 @@
+"""Reading settings: which source wins, which spellings are known, and what is said about mistakes."""
+
+from pathlib import Path
+
+import pytest
+
+from purgatorio.broker.config.sources import ConfigError, load_cluster_config
+
+
+def problems(**sources: object) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        load_cluster_config(**sources)  # type: ignore[arg-type]
+    return caught.value.problems
+
+
+def test_flags_win_over_assignments_over_environment_over_file(tmp_path: Path) -> None:
+    file = tmp_path / "purgatorio.toml"
+    file.write_text("num_partitions = 1\nlog_roll_ms = 1\nfollower_delay_ms = 1\nlog_retention_ms = 1\n")
+    environ = {"PURGATORIO_LOG_ROLL_MS": "2", "PURGATORIO_FOLLOWER_DELAY_MS": "2", "PURGATORIO_LOG_RETENTION_MS": "2"}
+    shared = load_cluster_config(
+        file=file,
+        environ=environ,
+        assignments=["follower_delay_ms=3", "log_retention_ms=0", "log_retention_ms=3"],
+        flags={"follower_delay_ms": "4", "brokers": None},
+    ).broker
+    assert shared.num_partitions == 1
+    assert shared.log_roll_ms == 2
+    assert shared.log_retention_ms == 3
+    assert shared.follower_delay_ms == 4
+
+
+def test_the_environment_may_name_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text("brokers = 2")
+    assert load_cluster_config(environ={"PURGATORIO_CONFIG": str(file)}).brokers == 2
+
+
+def test_kafkas_spelling_is_understood(tmp_path: Path) -> None:
+    """Dots are as good as underscores, in tables too, and node.id is the broker's id."""
+    file = tmp_path / "a.toml"
+    file.write_text('log.retention.ms = 5\nnode.id = 3\n"min.insync.replicas" = 2\n[replica.fetch]\nbackoff_ms = 4\n')
+    shared = load_cluster_config(file=file, assignments=["auto.create.topics.enable=false"]).broker
+    assert (shared.log_retention_ms, shared.broker_id, shared.min_insync_replicas) == (5, 3, 2)
+    assert shared.replica_fetch_backoff_ms == 4
+    assert not shared.auto_create_topics_enable
+
+
+def test_other_variables_of_the_environment_are_ignored() -> None:
+    assert load_cluster_config(environ={"HOME": "/", "KAFKA_BROKERS": "9"}).brokers == 3
+
+
+def test_unknown_settings_name_the_near_one_in_their_own_spelling(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text("replica_fetch_wait_max = 1")
+    assert problems(
+        file=file, environ={"PURGATORIO_BROKRES": "1"}, assignments=["log.retention.mss=1", "zzz=1", "retention"]
+    ) == (
+        f"config file {file}: replica_fetch_wait_max is not a setting; did you mean replica_fetch_wait_max_ms?",
+        "environment: PURGATORIO_BROKRES is not a setting; did you mean PURGATORIO_BROKERS?",
+        "--set log.retention.mss is not a setting; did you mean log.retention.ms?",
+        "--set zzz is not a setting",
+        "--set retention: must look like key=value",
+    )
+
+
+@pytest.mark.parametrize(
+    ("assignment", "why"),
+    [
+        ("num_partitions=many", "must be a whole number, not 'many'"),
+        ("num_partitions=0", "must be at least 1, not '0'"),
+        ("log_cleaner_min_cleanable_ratio=half", "must be a number, not 'half'"),
+        ("log_cleaner_min_cleanable_ratio=2", "must be at most 1.0, not '2'"),
+        ("log_cleaner_enable=perhaps", "must be true or false, not 'perhaps'"),
+        ("log_message_timestamp_type=Now", "must be 'CreateTime' or 'LogAppendTime', not 'Now'"),
+        ("rack=", "must not be empty, not ''"),
+    ],
+)
+def test_bad_values_are_told_plainly(assignment: str, why: str) -> None:
+    name = assignment.partition("=")[0]
+    assert problems(assignments=[assignment]) == (f"--set {name} {why}",)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('brokers = "3"', "brokers must be a whole number, not '3'"),
+        ("brokers = true", "brokers must be a whole number, not True"),
+        ("brokers = 2.5", "brokers must be a whole number, not 2.5"),
+        ("log_cleaner_enable = 1", "log_cleaner_enable must be true or false, not 1"),
+        ("rack = 1", "rack must be text, not 1"),
+    ],
+)
+def test_a_file_is_typed(tmp_path: Path, line: str, why: str) -> None:
+    """TOML has types of its own; text is no number there."""
+    file = tmp_path / "a.toml"
+    file.write_text(line)
+    assert problems(file=file) == (f"config file {file}: {why}",)
+
+
+def test_files_that_cannot_be_read_are_told_plainly(tmp_path: Path) -> None:
+    assert problems(file=tmp_path / "none") == (f"config file {tmp_path / 'none'}: no such file or directory",)
+    broken = tmp_path / "broken.toml"
+    broken.write_text("brokers =")
+    (line,) = problems(file=broken)
+    assert line.startswith(f"config file {broken}: not valid TOML: ")
+    assert "\n" not in line
+
+
+def test_flags_are_named_as_typed() -> None:
+    assert problems(flags={"follower_delay_ms": "soon"}) == ("--follower-delay-ms must be a whole number, not 'soon'",)
+
+
+def test_values_that_do_not_go_together_are_one_line() -> None:
+    assert problems(flags={"brokers": "2"}, assignments=["default_replication_factor=3"]) == (
+        "default_replication_factor is 3, but the number of brokers is 2",
+    )

@@ -1,0 +1,169 @@
+"""What a log takes from clients, and what it answers to the rest."""
+
+from __future__ import annotations
+
+import google_crc32c
+import pytest
+
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.errors import InvalidBatch
+from purgatorio.broker.log.validator import Admission
+from purgatorio.protocol.compression import Compression
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.records import Record, build_batch, iter_records, read_header, validate_batch
+
+NOW_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+
+
+def admit(records: bytes, *, wall_ms: int = NOW_MS, from_client: bool = True, **configs) -> bytes:
+    header, batch = Admission(LogConfig(**configs)).admit(records, wall_ms, from_client=from_client)
+    assert header == read_header(batch)
+    return bytes(batch)
+
+
+def refusal(records: bytes, **options) -> ErrorCode:
+    with pytest.raises(InvalidBatch) as caught:
+        admit(records, **options)
+    assert str(caught.value)
+    return caught.value.error_code
+
+
+@pytest.fixture
+def batch(batch_of) -> bytes:
+    return batch_of(b"one", b"two", at_ms=NOW_MS)
+
+
+def test_a_good_batch_is_taken_as_it_is(batch: bytes) -> None:
+    header, admitted = Admission(LogConfig()).admit(batch, NOW_MS)
+    assert admitted is batch
+    assert header.record_count == 2
+
+
+def test_garbage_in_the_records_is_none_of_the_brokers_business(batch: bytes) -> None:
+    """Batches are opaque: only what the header says is checked, the rest is between the clients."""
+    opaque = build_batch([Record(0, NOW_MS, None, b"x")], compression=Compression.NONE)
+    raw = bytearray(opaque[:61] + b"\xff" * (len(opaque) - 61))
+    raw[17:21] = _crc(raw)
+    assert admit(bytes(raw)) == bytes(raw)
+    assert refusal(bytes(raw), cleanup_policy=("compact",)) is ErrorCode.INVALID_RECORD
+
+
+def _crc(raw: bytearray) -> bytes:
+    return google_crc32c.value(bytes(raw[21:])).to_bytes(4, "big")
+
+
+def test_no_batch_or_part_of_one_is_invalid(batch: bytes) -> None:
+    for length in (0, 5, 12, 61, len(batch) - 1):
+        assert refusal(batch[:length]) is ErrorCode.INVALID_RECORD
+
+
+def test_two_batches_are_invalid_but_half_of_a_second_is_dropped(batch: bytes) -> None:
+    """As Kafka does since Produce v3."""
+    assert refusal(batch + batch) is ErrorCode.INVALID_RECORD
+    for length in (1, 11, 12, 40, len(batch) - 1):
+        assert admit(batch + batch[:length]) == batch
+
+
+def test_old_magic_is_invalid_and_unknown_magic_corrupt(batch: bytes) -> None:
+    assert refusal(batch[:16] + b"\x01" + batch[17:]) is ErrorCode.INVALID_RECORD
+    assert refusal(batch[:16] + b"\x03" + batch[17:]) is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_wrong_crc_is_corrupt(batch: bytes) -> None:
+    assert refusal(batch[:-1] + b"?") is ErrorCode.CORRUPT_MESSAGE
+    assert refusal(batch[:-1] + b"?", from_client=False) is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_base_offset_that_is_not_zero_is_invalid(batch: bytes) -> None:
+    assert refusal(b"\x00" * 7 + b"\x05" + batch[8:]) is ErrorCode.INVALID_RECORD
+
+
+def test_control_records_are_for_the_broker_alone(batch_of) -> None:
+    control = batch_of(b"", at_ms=NOW_MS, control=True)
+    assert refusal(control) is ErrorCode.INVALID_RECORD
+    assert admit(control, from_client=False) == control
+    assert admit(control, from_client=False, cleanup_policy=("compact",)) == control
+
+
+def test_size_is_checked_before_all_else(batch: bytes) -> None:
+    assert admit(batch, max_message_bytes=len(batch)) == batch
+    assert refusal(batch[:-1] + b"?", max_message_bytes=len(batch) - 1) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_batch_fits_a_segment(batch: bytes) -> None:
+    assert admit(batch, segment_bytes=len(batch)) == batch
+    assert refusal(batch, segment_bytes=len(batch) - 1) is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_timestamps_may_be_an_hour_ahead_and_not_more(batch_of) -> None:
+    assert admit(batch_of(b"v", at_ms=NOW_MS + HOUR_MS))
+    assert refusal(batch_of(b"v", at_ms=NOW_MS + HOUR_MS + 1)) is ErrorCode.INVALID_TIMESTAMP
+    assert admit(batch_of(b"v", at_ms=NOW_MS + HOUR_MS + 1), message_timestamp_after_max_ms=2 * HOUR_MS)
+
+
+def test_timestamps_may_be_as_old_as_the_topic_allows(batch_of) -> None:
+    """The oldest record counts, wherever it is in the batch."""
+    assert admit(batch_of(b"v", at_ms=0))
+    limits = {"message_timestamp_before_max_ms": HOUR_MS}
+    assert admit(batch_of(b"v", b"w", at_ms=(NOW_MS, NOW_MS - HOUR_MS)), **limits)
+    assert refusal(batch_of(b"v", b"w", at_ms=(NOW_MS, NOW_MS - HOUR_MS - 1)), **limits) is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_a_record_without_a_timestamp_is_never_out_of_range(batch_of) -> None:
+    assert admit(batch_of(b"v", at_ms=-1), message_timestamp_before_max_ms=0)
+
+
+def test_with_append_times_the_producers_timestamps_do_not_matter(batch_of) -> None:
+    late = batch_of(b"v", at_ms=NOW_MS + 2 * HOUR_MS)
+    options = {"message_timestamp_type": "LogAppendTime", "message_timestamp_before_max_ms": 1}
+    assert admit(late, **options) == late
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_a_producer_cannot_claim_append_times(batch_of, kind: str) -> None:
+    claimed = batch_of(b"v", log_append_time_ms=NOW_MS)
+    assert refusal(claimed, message_timestamp_type=kind) is ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_a_compacted_topic_needs_a_key_in_every_record(batch_of, compression: Compression) -> None:
+    compact = {"cleanup_policy": ("compact",)}
+    keyed = batch_of(b"v", None, keys=(b"a", b""), at_ms=NOW_MS, compression=compression)
+    assert admit(keyed, **compact) == keyed
+    mixed = batch_of(b"v", b"w", keys=(b"a", None), at_ms=NOW_MS, compression=compression)
+    assert refusal(mixed, **compact) is ErrorCode.INVALID_RECORD
+    assert admit(mixed) == mixed
+
+
+@pytest.mark.parametrize("source", Compression)
+@pytest.mark.parametrize("target", Compression)
+def test_the_broker_compresses_anew_where_the_topic_says_so(batch_of, source: Compression, target: Compression) -> None:
+    produced = batch_of(
+        *[b"value" * n for n in range(50)],
+        at_ms=tuple(range(NOW_MS, NOW_MS + 50)),
+        producer=(7, 2, 30),
+        compression=source,
+        transactional=True,
+    )
+    name = "uncompressed" if target is Compression.NONE else target.name.lower()
+    admitted = admit(produced, compression_type=name)
+    header = read_header(admitted)
+    validate_batch(header, admitted)
+    assert header.compression is target
+    assert list(iter_records(admitted)) == list(iter_records(produced))
+    assert header.is_transactional
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 2, 30)
+    assert (admitted == produced) == (source is target)
+
+
+def test_a_batch_that_gets_too_large_by_unpacking_is_refused(batch_of) -> None:
+    packed = batch_of(bytes(5000), at_ms=NOW_MS, compression=Compression.GZIP)
+    assert refusal(packed, compression_type="uncompressed", max_message_bytes=4000) is ErrorCode.MESSAGE_TOO_LARGE
+    assert refusal(packed, compression_type="uncompressed", segment_bytes=4000) is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_a_bomb_is_refused_where_its_records_must_be_read(batch_of) -> None:
+    bomb = batch_of(bytes(101 << 20), at_ms=NOW_MS, compression=Compression.ZSTD)
+    assert len(bomb) < 100_000
+    assert refusal(bomb, compression_type="gzip") is ErrorCode.MESSAGE_TOO_LARGE

@@ -1,0 +1,377 @@
+"""A broker's membership: it fences itself first, and takes part again as the same life."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.metadata.broker_lifecycle import Registration, RegistrationLost
+from purgatorio.broker.metadata.controller import DuplicateBrokerId, TopicSettings, fence_broker, register_broker
+from purgatorio.broker.metadata.embedded import EmbeddedStore
+from purgatorio.broker.metadata.image import NO_LEASE, BrokerLife, ClusterImage
+from purgatorio.broker.metadata.store import StoreContended
+from purgatorio.broker.simulation.cluster import StoreLink
+from purgatorio.broker.simulation.loop import SimulatedClock, SimulatedLoop
+from purgatorio.broker.simulation.network import Network
+
+SESSION_MS = 1_000
+HEARTBEAT_MS = 250
+SETTINGS = TopicSettings()
+
+
+class Place:
+    """A store, and brokers that are nodes of a simulated loop: time is virtual, and links can be cut."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self.loop = loop
+        self.clock = SimulatedClock(loop)
+        self.network = Network(loop, random.Random(1))
+        self.store = EmbeddedStore("cluster", loop.call_soon, now_ms=self.clock.now_ms)
+        self.links: dict[int, StoreLink] = {}
+
+    def broker(self, broker_id: int = 1) -> Registration:
+        node = self.loop.node(f"broker-{broker_id}")
+        self.links[broker_id] = StoreLink(self.network, random.Random(broker_id), node)
+        return Registration(
+            broker_id,
+            self.store.open(self.links[broker_id]),
+            clock=self.clock,
+            rack=None,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            settings=SETTINGS,
+        )
+
+    async def joined(self, broker_id: int = 1) -> tuple[Registration, asyncio.Task[None]]:
+        """A broker that is registered, and keeps its lease."""
+        registration = self.broker(broker_id)
+        node = self.loop.node(f"broker-{broker_id}")
+        await node.spawn(registration.register("host", 9090 + broker_id))
+        return registration, node.spawn(registration.run())
+
+    def is_fenced(self, broker_id: int) -> bool:
+        return self.store.image.brokers[broker_id].fenced
+
+    def run(self, main: Any) -> None:
+        async def with_leases() -> None:
+            leases = self.loop.create_task(self.store.run())
+            await main()
+            leases.cancel()
+
+        self.loop.run_until_complete(with_leases())
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    loop = SimulatedLoop(random.Random(1))
+    yield Place(loop)
+    loop.close()
+
+
+def test_a_broker_registers_under_a_lease_and_keeps_it(place: Place) -> None:
+    async def main() -> None:
+        registration = place.broker()
+        assert (registration.life, registration.broker_epoch, registration.may_lead()) == (None, -1, False)
+        registration, _ = await place.joined()
+        assert registration.life == BrokerLife(1, 1)
+        await asyncio.sleep(60)
+        assert registration.may_lead()
+        assert not place.is_fenced(1)
+
+    place.run(main)
+
+
+def test_it_fences_itself_before_others_fence_it_and_takes_part_again_as_the_same_life(place: Place) -> None:
+    async def main() -> None:
+        cut_off, _ = await place.joined(1)
+        await place.joined(2)
+        await asyncio.sleep(1)
+        place.links[1].cut()
+        while cut_off.may_lead():
+            assert not place.is_fenced(1)
+            await asyncio.sleep(0.001)
+        assert not place.is_fenced(1), "it knew first"
+        await asyncio.sleep(1)
+        assert place.is_fenced(1)
+        place.links[1].heal()
+        await asyncio.sleep(0.1)
+        assert cut_off.life == BrokerLife(1, 1)
+        assert not place.is_fenced(1)
+        assert cut_off.may_lead()
+
+    place.run(main)
+
+
+def test_an_answer_that_comes_late_does_not_revive_a_lease(place: Place) -> None:
+    async def main() -> None:
+        registration, _ = await place.joined()
+        lease_id = place.store.image.brokers[1].lease_id
+        await asyncio.sleep(1)
+        place.loop.node("broker-1").pause()
+        await asyncio.sleep(SESSION_MS / 1000 - 0.1)  # it still lasts in the store, and heartbeats are under way
+        place.links[1].cut()
+        place.loop.node("broker-1").resume()
+        await asyncio.sleep(0.2)
+        assert not registration.may_lead()
+        place.links[1].heal()
+        await asyncio.sleep(0.05)
+        assert registration.may_lead()
+        assert place.store.image.brokers[1].lease_id != lease_id
+
+    place.run(main)
+
+
+def test_a_broker_that_was_stopped_for_long_leads_nothing_when_it_wakes(place: Place) -> None:
+    async def main() -> None:
+        registration, _ = await place.joined()
+        place.loop.node("broker-1").pause()
+        await asyncio.sleep(60)
+        assert not registration.may_lead()
+
+    place.run(main)
+
+
+def test_a_broker_that_starts_again_waits_for_the_end_of_its_earlier_life_and_sees_to_it_itself(place: Place) -> None:
+    async def main() -> None:
+        await place.joined()
+        place.loop.node("broker-1").kill()
+        began = place.clock.now_ms()
+        again, _ = await place.joined()
+        assert again.life == BrokerLife(1, 2)
+        assert SESSION_MS - HEARTBEAT_MS <= place.clock.now_ms() - began <= 2 * SESSION_MS
+
+    place.run(main)
+
+
+def test_an_id_that_another_broker_has_and_keeps_is_refused(place: Place) -> None:
+    async def main() -> None:
+        await place.joined()
+        other = Registration(
+            1,
+            place.store.open(),
+            clock=place.clock,
+            rack=None,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            settings=SETTINGS,
+        )
+        with pytest.raises(DuplicateBrokerId, match="broker id 1 is in use by the broker at host:9091"):
+            await other.register("elsewhere", 1)
+
+    place.run(main)
+
+
+def test_a_life_whose_id_was_taken_has_to_end(place: Place) -> None:
+    async def main() -> None:
+        _, running = await place.joined()
+        lease_id = place.store.image.brokers[1].lease_id
+        place.links[1].cut()
+        view = place.store.open()
+        done: asyncio.Future[int] = place.loop.create_future()
+        view.submit(lambda image: fence_broker(image, lease_id, settings=SETTINGS), lambda _: None)
+        view.submit(lambda image: register_broker(image, 1, "other", 1, settings=SETTINGS), done.set_result)
+        await done
+        await asyncio.sleep(2)
+        place.links[1].heal()
+        with pytest.raises(RegistrationLost, match="broker 1 is not registered in epoch 1 any more"):
+            await running
+
+    place.run(main)
+
+
+def test_a_broker_that_leaves_leads_nothing_from_then_on_and_does_not_come_back(place: Place) -> None:
+    async def main() -> None:
+        registration, running = await place.joined()
+        await place.loop.node("broker-1").spawn(registration.unregister(timeout_ms=1_000))
+        assert not registration.may_lead()
+        assert place.store.image.brokers == {}
+        await asyncio.wait_for(running, 1)
+
+    place.run(main)
+
+
+def test_a_broker_that_cannot_say_that_it_leaves_does_not_wait_for_ever(place: Place) -> None:
+    async def main() -> None:
+        registration, _ = await place.joined()
+        place.links[1].cut()
+        began = place.clock.now_ms()
+        await place.loop.node("broker-1").spawn(registration.unregister(timeout_ms=500))
+        assert place.clock.now_ms() - began == 500
+        assert not registration.may_lead()
+
+    place.run(main)
+
+
+class HandDriven:
+    """A store that hears everything and answers when the test says so."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.image = image
+        self.lost: Callable[[int], None] = lambda _: None
+        self.granted: list[Callable[[int], None]] = []
+        self.kept: list[Callable[[bool], None]] = []
+        self.submitted: list[tuple[Any, Any, Any]] = []
+
+    def watch_lost_leases(self, callback: Callable[[int], None]) -> Callable[[], None]:
+        self.lost = callback
+        return lambda: None
+
+    def grant_lease(self, ttl_ms: int, granted: Callable[[int], None]) -> None:
+        self.granted.append(granted)
+
+    def keep_lease(self, lease_id: int, kept: Callable[[bool], None]) -> None:
+        self.kept.append(kept)
+
+    def submit(self, decide: Any, done: Any, failed: Any, *, lease_id: int = NO_LEASE) -> None:
+        self.submitted.append((decide, done, failed))
+
+    def commit(self) -> None:
+        decide, done, _ = self.submitted.pop(0)
+        self.image, result = decide(self.image)
+        done(result)
+
+
+@dataclass
+class ByHand:
+    """A broker whose store and clock are in the test's hands."""
+
+    registration: Registration
+    store: HandDriven
+    clock: ManualClock
+
+    async def join(self) -> None:
+        joining = asyncio.create_task(self.registration.register("host", 9091))
+        await turn()
+        self.store.granted.pop()(1)
+        await turn()
+        self.store.commit()
+        await joining
+
+
+async def turn() -> None:
+    """Let every task go on as far as it can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def by_hand() -> ByHand:
+    clock, store = ManualClock(), HandDriven(ClusterImage(version=0, cluster_id="cluster"))
+    registration = Registration(
+        1,
+        store,  # type: ignore[arg-type]
+        clock=clock,
+        rack=None,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=1,
+        settings=SETTINGS,
+    )
+    return ByHand(registration, store, clock)
+
+
+async def test_a_lease_is_reckoned_from_when_it_was_asked_for_and_not_from_the_answer(by_hand: ByHand) -> None:
+    joining = asyncio.create_task(by_hand.registration.register("host", 9091))
+    await turn()
+    by_hand.clock.advance_ms(400)
+    by_hand.store.granted.pop()(1)
+    await turn()
+    by_hand.clock.advance_ms(599)
+    by_hand.store.commit()
+    await joining
+    assert by_hand.registration.may_lead()
+    by_hand.clock.advance_ms(1)
+    assert not by_hand.registration.may_lead()
+
+
+async def test_keeping_a_lease_counts_from_when_that_was_asked_and_not_once_it_has_run_out(by_hand: ByHand) -> None:
+    await by_hand.join()
+    running = asyncio.create_task(by_hand.registration.run())
+    await turn()
+    (kept,) = by_hand.store.kept
+    by_hand.clock.advance_ms(999)
+    kept(True)
+    assert by_hand.registration.may_lead()
+    by_hand.clock.advance_ms(1)
+    assert not by_hand.registration.may_lead()
+    kept(True)
+    assert not by_hand.registration.may_lead(), "an answer that comes too late does not revive it"
+    running.cancel()
+
+
+async def test_a_lease_that_the_store_says_is_lost_is_not_relied_on_for_the_rest_of_its_time(by_hand: ByHand) -> None:
+    await by_hand.join()
+    running = asyncio.create_task(by_hand.registration.run())
+    await turn()
+    by_hand.store.kept[0](False)
+    assert not by_hand.registration.may_lead()
+    running.cancel()
+
+
+async def test_the_broker_of_a_lost_lease_is_fenced_once_however_often_it_is_told(by_hand: ByHand) -> None:
+    await by_hand.join()
+    store = by_hand.store
+    store.image, _ = register_broker(store.image, 2, "other", 1, lease_id=7, settings=SETTINGS)
+    store.lost(7)
+    store.lost(7)
+    assert len(store.submitted) == 1
+    store.commit()
+    assert store.image.brokers[2].fenced
+    store.lost(7)
+    before = store.image
+    store.commit()
+    assert store.image is before, "told so later, it changes nothing any more"
+
+
+async def test_what_could_not_be_fenced_is_tried_again_when_it_is_told_again(by_hand: ByHand) -> None:
+    await by_hand.join()
+    by_hand.store.lost(7)
+    _, _, failed = by_hand.store.submitted.pop()
+    failed(StoreContended("others were faster"))
+    by_hand.store.lost(7)
+    assert len(by_hand.store.submitted) == 1
+
+
+async def resuming(by_hand: ByHand) -> asyncio.Task[None]:
+    """A broker whose lease has run out, and that has asked for another."""
+    await by_hand.join()
+    by_hand.clock.advance_ms(SESSION_MS)
+    running = asyncio.create_task(by_hand.registration.run())
+    await turn()
+    return running
+
+
+async def test_a_broker_that_leaves_while_it_waits_for_a_lease_does_not_complain_that_it_is_gone(
+    by_hand: ByHand,
+) -> None:
+    running = await resuming(by_hand)
+    leaving = asyncio.create_task(by_hand.registration.unregister(timeout_ms=1_000))
+    await turn()
+    by_hand.store.commit()
+    await leaving
+    by_hand.store.granted.pop()(2)
+    await turn()
+    for _ in by_hand.store.submitted:
+        by_hand.store.commit()
+    await asyncio.wait_for(running, 1)
+
+
+async def test_a_broker_that_leaves_while_its_resumption_is_decided_leads_nothing_from_then_on(by_hand: ByHand) -> None:
+    running = await resuming(by_hand)
+    by_hand.store.granted.pop()(2)
+    await turn()
+    leaving = asyncio.create_task(by_hand.registration.unregister(timeout_ms=1_000))
+    await turn()
+    by_hand.store.commit()
+    by_hand.store.commit()
+    await leaving
+    await turn()
+    leads = by_hand.registration.may_lead()
+    running.cancel()
+    assert by_hand.store.image.brokers == {}
+    assert not leads

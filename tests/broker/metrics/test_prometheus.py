@@ -1,0 +1,239 @@
+"""The exposition: names, labels and values as a scrape sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metrics.counters import BrokerMetrics
+from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, build_registry
+
+
+@dataclass
+class FakePurgatory:
+    name: str
+    watched: int
+    num_delayed: int
+
+
+@dataclass
+class FakeLog:
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    size_bytes: int = 0
+
+
+@dataclass
+class FakePartition:
+    tp: TopicPartition
+    is_leader: bool = True
+    replicas: Sequence[int] = (1, 2, 3)
+    isr: Sequence[int] = (1, 2, 3)
+    min_in_sync_replicas: int = 1
+    high_watermark: int = 0
+    log: FakeLog = field(default_factory=FakeLog)
+    followers: dict[int, FakeLog] = field(default_factory=dict)
+
+
+class FakeBroker:
+    def __init__(self, broker_id: int, image: ClusterImage) -> None:
+        self.metrics = BrokerMetrics(broker_id)
+        self.purgatories = [FakePurgatory("Produce", 6, 3), FakePurgatory("Fetch", 0, 0)]
+        self.partitions: list[FakePartition] = []
+        self.image = image
+        self.request_memory_used_bytes = 17
+
+
+@pytest.fixture
+def brokers() -> list[FakeBroker]:
+    """Two brokers; the first is the controller, and one partition of the one topic has no leader."""
+    states = (PartitionState(1, 0, (1, 2), (1, 2)), PartitionState(-1, 0, (1, 2), ()))
+    image = ClusterImage(
+        1,
+        "c",
+        controller_id=1,
+        brokers={i: BrokerRegistration(i, i, "h", 1) for i in (1, 2)},
+        topics={"orders": Topic("orders", b"i" * 16, states)},
+    )
+    return [FakeBroker(1, image), FakeBroker(2, image)]
+
+
+@pytest.fixture
+def registry(brokers: list[FakeBroker]) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(BrokerCollector(lambda: brokers))
+    return registry
+
+
+def series(registry: CollectorRegistry, name: str) -> dict[tuple[str, ...], float]:
+    """The series of one name: label values in the order of the labels' names, and the value."""
+    found = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for sample in family.samples:
+            if sample.name == name:
+                found[tuple(value for _, value in sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+def test_what_waits_is_shown_as_the_documentation_promises(registry: CollectorRegistry) -> None:
+    """The very line that a user looks for with curl."""
+    text = generate_latest(registry).decode()
+    name = "kafka_server_delayedoperationpurgatory"
+    assert f'{name}_numdelayedoperations{{broker="1",delayedOperation="Produce"}} 3.0\n' in text
+    assert f'{name}_purgatorysize{{broker="2",delayedOperation="Produce"}} 6.0\n' in text
+
+
+def test_a_family_is_declared_once_for_all_brokers(registry: CollectorRegistry) -> None:
+    """The text format allows one TYPE line per family, however many brokers share the process."""
+    types = [line for line in generate_latest(registry).decode().splitlines() if line.startswith("# TYPE")]
+    assert len(types) == len(set(types))
+
+
+def test_topics_are_shown_by_the_brokers_that_hold_them(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
+    """A client's made-up topic names never become series; what a follower gives to consumers does (KIP-392)."""
+    tp = TopicPartition("orders", 0)
+    brokers[0].partitions = [FakePartition(tp)]
+    brokers[1].partitions = [FakePartition(tp, is_leader=False)]
+    brokers[0].metrics.appended(tp, 2, 50)
+    brokers[1].metrics.fetched(tp, 40)
+    for broker in brokers:
+        broker.metrics.append_failed(TopicPartition("nonsense", 7))
+    messages_in = series(registry, "kafka_server_brokertopicmetrics_messagesin_total")
+    assert messages_in == {("1", "orders"): 2.0, ("2", "orders"): 0.0}
+    bytes_out = series(registry, "kafka_server_brokertopicmetrics_bytesout_total")
+    assert bytes_out == {("1", "orders"): 0.0, ("2", "orders"): 40.0}
+
+
+def test_expirations_are_shown_by_the_leader_only(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
+    tp = TopicPartition("orders", 0)
+    partition = FakePartition(tp)
+    brokers[0].partitions = [partition]
+    brokers[0].metrics.produce_expired(tp)
+    brokers[0].metrics.fetch_expired(follower=True)
+    name = "kafka_server_delayedproducemetrics_expires_total"
+    assert series(registry, name) == {("1", "0", "orders"): 1.0}
+    assert series(registry, "kafka_server_delayedfetchmetrics_expires_total")[("1", "follower")] == 1.0
+    assert series(registry, "kafka_server_delayedfetchmetrics_expires_total")[("1", "consumer")] == 0.0
+    partition.is_leader = False
+    assert series(registry, name) == {}
+
+
+def test_requests_have_kafkas_names_versions_and_a_histogram(
+    brokers: list[FakeBroker], registry: CollectorRegistry
+) -> None:
+    """Versions are counted apart; the time histogram is cumulative and of the API as a whole."""
+    for version, seconds in ((9, 0.0002), (12, 0.02), (12, 99.0)):
+        brokers[0].metrics.request(2, version, seconds)
+    brokers[0].metrics.request(9999, 0, 0.0)
+    assert series(registry, "kafka_network_requestmetrics_requests_total") == {
+        ("1", "ListOffsets", "9"): 1.0,
+        ("1", "ListOffsets", "12"): 2.0,
+        ("1", "Other", "0"): 1.0,
+    }
+    buckets = series(registry, "kafka_network_requestmetrics_totaltimems_bucket")
+    assert buckets["1", "0.1", "ListOffsets"] == 0.0
+    assert buckets["1", "0.25", "ListOffsets"] == 1.0
+    assert buckets["1", "30000.0", "ListOffsets"] == 2.0
+    assert buckets["1", "+Inf", "ListOffsets"] == 3.0
+    total_ms = series(registry, "kafka_network_requestmetrics_totaltimems_sum")["1", "ListOffsets"]
+    assert total_ms == pytest.approx(99020.2)
+
+
+def test_replicas_show_their_logs_and_leaders_their_followers(
+    brokers: list[FakeBroker], registry: CollectorRegistry
+) -> None:
+    log = FakeLog(log_start_offset=5, log_end_offset=42, size_bytes=900)
+    followers = {2: FakeLog(log_end_offset=40), 3: FakeLog(log_end_offset=-1)}
+    tp = TopicPartition("orders", 1)
+    brokers[0].partitions = [FakePartition(tp, isr=(1, 2), high_watermark=40, log=log, followers=followers)]
+    brokers[1].partitions = [FakePartition(tp, is_leader=False, high_watermark=38, log=FakeLog(5, 40, 800))]
+    one, two = ("1", "1", "orders"), ("2", "1", "orders")
+    assert series(registry, "kafka_log_log_logendoffset") == {one: 42.0, two: 40.0}
+    assert series(registry, "kafka_log_log_logstartoffset") == {one: 5.0, two: 5.0}
+    assert series(registry, "kafka_log_log_size") == {one: 900.0, two: 800.0}
+    assert series(registry, "purgatorio_partition_highwatermark") == {one: 40.0, two: 38.0}
+    assert series(registry, "purgatorio_partition_highwatermarklag") == {one: 2.0, two: 2.0}
+    assert series(registry, "kafka_cluster_partition_underreplicated") == {one: 1.0}
+    assert series(registry, "purgatorio_follower_lag") == {
+        ("1", "2", "1", "orders"): 2.0,
+        ("1", "3", "1", "orders"): 37.0,
+    }
+
+
+def test_the_replica_manager_counts_what_needs_attention(
+    brokers: list[FakeBroker], registry: CollectorRegistry
+) -> None:
+    """Only a leader says that its partition lacks replicas, so that a sum over brokers counts it once."""
+    for leads, broker in zip((True, False), brokers, strict=True):
+        broker.partitions = [
+            FakePartition(TopicPartition("a", 0), is_leader=leads, isr=(1,), min_in_sync_replicas=2),
+            FakePartition(TopicPartition("a", 1), is_leader=leads, isr=(1, 2), min_in_sync_replicas=2),
+            FakePartition(TopicPartition("a", 2), is_leader=leads, min_in_sync_replicas=2),
+        ]
+    brokers[0].metrics.isr_shrunk()
+    brokers[0].metrics.isr_expanded()
+    expected = {
+        "partitioncount": (3, 3),
+        "leadercount": (3, 0),
+        "underreplicatedpartitions": (2, 0),
+        "underminisrpartitioncount": (1, 0),
+        "atminisrpartitioncount": (1, 0),
+        "isrshrinks_total": (1, 0),
+        "isrexpands_total": (1, 0),
+    }
+    for name, (first, second) in expected.items():
+        assert series(registry, f"kafka_server_replicamanager_{name}") == {("1",): first, ("2",): second}, name
+
+
+def test_the_controller_speaks_for_the_cluster(registry: CollectorRegistry) -> None:
+    prefix = "kafka_controller_kafkacontroller"
+    assert series(registry, f"{prefix}_activecontrollercount") == {("1",): 1.0, ("2",): 0.0}
+    expected = {
+        "activebrokercount": 2,
+        "globaltopiccount": 1,
+        "globalpartitioncount": 2,
+        "offlinepartitionscount": 1,
+    }
+    for name, value in expected.items():
+        assert series(registry, f"{prefix}_{name}") == {("1",): value}, name
+
+
+def test_connections_and_their_bytes(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
+    metrics = brokers[1].metrics
+    metrics.connection_opened()
+    metrics.bytes_in(100)
+    metrics.bytes_out(30)
+    metrics.replicated_in(7)
+    metrics.replicated_out(9)
+    metrics.refused("idle")
+    prefix = "kafka_server_socket_server_metrics"
+    assert series(registry, f"{prefix}_connection_count") == {("1",): 0.0, ("2",): 1.0}
+    assert series(registry, f"{prefix}_incoming_byte_total")[("2",)] == 100.0
+    assert series(registry, f"{prefix}_outgoing_byte_total")[("2",)] == 30.0
+    assert series(registry, "kafka_server_brokertopicmetrics_replicationbytesin_total")[("2",)] == 7.0
+    assert series(registry, "kafka_server_brokertopicmetrics_replicationbytesout_total")[("2",)] == 9.0
+    assert series(registry, "kafka_network_socketserver_memorypoolused")[("1",)] == 17.0
+    assert series(registry, "purgatorio_refusals_total") == {("2", "idle"): 1.0}
+
+
+def test_brokers_that_come_and_go_need_no_registration(brokers: list[FakeBroker]) -> None:
+    """The registry asks at every scrape which brokers there are."""
+    registry = build_registry(lambda: brokers)
+    brokers.pop()
+    names = {labels for labels in series(registry, "kafka_server_replicamanager_partitioncount")}
+    assert names == {("1",)}
+    assert series(registry, "process_resident_memory_bytes")
+
+
+def test_a_snapshot_stays_as_it_was(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
+    """So its text can be made in another thread while the brokers go on."""
+    before = generate_latest(registry)
+    snapshot = Snapshot(registry)
+    brokers[0].metrics.bytes_in(5)
+    assert generate_latest(snapshot) == before != generate_latest(registry)

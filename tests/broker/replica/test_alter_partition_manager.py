@@ -1,0 +1,99 @@
+"""What leaders propose reaches the metadata store in batches, and what is refused is taken back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from purgatorio.broker.metadata.controller import TopicSettings
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.store import StoreContended
+from purgatorio.broker.replica.alter_partition_manager import InSyncSets
+from purgatorio.broker.replica.partition import Partition
+from tests.broker.replica.harness import Harness, topic
+
+
+class Store:
+    """A metadata store whose answers the test gives."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.image = image
+        self.submitted: list[tuple[Any, Any, Any]] = []
+
+    def submit(self, decide: Any, done: Any, failed: Any = None) -> None:
+        self.submitted.append((decide, done, failed))
+
+    def commit(self) -> None:
+        decide, done, _ = self.submitted.pop(0)
+        self.image, result = decide(self.image)
+        done(result)
+
+    def fail(self) -> None:
+        _, _, failed = self.submitted.pop(0)
+        failed(StoreContended("others were faster"))
+
+
+class Proposing:
+    """Broker 1, which leads three partitions alone in sync, and proposes followers that have caught up."""
+
+    def __init__(self) -> None:
+        self.broker = Harness()
+        self.broker.set_topics(topic(isr=(1,), partitions=3))
+        self.store = Store(ClusterImage(0, "test", 1, self.broker.brokers, {"orders": topic(isr=(1,), partitions=3)}))
+        self.changes: list[bool] = []
+        self.in_sync = InSyncSets(
+            self.store,  # type: ignore[arg-type]
+            settings=TopicSettings(),
+            withdraw=self.broker.replicas.withdraw,
+            changed=self.changes.append,
+        )
+
+    @property
+    def partitions(self) -> list[Partition]:
+        return list(self.broker.replicas.partitions.values())
+
+    def propose(self, partition: Partition) -> None:
+        """Broker 2 has everything."""
+        before = len(self.broker.proposals)
+        self.broker.fetch((partition.tp, 0), replica_id=2)
+        for proposed in self.broker.proposals[before:]:
+            self.in_sync.propose(*proposed)
+
+    def isr(self, index: int) -> tuple[int, ...]:
+        return self.store.image.topics["orders"].partitions[index].isr_ids
+
+
+@pytest.fixture
+def proposing() -> Proposing:
+    return Proposing()
+
+
+def test_what_is_proposed_while_a_change_is_under_way_goes_into_the_next_one(proposing: Proposing) -> None:
+    for partition in proposing.partitions:
+        proposing.propose(partition)
+    assert len(proposing.store.submitted) == 1
+    proposing.store.commit()
+    assert [proposing.isr(index) for index in range(3)] == [(1, 2), (1,), (1,)]
+    assert len(proposing.store.submitted) == 1
+    proposing.store.commit()
+    assert [proposing.isr(index) for index in range(3)] == [(1, 2)] * 3
+    assert proposing.store.submitted == []
+    assert proposing.changes == [False] * 3
+
+
+@pytest.mark.parametrize("how", ["refused", "failed"])
+def test_what_comes_to_nothing_is_taken_back_and_may_be_proposed_again(proposing: Proposing, how: str) -> None:
+    first = proposing.partitions[0]
+    proposing.propose(first)
+    if how == "refused":
+        newer = topic(isr=(1,), partitions=3, partition_epoch=7)
+        proposing.store.image = ClusterImage(1, "test", 1, proposing.broker.brokers, {"orders": newer})
+        proposing.store.commit()
+    else:
+        proposing.store.fail()
+    assert first.proposal is None
+    assert proposing.isr(0) == (1,)
+    assert proposing.changes == []
+    proposing.propose(first)
+    assert len(proposing.store.submitted) == 1
