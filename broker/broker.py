@@ -20,7 +20,7 @@ from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import LINGER_MS, TOPIC, TOPIC_CONFIGS, DelayRecorder
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.memory import MemoryBudget
-from purgatorio.broker.metadata.broker_lifecycle import Registration
+from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import (
     ElectionType,
     NewTopic,
@@ -35,7 +35,7 @@ from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Reaper, Timer
-from purgatorio.broker.replica.alter_partition_manager import InSyncSets
+from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.delayed_produce import DelayedProduce
@@ -73,7 +73,7 @@ class Broker:
         self._build_purgatories()
         log_defaults = LogConfig.from_strings(topic_defaults(config))
         self._topics = TopicSettings(config.num_partitions, config.default_replication_factor, log_defaults)
-        self.registration = Registration(
+        self.registration = BrokerLifecycleManager(
             config.broker_id,
             store,
             clock=clock,
@@ -83,7 +83,7 @@ class Broker:
             settings=self._topics,
             resumed=lambda: self.replicas.advance_high_watermarks(),
         )
-        in_sync = InSyncSets(
+        in_sync = AlterPartitionManager(
             store,
             settings=self._topics,
             withdraw=lambda partition, proposal: self.replicas.withdraw(partition, proposal),
@@ -240,7 +240,7 @@ class Broker:
                 )
                 if config.log_cleaner_enable:
                     self._spawn(self._repeat(self.replicas.compaction_steps, config.log_cleaner_backoff_ms), "cleaner")
-                self.replicas.life = await self.registration.register(*self.address)
+                self.replicas.incarnation = await self.registration.register(*self.address)
                 self._metadata_changed(self.store.image)
                 self._spawn(self.registration.run(), "registration")
                 self._spawn(self._repeat(self.recorder.steps, LINGER_MS), "delay recorder")

@@ -21,7 +21,7 @@ import structlog
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.image import BrokerLife, ClusterImage
+from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.delayed_fetch import FollowerKey
@@ -83,12 +83,12 @@ class DelayRecorder:
         """Keep the event of an operation that has just ended, if events are wanted."""
         if not self._partitions or _is_own(operation):
             return
-        life = self._replicas.life
-        if len(self._waiting) >= MAX_WAITING or self._waiting_bytes >= MAX_WAITING_BYTES or life is None:
+        incarnation = self._replicas.incarnation
+        if len(self._waiting) >= MAX_WAITING or self._waiting_bytes >= MAX_WAITING_BYTES or incarnation is None:
             self._metrics.delays_dropped += 1
             return
         to_wall_ms = self._clock.wall_ms() - self._clock.now_ms()
-        event = event_of(operation, life, to_wall_ms)
+        event = event_of(operation, incarnation, to_wall_ms)
         value = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
         self._waiting.append(Record(0, operation.done_ms + to_wall_ms, None, value))
         self._waiting_bytes += len(value)
@@ -152,7 +152,7 @@ def _is_own(operation: FinishedOperation) -> bool:
     return bool(watched) and all(isinstance(key, TopicPartition) and key.topic == TOPIC for key in watched)
 
 
-def event_of(operation: FinishedOperation, life: BrokerLife, to_wall_ms: int) -> dict[str, Any]:
+def event_of(operation: FinishedOperation, incarnation: BrokerIncarnation, to_wall_ms: int) -> dict[str, Any]:
     """An operation's event, as the schema says.
 
     Args:
@@ -163,8 +163,8 @@ def event_of(operation: FinishedOperation, life: BrokerLife, to_wall_ms: int) ->
     partitions = [key for key in keys if isinstance(key, TopicPartition) and key.topic != TOPIC]
     return {
         "version": SCHEMA_VERSION,
-        "broker": life.broker_id,
-        "broker_epoch": life.broker_epoch,
+        "broker": incarnation.broker_id,
+        "broker_epoch": incarnation.broker_epoch,
         "purgatory": operation.purgatory,
         "kind": kind_of(operation.purgatory, keys),
         "id": operation.id,

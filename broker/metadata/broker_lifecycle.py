@@ -24,7 +24,7 @@ from purgatorio.broker.metadata.controller import (
     resume_broker,
     unregister_broker,
 )
-from purgatorio.broker.metadata.image import NO_LEASE, BrokerLife
+from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation
 from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError
 
 logger = structlog.get_logger(__name__)
@@ -36,7 +36,7 @@ class RegistrationLost(Exception):
     """This broker's registration is gone, or its id belongs to another broker: this life of it has to end."""
 
 
-class Registration:
+class BrokerLifecycleManager:
     """The membership of one broker.
 
     Args:
@@ -68,7 +68,7 @@ class Registration:
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._settings = settings
         self._resumed = resumed
-        self._life: BrokerLife | None = None
+        self._incarnation: BrokerIncarnation | None = None
         self._lease_id = NO_LEASE
         self._lease_ends_ms = 0
         self._fencing: set[int] = set()
@@ -76,14 +76,14 @@ class Registration:
         self._unwatch: Callable[[], None] = lambda: None
 
     @property
-    def life(self) -> BrokerLife | None:
+    def incarnation(self) -> BrokerIncarnation | None:
         """The life that was registered, fenced or not; None before that."""
-        return self._life
+        return self._incarnation
 
     @property
     def broker_epoch(self) -> int:
         """The epoch of that life; -1 before that."""
-        return -1 if self._life is None else self._life.broker_epoch
+        return -1 if self._incarnation is None else self._incarnation.broker_epoch
 
     def has_lease(self) -> bool:
         """Whether nobody can have taken this broker for dead yet."""
@@ -93,7 +93,7 @@ class Registration:
         """Whether to act as a leader: this broker fences itself before anybody else does."""
         return self.has_lease()
 
-    async def register(self, host: str, port: int) -> BrokerLife:
+    async def register(self, host: str, port: int) -> BrokerIncarnation:
         """Make this broker known; returns when the metadata that it sees say so.
 
         A broker that died and comes back waits for the end of its earlier life's session, as anybody else would.
@@ -120,9 +120,9 @@ class Registration:
                     raise
                 await asyncio.sleep(self._heartbeat_interval_ms / 1000)
                 continue
-            self._life = BrokerLife(self._broker_id, epoch)
+            self._incarnation = BrokerIncarnation(self._broker_id, epoch)
             self._lease_id, self._lease_ends_ms = lease_id, ends_ms
-            return self._life
+            return self._incarnation
 
     async def unregister(self, *, timeout_ms: int) -> None:
         """Leave the cluster, and lead nothing from now on; a store that does not answer in time is left to find out."""

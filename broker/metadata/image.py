@@ -16,7 +16,7 @@ NO_BROKER: Final = -1
 NO_LEASE: Final = -1
 
 
-class BrokerLife(NamedTuple):
+class BrokerIncarnation(NamedTuple):
     """One life of a broker, and so one memory. Logs are in memory: the next life of the same id begins empty."""
 
     broker_id: int
@@ -45,9 +45,9 @@ class BrokerRegistration:
     fenced: bool = False
 
     @property
-    def life(self) -> BrokerLife:
+    def incarnation(self) -> BrokerIncarnation:
         """This life of the broker."""
-        return BrokerLife(self.broker_id, self.broker_epoch)
+        return BrokerIncarnation(self.broker_id, self.broker_epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +69,16 @@ class PartitionState:
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
-    isr: tuple[BrokerLife, ...]
+    isr: tuple[BrokerIncarnation, ...]
     partition_epoch: int = 0
-    elr: tuple[BrokerLife, ...] = ()
+    elr: tuple[BrokerIncarnation, ...] = ()
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
 
     @property
     def isr_ids(self) -> tuple[int, ...]:
         """The broker ids of the in-sync replicas."""
-        return tuple(life.broker_id for life in self.isr)
+        return tuple(incarnation.broker_id for incarnation in self.isr)
 
     @property
     def preferred_leader(self) -> int:
@@ -93,7 +93,7 @@ class PartitionState:
     @property
     def elr_ids(self) -> tuple[int, ...]:
         """The broker ids of the eligible leader replicas."""
-        return tuple(life.broker_id for life in self.elr)
+        return tuple(incarnation.broker_id for incarnation in self.elr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +162,14 @@ class ClusterImage:
         """All brokers that are not fenced, by id."""
         return {key: registration for key, registration in self.brokers.items() if not registration.fenced}
 
-    def is_alive(self, life: BrokerLife) -> bool:
+    def is_alive(self, incarnation: BrokerIncarnation) -> bool:
         """Whether this very life of a broker goes on, and is not fenced."""
-        registration = self.brokers.get(life.broker_id)
-        return registration is not None and not registration.fenced and registration.broker_epoch == life.broker_epoch
+        registration = self.brokers.get(incarnation.broker_id)
+        return (
+            registration is not None
+            and not registration.fenced
+            and registration.broker_epoch == incarnation.broker_epoch
+        )
 
     def with_version(self, version: int) -> ClusterImage:
         """This image as the store commits it."""

@@ -110,7 +110,8 @@ def not_in_sync(image: ClusterImage) -> list[TopicPartition]:
     return [
         tp
         for tp, state in _partitions(image)
-        if not set(state.replicas) <= {life.broker_id for life in state.isr if image.is_alive(life)}
+        if not set(state.replicas)
+        <= {incarnation.broker_id for incarnation in state.isr if image.is_alive(incarnation)}
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from purgatorio.broker.metadata.controller import InSyncProposal, TopicSettings, change_in_sync_sets
-from purgatorio.broker.metadata.image import BrokerLife
+from purgatorio.broker.metadata.image import BrokerIncarnation
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.protocol.errors import ErrorCode
@@ -17,7 +17,7 @@ logger = structlog.get_logger(__name__)
 Proposed = tuple[Partition, InSyncProposal]
 
 
-class InSyncSets:
+class AlterPartitionManager:
     """Submits proposals, one change at a time; what comes meanwhile goes into the next one.
 
     Args:
@@ -51,19 +51,21 @@ class InSyncSets:
     def _submit(self) -> None:
         self._in_flight = True
         batch, self._waiting = self._waiting, []
-        life = batch[0][0].life
+        incarnation = batch[0][0].incarnation
         proposals = [proposal for _, proposal in batch]
         sizes = [len(partition.isr) for partition, _ in batch]
         self._store.submit(
-            lambda image: change_in_sync_sets(image, life, proposals, settings=self._settings),
-            lambda codes: self._decided(life, batch, sizes, codes),
+            lambda image: change_in_sync_sets(image, incarnation, proposals, settings=self._settings),
+            lambda codes: self._decided(incarnation, batch, sizes, codes),
             lambda error: self._failed(batch, error),
         )
 
-    def _decided(self, life: BrokerLife, batch: list[Proposed], sizes: list[int], codes: tuple[ErrorCode, ...]) -> None:
+    def _decided(
+        self, incarnation: BrokerIncarnation, batch: list[Proposed], sizes: list[int], codes: tuple[ErrorCode, ...]
+    ) -> None:
         for (partition, proposal), size, code in zip(batch, sizes, codes, strict=True):
             details = {
-                "broker": life.broker_id,
+                "broker": incarnation.broker_id,
                 "partition": str(partition.tp),
                 "isr": [m.broker_id for m in proposal.isr],
             }

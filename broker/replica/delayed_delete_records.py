@@ -102,7 +102,7 @@ def _late_starters(deletion: PendingDeletion) -> list[tuple[int, int]]:
     followers = partition.followers
     return [
         (broker_id, followers[broker_id].log_start_offset)
-        for broker_id in dict.fromkeys((*partition.isr, *(life.broker_id for life in proposed)))
+        for broker_id in dict.fromkeys((*partition.isr, *(incarnation.broker_id for incarnation in proposed)))
         if broker_id in followers and followers[broker_id].log_start_offset < deletion.required_offset
     ]
 

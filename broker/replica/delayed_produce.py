@@ -87,7 +87,9 @@ class DelayedProduce(DelayedOperation):
     def held_by(self) -> tuple[int, ...]:
         """The replicas that have not got the records yet; when all have, the one that got them last."""
         if self._pending:
-            laggards = [life for ack in self._pending for life in ack.partition.laggard_ids(ack.required_offset)]
+            laggards = [
+                incarnation for ack in self._pending for incarnation in ack.partition.laggard_ids(ack.required_offset)
+            ]
             return tuple(dict.fromkeys(laggards))
         return () if self._released_by < 0 else (self._released_by,)
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from purgatorio.broker.log.log import AppendInfo, Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
-from purgatorio.broker.metadata.image import NO_LEADER, BrokerLife, PartitionState
+from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, PartitionState
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
 
@@ -97,11 +97,11 @@ class Partition:
         "broker_id",
         "followers",
         "high_watermark_moved_by",
+        "incarnation",
         "isr",
         "leader",
         "leader_epoch",
         "leader_epoch_start_offset",
-        "life",
         "log",
         "partition_epoch",
         "replicas",
@@ -113,15 +113,15 @@ class Partition:
         self,
         tp: TopicPartition,
         topic_id: bytes,
-        life: BrokerLife,
+        incarnation: BrokerIncarnation,
         log: Log,
         *,
         may_lead: Callable[[], bool] = lambda: True,
     ) -> None:
         self.tp = tp
         self.topic_id = topic_id
-        self.life = life
-        self.broker_id = life.broker_id
+        self.incarnation = incarnation
+        self.broker_id = incarnation.broker_id
         self.log = log
         self._may_lead = may_lead
         self.leader = -1
@@ -132,9 +132,9 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.followers: dict[int, FollowerState] = {}
-        self._in_sync: tuple[BrokerLife, ...] = ()
+        self._in_sync: tuple[BrokerIncarnation, ...] = ()
         self._proposal: InSyncProposal | None = None
-        self._awaited: tuple[BrokerLife, ...] = ()
+        self._awaited: tuple[BrokerIncarnation, ...] = ()
 
     # --- role ---
 
@@ -177,7 +177,7 @@ class Partition:
 
     def _is_elected(self, state: PartitionState) -> bool:
         """Whether this life of the broker was elected, and not an earlier one, which had another memory."""
-        return self.life in state.isr
+        return self.incarnation in state.isr
 
     def check_leader(self, current_leader_epoch: int) -> None:
         """Check that this replica leads, in the epoch that the asker believes in (-1: does not say). KIP-320.
@@ -218,44 +218,46 @@ class Partition:
         """Note whom the high watermark waits for: the maximal in-sync set."""
         proposed = () if self._proposal is None else self._proposal.isr
         maximal = dict.fromkeys((*self._in_sync, *proposed))
-        self._awaited = tuple(life for life in maximal if life.broker_id != self.broker_id)
+        self._awaited = tuple(incarnation for incarnation in maximal if incarnation.broker_id != self.broker_id)
 
     @property
     def proposal(self) -> InSyncProposal | None:
         """The in-sync set that this leader has proposed, and that is not committed or refused yet."""
         return self._proposal
 
-    def propose_to_add(self, life: BrokerLife) -> InSyncProposal | None:
+    def propose_to_add(self, incarnation: BrokerIncarnation) -> InSyncProposal | None:
         """Propose a follower for the in-sync set if it has caught up: with the high watermark, and with this epoch.
 
         Until that is committed or `withdraw` is called, the high watermark waits for it.
         """
-        follower = self.followers.get(life.broker_id)
+        follower = self.followers.get(incarnation.broker_id)
         if (
             self._proposal is not None
             or follower is None
-            or follower.broker_epoch != life.broker_epoch
-            or life in self._in_sync
+            or follower.broker_epoch != incarnation.broker_epoch
+            or incarnation in self._in_sync
             or not self.is_leader
             or follower.log_end_offset < max(self.high_watermark, self.leader_epoch_start_offset)
         ):
             return None
-        return self._propose((*(member for member in self._in_sync if member.broker_id != life.broker_id), life))
+        return self._propose(
+            (*(member for member in self._in_sync if member.broker_id != incarnation.broker_id), incarnation)
+        )
 
     def propose_to_drop_laggards(self, now_ms: int, max_lag_ms: int) -> InSyncProposal | None:
         """Propose the in-sync set without those who have not had everything for longer than `max_lag_ms`."""
         if self._proposal is not None or not self.is_leader:
             return None
-        kept = tuple(life for life in self._in_sync if not self._lags(life, now_ms, max_lag_ms))
+        kept = tuple(incarnation for incarnation in self._in_sync if not self._lags(incarnation, now_ms, max_lag_ms))
         return None if kept == self._in_sync else self._propose(kept)
 
-    def _lags(self, life: BrokerLife, now_ms: int, max_lag_ms: int) -> bool:
-        follower = self.followers.get(life.broker_id)
-        if life == self.life or follower is None:
+    def _lags(self, incarnation: BrokerIncarnation, now_ms: int, max_lag_ms: int) -> bool:
+        follower = self.followers.get(incarnation.broker_id)
+        if incarnation == self.incarnation or follower is None:
             return False
         return follower.log_end_offset != self.log.log_end_offset and now_ms - follower.last_caught_up_ms > max_lag_ms
 
-    def _propose(self, isr: tuple[BrokerLife, ...]) -> InSyncProposal:
+    def _propose(self, isr: tuple[BrokerIncarnation, ...]) -> InSyncProposal:
         self._proposal = InSyncProposal(
             self.topic_id, self.tp.topic, self.tp.partition, self.leader_epoch, self.partition_epoch, isr
         )
@@ -297,14 +299,16 @@ class Partition:
             )
         return self.log.append_as_leader(records, leader_epoch=self.leader_epoch, wall_ms=wall_ms)
 
-    def follower_fetched(self, life: BrokerLife, fetch_offset: int, log_start_offset: int, now_ms: int) -> bool:
+    def follower_fetched(
+        self, incarnation: BrokerIncarnation, fetch_offset: int, log_start_offset: int, now_ms: int
+    ) -> bool:
         """Take note of a follower's fetch; whether the high watermark moved."""
-        follower = self.followers[life.broker_id]
-        if follower.broker_epoch != life.broker_epoch:
-            follower = FollowerState(life.broker_id, follower.last_caught_up_ms, life.broker_epoch)
-            self.followers[life.broker_id] = follower
+        follower = self.followers[incarnation.broker_id]
+        if follower.broker_epoch != incarnation.broker_epoch:
+            follower = FollowerState(incarnation.broker_id, follower.last_caught_up_ms, incarnation.broker_epoch)
+            self.followers[incarnation.broker_id] = follower
         follower.fetched(fetch_offset, log_start_offset, self.log.log_end_offset, now_ms)
-        return self.advance_high_watermark(by=life.broker_id)
+        return self.advance_high_watermark(by=incarnation.broker_id)
 
     def advance_high_watermark(self, *, by: int = -1) -> bool:
         """Move the high watermark up to what every in-sync replica has; whether it moved.
@@ -315,25 +319,25 @@ class Partition:
         if not self.has_enough_in_sync_replicas or not self._may_lead():
             return False
         reached = self.log.log_end_offset
-        for life in self._awaited:
-            reached = min(reached, self._end_of(life))
+        for incarnation in self._awaited:
+            reached = min(reached, self._end_of(incarnation))
         if reached <= self.high_watermark:
             return False
         self.log.high_watermark = reached
         self.high_watermark_moved_by = by
         return True
 
-    def _end_of(self, life: BrokerLife) -> int:
+    def _end_of(self, incarnation: BrokerIncarnation) -> int:
         """The log end offset of a follower, as far as it is known of this very life of its broker."""
-        follower = self.followers.get(life.broker_id)
-        if follower is None or follower.broker_epoch != life.broker_epoch:
+        follower = self.followers.get(incarnation.broker_id)
+        if follower is None or follower.broker_epoch != incarnation.broker_epoch:
             return UNKNOWN_OFFSET
         return follower.log_end_offset
 
     @property
     def low_watermark(self) -> int:
         """The smallest log start offset over the leader and the in-sync followers (KIP-107); -1: not known yet."""
-        starts = [self.followers[life.broker_id].log_start_offset for life in self._awaited]
+        starts = [self.followers[incarnation.broker_id].log_start_offset for incarnation in self._awaited]
         return min([self.log.log_start_offset, *starts])
 
     def delete_records_before(self, offset: int) -> int:
@@ -354,17 +358,18 @@ class Partition:
 
     def laggard_ids(self, required_offset: int) -> list[int]:
         """The in-sync replicas that do not have everything before `required_offset`."""
-        return [life.broker_id for life in self._awaited if self._end_of(life) < required_offset]
+        return [incarnation.broker_id for incarnation in self._awaited if self._end_of(incarnation) < required_offset]
 
     def laggards(self, required_offset: int) -> str:
         """The same as a sentence, with how far they are."""
         behind = []
-        for life in self._awaited:
-            at = self._end_of(life)
+        for incarnation in self._awaited:
+            at = self._end_of(incarnation)
             if at >= required_offset:
                 continue
             behind.append(
-                f"broker {life.broker_id} " + (f"is at {at} of {required_offset}" if at >= 0 else "has not fetched yet")
+                f"broker {incarnation.broker_id} "
+                + (f"is at {at} of {required_offset}" if at >= 0 else "has not fetched yet")
             )
         if not self.has_enough_in_sync_replicas:
             behind.append(f"{len(self.isr)} in-sync replicas, {self.min_in_sync_replicas} needed")

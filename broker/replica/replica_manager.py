@@ -29,7 +29,7 @@ from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import PRODUCER_EXPIRATION_MS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
-from purgatorio.broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, Topic
+from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, Topic
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords, PendingDeletion
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch, FollowerKey
@@ -138,7 +138,7 @@ class ReplicaManager:
         self._observer = observer
         self._propose = propose
         self._may_lead = may_lead
-        self.life: BrokerLife | None = None
+        self.incarnation: BrokerIncarnation | None = None
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._image: ClusterImage | None = None
         self._follower_assignments: dict[int, tuple[TopicPartition, ...]] = {}
@@ -153,7 +153,7 @@ class ReplicaManager:
         An image that knows another life of this broker is no concern of this one.
         """
         registered = image.brokers.get(self.broker_id)
-        if self.life is None or registered is None or registered.life != self.life:
+        if self.incarnation is None or registered is None or registered.incarnation != self.incarnation:
             return
         before = self._image.topics if self._image is not None else {}
         self._image = image
@@ -166,7 +166,7 @@ class ReplicaManager:
                     changed += self._remove_topic(old)
             for name, topic in image.topics.items():
                 if before.get(name) is not topic:
-                    changed += self._apply_topic(topic, self.life)
+                    changed += self._apply_topic(topic, self.incarnation)
             if changed:
                 self._wake_reassigned_followers()
                 for tp in changed:
@@ -187,7 +187,7 @@ class ReplicaManager:
         self.partitions.pop(tp).log.close()
         self._observer.partition_removed(tp)
 
-    def _apply_topic(self, topic: Topic, life: BrokerLife) -> list[TopicPartition]:
+    def _apply_topic(self, topic: Topic, incarnation: BrokerIncarnation) -> list[TopicPartition]:
         config = LogConfig.from_strings(topic.configs, self._log_defaults)
         changed = []
         for index, state in enumerate(topic.partitions):
@@ -201,7 +201,7 @@ class ReplicaManager:
             if partition is None:
                 log = Log(config, memory=self._memory)
                 log.producers.expiration_ms = self._producer_id_expiration_ms
-                partition = Partition(tp, topic.topic_id, life, log, may_lead=self._may_lead)
+                partition = Partition(tp, topic.topic_id, incarnation, log, may_lead=self._may_lead)
                 self.partitions[tp] = partition
             partition.log.config = config
             was_leader = partition.is_leader
@@ -333,8 +333,8 @@ class ReplicaManager:
         with self._actions:
             result = self.reader.read_all(params, fetches)
             if params.is_follower:
-                life = BrokerLife(params.replica_id, params.replica_epoch)
-                self._note_progress(life, fetches, result.partitions)
+                incarnation = BrokerIncarnation(params.replica_id, params.replica_epoch)
+                self._note_progress(incarnation, fetches, result.partitions)
             answer = self._counting(params, fetches, answer)
             if len(fetches) < self._assigned_to(params):
                 params.max_wait_ms = min(params.max_wait_ms, LAGGING_METADATA_WAIT_MS)
@@ -349,21 +349,21 @@ class ReplicaManager:
         return len(self._follower_assignments.get(params.replica_id, ())) if params.is_follower else 0
 
     def _note_progress(
-        self, life: BrokerLife, fetches: Sequence[PartitionFetch], partitions: Sequence[PartitionData]
+        self, incarnation: BrokerIncarnation, fetches: Sequence[PartitionFetch], partitions: Sequence[PartitionData]
     ) -> None:
         """A follower has everything before its fetch offset, unless that could not be read or its log diverges."""
         now_ms = self._clock.now_ms()
-        may_join = self._image is not None and self._image.is_alive(life)
+        may_join = self._image is not None and self._image.is_alive(incarnation)
         for fetch, data in zip(fetches, partitions, strict=True):
             if data.error_code or data.diverging_epoch.end_offset >= 0:
                 continue
             request, partition = fetch.request, self.partitions[fetch.tp]
-            if partition.follower_fetched(life, request.fetch_offset, request.log_start_offset, now_ms):
+            if partition.follower_fetched(incarnation, request.fetch_offset, request.log_start_offset, now_ms):
                 self._wake(fetch.tp, high_watermark_moved=True, cause="high watermark")
             if self.delete_records_purgatory.num_delayed:
                 self.delete_records_purgatory.check_and_complete(fetch.tp, "follower fetch")
-            if may_join and life.broker_id not in partition.isr:
-                proposal = partition.propose_to_add(life)
+            if may_join and incarnation.broker_id not in partition.isr:
+                proposal = partition.propose_to_add(incarnation)
                 if proposal is not None:
                     self._propose(partition, proposal)
 

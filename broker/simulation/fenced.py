@@ -40,8 +40,8 @@ class FencedWatch:
 
     def _committed(self, before: ClusterImage, after: ClusterImage) -> None:
         for broker_id, broker in self._cluster.brokers.items():
-            life = broker.registration.life
-            if life is None or not before.is_alive(life) or after.is_alive(life):
+            incarnation = broker.registration.incarnation
+            if incarnation is None or not before.is_alive(incarnation) or after.is_alive(incarnation):
                 continue
             for tp, partition in broker.replicas.partitions.items():
                 if partition.is_leader:
@@ -56,10 +56,10 @@ class FencedWatch:
     def look(self) -> None:
         """Compare every fenced leader with where it stood."""
         for (broker_id, tp), stood in list(self._standing.items()):
-            partition, life = stood.partition, stood.broker.registration.life
+            partition, incarnation = stood.partition, stood.broker.registration.incarnation
             running = self._cluster.brokers.get(broker_id) is stood.broker
             leads = partition.is_leader and partition.leader_epoch == stood.leader_epoch
-            if not running or not leads or (life is not None and self._cluster.image.is_alive(life)):
+            if not running or not leads or (incarnation is not None and self._cluster.image.is_alive(incarnation)):
                 del self._standing[broker_id, tp]
                 continue
             at = (partition.log.log_end_offset, partition.high_watermark)

@@ -13,9 +13,9 @@ from typing import Any, Final
 from unittest import mock
 
 from purgatorio.broker.api.fetch import FetchHandler
-from purgatorio.broker.metadata.broker_lifecycle import Registration
+from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import elections
-from purgatorio.broker.metadata.image import BrokerLife, ClusterImage, PartitionState
+from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
 from purgatorio.broker.operator.cluster_control import Restartable
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
@@ -28,33 +28,33 @@ Patches = Iterator[contextlib.AbstractContextManager[Any]]
 def _identity() -> Patches:
     """1. A replica is a life of a broker. Without: it is a broker id, and whoever comes back empty is still in sync."""
 
-    def is_alive(image: ClusterImage, life: BrokerLife) -> bool:
-        return image.live_broker(life.broker_id) is not None
+    def is_alive(image: ClusterImage, incarnation: BrokerIncarnation) -> bool:
+        return image.live_broker(incarnation.broker_id) is not None
 
     yield mock.patch.object(ClusterImage, "is_alive", is_alive)
-    yield mock.patch.object(elections, "_lasts", lambda image, life: life.broker_id in image.brokers)
+    yield mock.patch.object(elections, "_lasts", lambda image, incarnation: incarnation.broker_id in image.brokers)
     yield mock.patch.object(Partition, "_is_elected", return_value=True)
     yield mock.patch.object(Partition, "_end_of", _end_of_any_life)
 
 
-def _end_of_any_life(partition: Partition, life: BrokerLife) -> int:
-    follower = partition.followers.get(life.broker_id)
+def _end_of_any_life(partition: Partition, incarnation: BrokerIncarnation) -> int:
+    follower = partition.followers.get(incarnation.broker_id)
     return -1 if follower is None else follower.log_end_offset
 
 
 def _old_assignments() -> Patches:
     """2. A broker acts on no assignment of its earlier life. Without: it leads what that one led, with empty logs."""
-    apply, may_lead = ReplicaManager.apply, Registration.may_lead
+    apply, may_lead = ReplicaManager.apply, BrokerLifecycleManager.may_lead
 
     def apply_any(replicas: ReplicaManager, image: ClusterImage) -> None:
         registered = image.brokers.get(replicas.broker_id)
-        if replicas.life is None and registered is not None:
-            replicas.life = registered.life
+        if replicas.incarnation is None and registered is not None:
+            replicas.incarnation = registered.incarnation
         apply(replicas, image)
 
     yield mock.patch.object(ReplicaManager, "apply", apply_any)
     yield mock.patch.object(FetchHandler, "_is_current", return_value=True)
-    yield mock.patch.object(Registration, "may_lead", lambda own: own.life is None or may_lead(own))
+    yield mock.patch.object(BrokerLifecycleManager, "may_lead", lambda own: own.incarnation is None or may_lead(own))
 
 
 def _maximal_in_sync_set() -> Patches:
@@ -64,7 +64,9 @@ def _maximal_in_sync_set() -> Patches:
         proposal = partition.proposal
         certain = partition._in_sync if proposal is None else proposal.isr
         partition._awaited = tuple(
-            life for life in partition._in_sync if life in certain and life.broker_id != partition.broker_id
+            incarnation
+            for incarnation in partition._in_sync
+            if incarnation in certain and incarnation.broker_id != partition.broker_id
         )
 
     yield mock.patch.object(Partition, "_await_in_sync", await_certain)
@@ -120,7 +122,9 @@ def _truncation_by_epoch() -> Patches:
 
 def _self_fencing() -> Patches:
     """8. A broker whose lease may have run out answers as nobody's leader. Without: it goes on."""
-    yield mock.patch.object(Registration, "may_lead", lambda registration: registration.life is not None)
+    yield mock.patch.object(
+        BrokerLifecycleManager, "may_lead", lambda registration: registration.incarnation is not None
+    )
 
 
 def _patient_restarts() -> Patches:

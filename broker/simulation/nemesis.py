@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from purgatorio.broker.metadata.image import BrokerLife, PartitionState
+from purgatorio.broker.metadata.image import BrokerIncarnation, PartitionState
 from purgatorio.broker.operator.cluster_control import NotInSync, rolling_restart, wait_until_in_sync
 from purgatorio.broker.simulation.cluster import SimulatedCluster
 from purgatorio.broker.simulation.history import Fault, History
@@ -86,14 +86,18 @@ class Nemesis:
             for state in self._cluster.partitions.values()
         )
 
-    def _survivors(self, state: PartitionState, broker_id: int) -> list[BrokerLife]:
-        lives = (*state.isr, *state.elr)
-        return [life for life in lives if life.broker_id != broker_id and self._lives(life)]
+    def _survivors(self, state: PartitionState, broker_id: int) -> list[BrokerIncarnation]:
+        incarnations = (*state.isr, *state.elr)
+        return [
+            incarnation
+            for incarnation in incarnations
+            if incarnation.broker_id != broker_id and self._lives(incarnation)
+        ]
 
-    def _lives(self, life: BrokerLife) -> bool:
-        broker = self._cluster.brokers.get(life.broker_id)
-        running = broker is not None and broker.registration.life == life
-        return running and life.broker_id not in self._leaving
+    def _lives(self, incarnation: BrokerIncarnation) -> bool:
+        broker = self._cluster.brokers.get(incarnation.broker_id)
+        running = broker is not None and broker.registration.incarnation == incarnation
+        return running and incarnation.broker_id not in self._leaving
 
     async def _take_down(self, broker_id: int, end: float, *, kill: bool) -> None:
         if not self.may_lose_memory(broker_id):

@@ -78,7 +78,7 @@ class _Work:
 
     partition: int
     acks: int | None
-    lives: int = 0
+    incarnations: int = 0
     task: asyncio.Task[None] | None = None
 
 
@@ -177,9 +177,9 @@ class _Simulation:
 
     def _start_client(self, name: str) -> None:
         work = self._clients[name]
-        work.lives += 1
+        work.incarnations += 1
         # Each life writes under a name of its own: its sequence and its assignment begin anew.
-        client = self._client(name if work.lives == 1 else f"{name}.{work.lives}")
+        client = self._client(name if work.incarnations == 1 else f"{name}.{work.incarnations}")
         worker: Producer | Consumer
         if work.acks is None:
             worker = Consumer(client, TOPIC, work.partition, history=self._history, clock=self._clock)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from purgatorio.broker.metadata.controller.settings import TopicSettings
-from purgatorio.broker.metadata.image import NO_LEADER, BrokerLife, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.protocol.errors import ErrorCode
 
 PartitionName = tuple[str, int]
@@ -60,23 +60,23 @@ def settle(image: ClusterImage, state: PartitionState, min_in_sync: int) -> Part
 
 def _cull(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
     """Take out who does not live, and keep eligible who may be."""
-    isr = tuple(life for life in state.isr if image.is_alive(life))
-    elr: tuple[BrokerLife, ...] = ()
+    isr = tuple(incarnation for incarnation in state.isr if image.is_alive(incarnation))
+    elr: tuple[BrokerIncarnation, ...] = ()
     if len(isr) < min_in_sync:
         candidates = dict.fromkeys((*state.isr, *state.elr))
-        elr = tuple(life for life in candidates if life not in isr and _lasts(image, life))
+        elr = tuple(incarnation for incarnation in candidates if incarnation not in isr and _lasts(image, incarnation))
     return replace(state, isr=isr, elr=in_replica_order(state, elr))
 
 
-def _lasts(image: ClusterImage, life: BrokerLife) -> bool:
+def _lasts(image: ClusterImage, incarnation: BrokerIncarnation) -> bool:
     """Whether this life of a broker, fenced or not, may still come back with its memory."""
-    registration = image.brokers.get(life.broker_id)
-    return registration is not None and registration.broker_epoch == life.broker_epoch
+    registration = image.brokers.get(incarnation.broker_id)
+    return registration is not None and registration.broker_epoch == incarnation.broker_epoch
 
 
-def in_replica_order(state: PartitionState, lives: Iterable[BrokerLife]) -> tuple[BrokerLife, ...]:
+def in_replica_order(state: PartitionState, incarnations: Iterable[BrokerIncarnation]) -> tuple[BrokerIncarnation, ...]:
     """In the order of the replicas; who is no replica any more is left out."""
-    by_id = {life.broker_id: life for life in lives}
+    by_id = {incarnation.broker_id: incarnation for incarnation in incarnations}
     return tuple(by_id[broker_id] for broker_id in state.replicas if broker_id in by_id)
 
 
@@ -86,11 +86,11 @@ def _elect(image: ClusterImage, state: PartitionState, min_in_sync: int) -> Part
         return state
     if state.isr:
         return replace(state, leader=state.isr[0].broker_id)
-    heir = next((life for life in state.elr if image.is_alive(life)), None)
+    heir = next((incarnation for incarnation in state.elr if image.is_alive(incarnation)), None)
     if heir is None:
         return replace(state, leader=NO_LEADER)
     # Where one is enough, the high watermark moves on with the heir alone.
-    others = tuple(life for life in state.elr if life != heir) if min_in_sync > 1 else ()
+    others = tuple(incarnation for incarnation in state.elr if incarnation != heir) if min_in_sync > 1 else ()
     return replace(state, leader=heir.broker_id, isr=(heir,), elr=others)
 
 
@@ -119,11 +119,11 @@ def with_epochs(before: PartitionState, after: PartitionState) -> PartitionState
 
 
 def with_in_sync(
-    image: ClusterImage, state: PartitionState, isr: Iterable[BrokerLife], min_in_sync: int
+    image: ClusterImage, state: PartitionState, isr: Iterable[BrokerIncarnation], min_in_sync: int
 ) -> PartitionState:
     """The settled state with another in-sync set; who leaves it may stay eligible."""
     isr = in_replica_order(state, isr)
-    elr = in_replica_order(state, (life for life in (*state.elr, *state.isr) if life not in isr))
+    elr = in_replica_order(state, (incarnation for incarnation in (*state.elr, *state.isr) if incarnation not in isr))
     return with_epochs(state, settle(image, replace(state, isr=isr, elr=elr), min_in_sync))
 
 
@@ -195,7 +195,7 @@ def _elect_uncleanly(image: ClusterImage, state: PartitionState) -> _Election:
     heir = next((live for broker_id in candidates if (live := image.live_broker(broker_id))), None)
     if heir is None:
         return state, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica lives."
-    return replace(state, leader=heir.broker_id, isr=(heir.life,), elr=()), ErrorCode.NONE, None
+    return replace(state, leader=heir.broker_id, isr=(heir.incarnation,), elr=()), ErrorCode.NONE, None
 
 
 def preferred_elections(image: ClusterImage, broker_id: int) -> list[PartitionName]:

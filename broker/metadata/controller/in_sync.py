@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from purgatorio.broker.metadata.controller.elections import PartitionName, min_in_sync_replicas, with_in_sync
 from purgatorio.broker.metadata.controller.settings import TopicSettings
-from purgatorio.broker.metadata.image import BrokerLife, ClusterImage, PartitionState
+from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
 from purgatorio.protocol.errors import ErrorCode
 
 
@@ -27,11 +27,11 @@ class InSyncProposal:
     partition: int
     leader_epoch: int
     partition_epoch: int
-    isr: tuple[BrokerLife, ...]
+    isr: tuple[BrokerIncarnation, ...]
 
 
 def change_in_sync_sets(
-    image: ClusterImage, leader: BrokerLife, proposals: Sequence[InSyncProposal], *, settings: TopicSettings
+    image: ClusterImage, leader: BrokerIncarnation, proposals: Sequence[InSyncProposal], *, settings: TopicSettings
 ) -> tuple[ClusterImage, tuple[ErrorCode, ...]]:
     """Change in-sync sets as their leader proposes, each for itself.
 
@@ -56,7 +56,7 @@ def change_in_sync_sets(
     return (image.with_partitions(changed) if changed else image), tuple(codes)
 
 
-def _check(image: ClusterImage, leader: BrokerLife, proposal: InSyncProposal) -> ErrorCode:
+def _check(image: ClusterImage, leader: BrokerIncarnation, proposal: InSyncProposal) -> ErrorCode:
     topic = image.topic_by_id(proposal.topic_id)
     if not image.is_alive(leader):
         return ErrorCode.STALE_BROKER_EPOCH
@@ -69,8 +69,8 @@ def _check(image: ClusterImage, leader: BrokerLife, proposal: InSyncProposal) ->
         return ErrorCode.FENCED_LEADER_EPOCH
     if state.partition_epoch != proposal.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
-    if leader not in proposal.isr or any(life.broker_id not in state.replicas for life in proposal.isr):
+    if leader not in proposal.isr or any(incarnation.broker_id not in state.replicas for incarnation in proposal.isr):
         return ErrorCode.INVALID_REQUEST
-    if not all(image.is_alive(life) for life in proposal.isr):
+    if not all(image.is_alive(incarnation) for incarnation in proposal.isr):
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE

@@ -120,7 +120,7 @@ def new_partition(image: ClusterImage, replicas: Replicas) -> PartitionState:
     Raises:
         Refused: with INVALID_REPLICA_ASSIGNMENT, if none of them lives.
     """
-    isr = tuple(live.life for broker_id in replicas if (live := image.live_broker(broker_id)) is not None)
+    isr = tuple(live.incarnation for broker_id in replicas if (live := image.live_broker(broker_id)) is not None)
     if not isr:
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "None of the assigned brokers is available.")
     return PartitionState(leader=isr[0].broker_id, leader_epoch=0, replicas=replicas, isr=isr, partition_epoch=0)

@@ -32,8 +32,8 @@ def bring_back(cluster: Any, broker_id: int) -> None:
     cluster.change(lambda image: register_broker(image, broker_id, "host", 1, settings=TopicSettings()))
     for topic in cluster.image.topics.values():
         for index, state in enumerate(topic.partitions):
-            leader = cluster.image.brokers[state.leader].life
-            isr = (*state.isr, cluster.image.brokers[broker_id].life)
+            leader = cluster.image.brokers[state.leader].incarnation
+            isr = (*state.isr, cluster.image.brokers[broker_id].incarnation)
             proposal = InSyncProposal(topic.topic_id, topic.name, index, state.leader_epoch, state.partition_epoch, isr)
             cluster.change(
                 lambda image, leader=leader, proposal=proposal: change_in_sync_sets(

@@ -22,7 +22,7 @@ from purgatorio.broker.delays.recorder import (
     event_of,
 )
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.image import BrokerLife
+from purgatorio.broker.metadata.image import BrokerIncarnation
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.delayed_fetch import FollowerKey
@@ -111,7 +111,7 @@ def test_every_kind_of_operation_fits_the_schema() -> None:
         ended(purgatory="topic", keys=("all topics",), held_by=("somebody",)),
         ended(keys=("k" * 1_000,) * 200, client="\ud800"),
     ):
-        event = json.loads(json.dumps(event_of(operation, BrokerLife(1, 1), 1_700_000_000_000)))
+        event = json.loads(json.dumps(event_of(operation, BrokerIncarnation(1, 1), 1_700_000_000_000)))
         jsonschema.validate(event, SCHEMA)
         assert len(event["partitions"]) <= MAX_KEYS
         assert len(event["detail"]) <= MAX_TEXT
@@ -190,7 +190,7 @@ def test_only_so_many_events_wait_and_the_others_are_counted(recording: Recordin
 def test_only_so_many_bytes_of_events_wait_and_the_others_are_counted(recording: Recording) -> None:
     recording.set_delays_topic(topic(TOPIC, leader=2, leader_epoch=1, partition_epoch=1))
     large = ended(keys=("k" * MAX_TEXT,) * MAX_KEYS)
-    one = len(json.dumps(event_of(large, BrokerLife(1, 1), 0), separators=(",", ":")))
+    one = len(json.dumps(event_of(large, BrokerIncarnation(1, 1), 0), separators=(",", ":")))
     fit = -(-MAX_WAITING_BYTES // one)
     for _ in range(fit + 20):
         recording.recorder.add(large)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.clock import ManualClock
-from purgatorio.broker.metadata.broker_lifecycle import Registration, RegistrationLost
+from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager, RegistrationLost
 from purgatorio.broker.metadata.controller import DuplicateBrokerId, TopicSettings, fence_broker, register_broker
 from purgatorio.broker.metadata.embedded import EmbeddedStore
-from purgatorio.broker.metadata.image import NO_LEASE, BrokerLife, ClusterImage
+from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation, ClusterImage
 from purgatorio.broker.metadata.store import StoreContended
 from purgatorio.broker.simulation.cluster import StoreLink
 from purgatorio.broker.simulation.loop import SimulatedClock, SimulatedLoop
@@ -35,10 +35,10 @@ class Place:
         self.store = EmbeddedStore("cluster", loop.call_soon, now_ms=self.clock.now_ms)
         self.links: dict[int, StoreLink] = {}
 
-    def broker(self, broker_id: int = 1) -> Registration:
+    def broker(self, broker_id: int = 1) -> BrokerLifecycleManager:
         node = self.loop.node(f"broker-{broker_id}")
         self.links[broker_id] = StoreLink(self.network, random.Random(broker_id), node)
-        return Registration(
+        return BrokerLifecycleManager(
             broker_id,
             self.store.open(self.links[broker_id]),
             clock=self.clock,
@@ -48,7 +48,7 @@ class Place:
             settings=SETTINGS,
         )
 
-    async def joined(self, broker_id: int = 1) -> tuple[Registration, asyncio.Task[None]]:
+    async def joined(self, broker_id: int = 1) -> tuple[BrokerLifecycleManager, asyncio.Task[None]]:
         """A broker that is registered, and keeps its lease."""
         registration = self.broker(broker_id)
         node = self.loop.node(f"broker-{broker_id}")
@@ -77,9 +77,9 @@ def place() -> Iterator[Place]:
 def test_a_broker_registers_under_a_lease_and_keeps_it(place: Place) -> None:
     async def main() -> None:
         registration = place.broker()
-        assert (registration.life, registration.broker_epoch, registration.may_lead()) == (None, -1, False)
+        assert (registration.incarnation, registration.broker_epoch, registration.may_lead()) == (None, -1, False)
         registration, _ = await place.joined()
-        assert registration.life == BrokerLife(1, 1)
+        assert registration.incarnation == BrokerIncarnation(1, 1)
         await asyncio.sleep(60)
         assert registration.may_lead()
         assert not place.is_fenced(1)
@@ -101,7 +101,7 @@ def test_it_fences_itself_before_others_fence_it_and_takes_part_again_as_the_sam
         assert place.is_fenced(1)
         place.links[1].heal()
         await asyncio.sleep(0.1)
-        assert cut_off.life == BrokerLife(1, 1)
+        assert cut_off.incarnation == BrokerIncarnation(1, 1)
         assert not place.is_fenced(1)
         assert cut_off.may_lead()
 
@@ -143,7 +143,7 @@ def test_a_broker_that_starts_again_waits_for_the_end_of_its_earlier_life_and_se
         place.loop.node("broker-1").kill()
         began = place.clock.now_ms()
         again, _ = await place.joined()
-        assert again.life == BrokerLife(1, 2)
+        assert again.incarnation == BrokerIncarnation(1, 2)
         assert SESSION_MS - HEARTBEAT_MS <= place.clock.now_ms() - began <= 2 * SESSION_MS
 
     place.run(main)
@@ -152,7 +152,7 @@ def test_a_broker_that_starts_again_waits_for_the_end_of_its_earlier_life_and_se
 def test_an_id_that_another_broker_has_and_keeps_is_refused(place: Place) -> None:
     async def main() -> None:
         await place.joined()
-        other = Registration(
+        other = BrokerLifecycleManager(
             1,
             place.store.open(),
             clock=place.clock,
@@ -241,7 +241,7 @@ class HandDriven:
 class ByHand:
     """A broker whose store and clock are in the test's hands."""
 
-    registration: Registration
+    registration: BrokerLifecycleManager
     store: HandDriven
     clock: ManualClock
 
@@ -263,7 +263,7 @@ async def turn() -> None:
 @pytest.fixture
 def by_hand() -> ByHand:
     clock, store = ManualClock(), HandDriven(ClusterImage(version=0, cluster_id="cluster"))
-    registration = Registration(
+    registration = BrokerLifecycleManager(
         1,
         store,  # type: ignore[arg-type]
         clock=clock,

@@ -13,7 +13,7 @@ import pytest
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.operator.cluster_control import (
     ClusterControl,
     NotInSync,
@@ -190,7 +190,7 @@ class Scripted:
         self.done.append(f"start {broker_id}")
 
 
-def image_of(*isr: BrokerLife, fenced: bool = False) -> ClusterImage:
+def image_of(*isr: BrokerIncarnation, fenced: bool = False) -> ClusterImage:
     """Brokers 1 and 2, in their lives 11 and 12, and a partition that both hold."""
     state = PartitionState(1, 0, (1, 2), isr)
     image = ClusterImage(1, "test").with_topics([Topic("orders", bytes(16), (state,))])
@@ -199,16 +199,16 @@ def image_of(*isr: BrokerLife, fenced: bool = False) -> ClusterImage:
     return image.with_broker(replace(image.brokers[2], fenced=True)) if fenced else image
 
 
-FULL = image_of(BrokerLife(1, 11), BrokerLife(2, 12))
+FULL = image_of(BrokerIncarnation(1, 11), BrokerIncarnation(2, 12))
 
 
 @pytest.mark.parametrize(
     ("image", "lacks"),
     [
         (FULL, 0),
-        (image_of(BrokerLife(1, 11)), 1),
-        (image_of(BrokerLife(1, 11), BrokerLife(2, 9)), 1),
-        (image_of(BrokerLife(1, 11), BrokerLife(2, 12), fenced=True), 1),
+        (image_of(BrokerIncarnation(1, 11)), 1),
+        (image_of(BrokerIncarnation(1, 11), BrokerIncarnation(2, 9)), 1),
+        (image_of(BrokerIncarnation(1, 11), BrokerIncarnation(2, 12), fenced=True), 1),
         (ClusterImage(1, "test"), 0),
     ],
     ids=["full", "one left", "an earlier life", "fenced", "no topic"],
@@ -218,7 +218,7 @@ def test_in_sync_are_only_the_present_lives_of_brokers(image: ClusterImage, lack
 
 
 async def test_the_wait_ends_as_soon_as_all_are_in_sync() -> None:
-    cluster = Scripted(image_of(BrokerLife(1, 11)))
+    cluster = Scripted(image_of(BrokerIncarnation(1, 11)))
     waiting = asyncio.create_task(wait_until_in_sync(cluster, PATIENCE_S * 1000))
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -228,7 +228,7 @@ async def test_the_wait_ends_as_soon_as_all_are_in_sync() -> None:
 
 async def test_the_wait_has_a_limit_and_says_what_was_missing() -> None:
     with pytest.raises(NotInSync, match=r"not fully in sync after 0\.001 s: orders-0") as failed:
-        await wait_until_in_sync(Scripted(image_of(BrokerLife(1, 11))), 1)
+        await wait_until_in_sync(Scripted(image_of(BrokerIncarnation(1, 11))), 1)
     assert failed.value.partitions == (TopicPartition("orders", 0),)
 
 

@@ -10,7 +10,7 @@ from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
-from purgatorio.broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import FetchParams, PartitionFetch
@@ -42,7 +42,7 @@ def topic(
     **configs: str,
 ) -> Topic:
     """A topic whose partitions are all in the same state; configs with _ for the dots of their names."""
-    in_sync = tuple(BrokerLife(i, i) for i in (replicas if isr is None else isr))
+    in_sync = tuple(BrokerIncarnation(i, i) for i in (replicas if isr is None else isr))
     state = PartitionState(leader, leader_epoch, replicas, in_sync, partition_epoch)
     return Topic(
         name,
@@ -132,7 +132,7 @@ class Harness:
             propose=lambda partition, proposal: self.proposals.append((partition, proposal)),
             may_lead=lambda: self.may_lead,
         )
-        self.replicas.life = BrokerLife(BROKER_ID, BROKER_ID)
+        self.replicas.incarnation = BrokerIncarnation(BROKER_ID, BROKER_ID)
         self.brokers = {i: BrokerRegistration(i, i, "127.0.0.1", 9090 + i) for i in (1, 2, 3)}
 
     def set_topics(self, *topics: Topic) -> None:

@@ -9,7 +9,7 @@ import pytest
 from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import StoreContended
-from purgatorio.broker.replica.alter_partition_manager import InSyncSets
+from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
 from purgatorio.broker.replica.partition import Partition
 from tests.broker.replica.harness import Harness, topic
 
@@ -42,7 +42,7 @@ class Proposing:
         self.broker.set_topics(topic(isr=(1,), partitions=3))
         self.store = Store(ClusterImage(0, "test", 1, self.broker.brokers, {"orders": topic(isr=(1,), partitions=3)}))
         self.changes: list[bool] = []
-        self.in_sync = InSyncSets(
+        self.in_sync = AlterPartitionManager(
             self.store,  # type: ignore[arg-type]
             settings=TopicSettings(),
             withdraw=self.broker.replicas.withdraw,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.image import BrokerLife
+from purgatorio.broker.metadata.image import BrokerIncarnation
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
 
@@ -141,8 +141,8 @@ def test_what_was_committed_before_the_isr_shrank_is_acknowledged(broker: Harnes
     broker.set_topics(topic(min_insync_replicas="2", partition_epoch=1))
     produced = broker.produce()
     # The followers have it, and leave before the request could see the high watermark.
-    broker.partition().follower_fetched(BrokerLife(2, 2), 1, 0, 0)
-    broker.partition().follower_fetched(BrokerLife(3, 3), 1, 0, 0)
+    broker.partition().follower_fetched(BrokerIncarnation(2, 2), 1, 0, 0)
+    broker.partition().follower_fetched(BrokerIncarnation(3, 3), 1, 0, 0)
     broker.set_topics(topic(min_insync_replicas="2", isr=(1,), partition_epoch=2))
     assert produced.error_codes == [ErrorCode.NONE]
 

@@ -7,7 +7,7 @@ import pytest
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.image import BrokerLife, PartitionState
+from purgatorio.broker.metadata.image import BrokerIncarnation, PartitionState
 from purgatorio.broker.replica.partition import FollowerState, Partition, PartitionError
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record, build_batch
@@ -17,9 +17,9 @@ def batch(count: int = 1) -> bytes:
     return build_batch([Record(i, 1_700_000_000_000, None, b"value", ()) for i in range(count)])
 
 
-def life(broker_id: int, broker_epoch: int | None = None) -> BrokerLife:
+def incarnation(broker_id: int, broker_epoch: int | None = None) -> BrokerIncarnation:
     """A broker's life; its first one has the epoch of its id."""
-    return BrokerLife(broker_id, broker_id if broker_epoch is None else broker_epoch)
+    return BrokerIncarnation(broker_id, broker_id if broker_epoch is None else broker_epoch)
 
 
 def state(
@@ -29,7 +29,7 @@ def state(
     partition_epoch: int = 0,
     replicas: tuple[int, ...] = (1, 2, 3),
 ) -> PartitionState:
-    return PartitionState(leader, leader_epoch, replicas, tuple(map(life, isr)), partition_epoch)
+    return PartitionState(leader, leader_epoch, replicas, tuple(map(incarnation, isr)), partition_epoch)
 
 
 def leader(
@@ -37,7 +37,7 @@ def leader(
 ) -> Partition:
     """Broker 1's replica, which leads in epoch 0."""
     log = Log(LogConfig(min_insync_replicas=min_insync_replicas))
-    partition = Partition(TopicPartition("orders", 0), b"o" * 16, life(1), log)
+    partition = Partition(TopicPartition("orders", 0), b"o" * 16, incarnation(1), log)
     partition.apply_state(state(isr=replicas if isr is None else isr, replicas=replicas), 0)
     return partition
 
@@ -57,25 +57,25 @@ def test_the_high_watermark_is_the_smallest_log_end_of_the_in_sync_replicas() ->
     partition = leader()
     append(partition, 5)
     assert not partition.advance_high_watermark(), "no follower has fetched yet"
-    assert not partition.follower_fetched(life(2), 5, 0, 0), "broker 3 has not fetched yet"
-    assert partition.follower_fetched(life(3), 3, 0, 0)
+    assert not partition.follower_fetched(incarnation(2), 5, 0, 0), "broker 3 has not fetched yet"
+    assert partition.follower_fetched(incarnation(3), 3, 0, 0)
     assert partition.high_watermark == 3
-    assert partition.follower_fetched(life(3), 5, 0, 0)
+    assert partition.follower_fetched(incarnation(3), 5, 0, 0)
     assert partition.high_watermark == 5
 
 
 def test_a_follower_that_is_not_in_sync_does_not_hold_the_high_watermark() -> None:
     partition = leader(isr=(1, 2))
     append(partition)
-    assert partition.follower_fetched(life(2), 1, 0, 0)
+    assert partition.follower_fetched(incarnation(2), 1, 0, 0)
     assert partition.high_watermark == 1
 
 
 def test_the_high_watermark_never_goes_back() -> None:
     partition = leader(replicas=(1, 2))
     append(partition, 2)
-    partition.follower_fetched(life(2), 2, 0, 0)
-    assert not partition.follower_fetched(life(2), 0, 0, 0)
+    partition.follower_fetched(incarnation(2), 2, 0, 0)
+    assert not partition.follower_fetched(incarnation(2), 0, 0, 0)
     assert partition.high_watermark == 2
 
 
@@ -134,7 +134,7 @@ def test_a_state_that_is_older_than_the_known_one_is_ignored() -> None:
 def test_a_new_leader_epoch_forgets_how_far_the_followers_were() -> None:
     partition = leader()
     append(partition)
-    partition.follower_fetched(life(2), 1, 0, 0)
+    partition.follower_fetched(incarnation(2), 1, 0, 0)
     partition.apply_state(state(1, 1, (1, 2, 3), 1), 0)
     assert partition.followers[2].log_end_offset == -1
     assert partition.leader_epoch_start_offset == 1
@@ -143,7 +143,7 @@ def test_a_new_leader_epoch_forgets_how_far_the_followers_were() -> None:
 def test_a_change_of_the_isr_keeps_how_far_the_followers_were() -> None:
     partition = leader()
     append(partition)
-    partition.follower_fetched(life(2), 1, 0, 0)
+    partition.follower_fetched(incarnation(2), 1, 0, 0)
     partition.apply_state(state(1, 0, (1, 2), 1), 0)
     assert partition.high_watermark == 1, "broker 3, which held it back, is out"
 
@@ -151,7 +151,7 @@ def test_a_change_of_the_isr_keeps_how_far_the_followers_were() -> None:
 def test_laggards_names_the_brokers_and_how_far_they_are() -> None:
     partition = leader()
     append(partition, 42)
-    partition.follower_fetched(life(3), 40, 0, 0)
+    partition.follower_fetched(incarnation(3), 40, 0, 0)
     assert partition.laggards(42) == "orders-0: broker 2 has not fetched yet, broker 3 is at 40 of 42"
 
 
@@ -193,13 +193,13 @@ def test_a_follower_is_caught_up_if_it_reached_the_end_as_it_was_at_its_previous
 def test_while_a_follower_is_proposed_the_high_watermark_waits_for_it_too() -> None:
     partition = leader(isr=(1, 2))
     append(partition, 5)
-    partition.follower_fetched(life(2), 5, 0, 0)
-    partition.follower_fetched(life(3), 5, 0, 0)
-    proposal = partition.propose_to_add(life(3))
+    partition.follower_fetched(incarnation(2), 5, 0, 0)
+    partition.follower_fetched(incarnation(3), 5, 0, 0)
+    proposal = partition.propose_to_add(incarnation(3))
     assert proposal is not None
-    assert proposal.isr == (life(1), life(2), life(3))
+    assert proposal.isr == (incarnation(1), incarnation(2), incarnation(3))
     append(partition)
-    assert not partition.follower_fetched(life(2), 6, 0, 0), "broker 3 may be in sync already"
+    assert not partition.follower_fetched(incarnation(2), 6, 0, 0), "broker 3 may be in sync already"
     assert partition.withdraw(proposal), "and now it certainly is not"
     assert partition.high_watermark == 6
 
@@ -207,10 +207,10 @@ def test_while_a_follower_is_proposed_the_high_watermark_waits_for_it_too() -> N
 def test_until_a_drop_is_committed_the_high_watermark_waits_for_whom_it_concerns() -> None:
     partition = leader()
     append(partition, 5)
-    partition.follower_fetched(life(2), 5, 0, 100)
+    partition.follower_fetched(incarnation(2), 5, 0, 100)
     proposal = partition.propose_to_drop_laggards(now_ms=100, max_lag_ms=99)
     assert proposal is not None
-    assert proposal.isr == (life(1), life(2))
+    assert proposal.isr == (incarnation(1), incarnation(2))
     assert not partition.advance_high_watermark()
     partition.apply_state(state(isr=(1, 2), partition_epoch=1), 100)
     assert partition.high_watermark == 5
@@ -220,38 +220,40 @@ def test_until_a_drop_is_committed_the_high_watermark_waits_for_whom_it_concerns
 def test_one_proposal_at_a_time() -> None:
     partition = leader(isr=(1,))
     for broker_id in (2, 3):
-        partition.follower_fetched(life(broker_id), 0, 0, 0)
-    assert partition.propose_to_add(life(2)) is not None
-    assert partition.propose_to_add(life(3)) is None
+        partition.follower_fetched(incarnation(broker_id), 0, 0, 0)
+    assert partition.propose_to_add(incarnation(2)) is not None
+    assert partition.propose_to_add(incarnation(3)) is None
     assert partition.propose_to_drop_laggards(10**6, 1) is None
 
 
 def test_only_who_has_what_is_committed_and_what_this_epoch_began_with_is_proposed() -> None:
     partition = leader(isr=(1, 2))
     append(partition, 5)
-    partition.follower_fetched(life(2), 5, 0, 0)
-    partition.follower_fetched(life(3), 4, 0, 0)
-    assert partition.propose_to_add(life(3)) is None, "the high watermark is 5"
+    partition.follower_fetched(incarnation(2), 5, 0, 0)
+    partition.follower_fetched(incarnation(3), 4, 0, 0)
+    assert partition.propose_to_add(incarnation(3)) is None, "the high watermark is 5"
     partition = leader(isr=(1,))
     append(partition, 3)
     partition.apply_state(state(leader_epoch=1, isr=(1, 2), partition_epoch=1), 0)
-    partition.follower_fetched(life(3), 2, 0, 0)
-    assert partition.propose_to_add(life(3)) is None, "this epoch began at 3"
-    partition.follower_fetched(life(3), 3, 0, 0)
-    assert partition.propose_to_add(life(2)) is None, "it is in sync"
-    assert partition.propose_to_add(life(3)) is not None
+    partition.follower_fetched(incarnation(3), 2, 0, 0)
+    assert partition.propose_to_add(incarnation(3)) is None, "this epoch began at 3"
+    partition.follower_fetched(incarnation(3), 3, 0, 0)
+    assert partition.propose_to_add(incarnation(2)) is None, "it is in sync"
+    assert partition.propose_to_add(incarnation(3)) is not None
 
 
 def test_kip_903_what_one_life_of_a_follower_had_says_nothing_of_the_next() -> None:
     partition = leader(isr=(1, 2))
     append(partition, 5)
-    partition.follower_fetched(life(2), 4, 0, 0)
-    partition.apply_state(PartitionState(1, 0, (1, 2, 3), (life(1), life(2, broker_epoch=9)), partition_epoch=1), 0)
+    partition.follower_fetched(incarnation(2), 4, 0, 0)
+    partition.apply_state(
+        PartitionState(1, 0, (1, 2, 3), (incarnation(1), incarnation(2, broker_epoch=9)), partition_epoch=1), 0
+    )
     append(partition)
     assert partition.laggards(6) == "orders-0: broker 2 has not fetched yet"
-    assert partition.propose_to_add(life(2, broker_epoch=9)) is None
+    assert partition.propose_to_add(incarnation(2, broker_epoch=9)) is None
     assert partition.high_watermark == 4
-    assert partition.follower_fetched(life(2, broker_epoch=9), 6, 0, 0)
+    assert partition.follower_fetched(incarnation(2, broker_epoch=9), 6, 0, 0)
 
 
 def test_a_lag_counts_from_when_the_leader_began_to_lead() -> None:
@@ -261,27 +263,29 @@ def test_a_lag_counts_from_when_the_leader_began_to_lead() -> None:
     assert partition.propose_to_drop_laggards(1_500, 500) is None
     proposal = partition.propose_to_drop_laggards(1_501, 500)
     assert proposal is not None
-    assert proposal.isr == (life(1),)
+    assert proposal.isr == (incarnation(1),)
 
 
 def test_who_has_everything_does_not_lag_however_long_ago_it_fetched() -> None:
     partition = leader()
     append(partition)
     for broker_id in (2, 3):
-        partition.follower_fetched(life(broker_id), 1, 0, 0)
+        partition.follower_fetched(incarnation(broker_id), 1, 0, 0)
     assert partition.propose_to_drop_laggards(10**9, 1) is None
 
 
 def test_an_assignment_that_names_another_life_of_this_broker_is_not_taken() -> None:
     log = Log(LogConfig())
-    partition = Partition(TopicPartition("orders", 0), b"o" * 16, life(1, broker_epoch=9), log)
+    partition = Partition(TopicPartition("orders", 0), b"o" * 16, incarnation(1, broker_epoch=9), log)
     partition.apply_state(state(), 0)
     assert (partition.is_leader, partition.leader) == (False, -1)
 
 
 def test_without_a_lease_a_leader_takes_nothing_answers_nothing_and_commits_nothing() -> None:
     has_lease = True
-    partition = Partition(TopicPartition("orders", 0), b"o" * 16, life(1), Log(LogConfig()), may_lead=lambda: has_lease)
+    partition = Partition(
+        TopicPartition("orders", 0), b"o" * 16, incarnation(1), Log(LogConfig()), may_lead=lambda: has_lease
+    )
     partition.apply_state(state(replicas=(1,), isr=(1,)), 0)
     append(partition)
     has_lease = False
@@ -299,10 +303,10 @@ def test_without_a_lease_a_leader_takes_nothing_answers_nothing_and_commits_noth
 def test_records_are_deleted_up_to_the_high_watermark_and_the_low_watermark_follows_the_followers() -> None:
     partition = leader(isr=(1, 2))
     append(partition, 5)
-    partition.follower_fetched(life(2), 3, 0, 0)
+    partition.follower_fetched(incarnation(2), 3, 0, 0)
     assert partition.delete_records_before(2) == 2
     assert (partition.log.log_start_offset, partition.low_watermark) == (2, 0)
-    partition.follower_fetched(life(2), 3, 2, 0)
+    partition.follower_fetched(incarnation(2), 3, 2, 0)
     assert partition.low_watermark == 2
     assert partition.delete_records_before(-1) == 3
 
@@ -311,7 +315,7 @@ def test_records_are_deleted_up_to_the_high_watermark_and_the_low_watermark_foll
 def test_what_is_not_committed_or_not_there_cannot_be_deleted(offset: int) -> None:
     partition = leader(isr=(1, 2))
     append(partition, 5)
-    partition.follower_fetched(life(2), 3, 0, 0)
+    partition.follower_fetched(incarnation(2), 3, 0, 0)
     partition.delete_records_before(2)
     with pytest.raises(PartitionError) as refused:
         partition.delete_records_before(offset)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from purgatorio.broker.metadata.image import BrokerLife
+from purgatorio.broker.metadata.image import BrokerIncarnation
 from purgatorio.broker.replica.reader import FetchParams, PartitionFetch
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition
@@ -102,7 +102,7 @@ def test_a_parked_follower_is_told_of_a_high_watermark_where_consumers_may_read_
     assert not waiting.answered
     broker.follow((2, 2))
     assert waiting.data.high_watermark == 2
-    assert broker.partition().followers[3].broker_epoch == BrokerLife(3, 3).broker_epoch
+    assert broker.partition().followers[3].broker_epoch == BrokerIncarnation(3, 3).broker_epoch
 
 
 def test_a_consumer_that_waits_at_a_follower_hears_that_its_offset_was_deleted(follower: Harness) -> None:

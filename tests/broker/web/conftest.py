@@ -17,7 +17,7 @@ from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.embedded import EmbeddedStore
-from purgatorio.broker.metadata.image import BrokerLife, BrokerRegistration, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.operator.cluster_control import ClusterControl
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
@@ -194,8 +194,8 @@ def partition_state(
         leader,
         facts.pop("leader_epoch", 0),
         tuple(replicas),
-        tuple(BrokerLife(id_, 10 + id_) for id_ in in_sync),
-        elr=tuple(BrokerLife(id_, 10 + id_) for id_ in elr),
+        tuple(BrokerIncarnation(id_, 10 + id_) for id_ in in_sync),
+        elr=tuple(BrokerIncarnation(id_, 10 + id_) for id_ in elr),
         **facts,
     )
 

@@ -56,10 +56,10 @@ def restart(image: ClusterImage, broker_id: int) -> ClusterImage:
 
 def propose(image: ClusterImage, *isr: int) -> tuple[ClusterImage, ErrorCode]:
     state = partition(image)
-    lives = tuple(image.brokers[broker_id].life for broker_id in isr)
-    leader = image.brokers[state.leader].life
+    incarnations = tuple(image.brokers[broker_id].incarnation for broker_id in isr)
+    leader = image.brokers[state.leader].incarnation
     topic_id = image.topics["orders"].topic_id
-    proposal = InSyncProposal(topic_id, *TP, state.leader_epoch, state.partition_epoch, lives)
+    proposal = InSyncProposal(topic_id, *TP, state.leader_epoch, state.partition_epoch, incarnations)
     image, (code,) = change_in_sync_sets(image, leader, [proposal], settings=SETTINGS)
     return image, code
 

@@ -83,7 +83,7 @@ def resume(image: ClusterImage, broker_id: int, lease_id: int = 99) -> ClusterIm
 def test_what_a_leaving_broker_led_is_led_by_the_next_in_sync_replica_in_a_new_epoch(three: ClusterImage) -> None:
     before = with_topic(three, (2, 3), (3, 2), (1, 3))
     image = leave(before, 2)
-    third = (before.brokers[3].life,)
+    third = (before.brokers[3].incarnation,)
     assert state(image, 0) == PartitionState(3, 1, replicas=(2, 3), isr=third, partition_epoch=1)
     assert state(image, 1) == PartitionState(3, 0, replicas=(3, 2), isr=third, partition_epoch=1)
     assert state(image, 2) is state(before, 2)

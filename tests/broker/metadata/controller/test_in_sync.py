@@ -13,7 +13,7 @@ from purgatorio.broker.metadata.controller import (
     change_in_sync_sets,
     create_topics,
 )
-from purgatorio.broker.metadata.image import BrokerLife, ClusterImage
+from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.metadata.controller.harness import SETTINGS, TP, fence, partition, propose, restart
 
@@ -21,10 +21,12 @@ from tests.broker.metadata.controller.harness import SETTINGS, TP, fence, partit
 def stale(image: ClusterImage, **change: object) -> ErrorCode:
     """What a proposal is told that rests on something that is not so."""
     state = partition(image)
-    leader = change.pop("proposer", image.brokers[1].life)
-    lives = tuple(image.brokers[broker_id].life for broker_id in (1, 2))
-    right = InSyncProposal(image.topics["orders"].topic_id, *TP, state.leader_epoch, state.partition_epoch, lives)
-    assert isinstance(leader, BrokerLife)
+    leader = change.pop("proposer", image.brokers[1].incarnation)
+    incarnations = tuple(image.brokers[broker_id].incarnation for broker_id in (1, 2))
+    right = InSyncProposal(
+        image.topics["orders"].topic_id, *TP, state.leader_epoch, state.partition_epoch, incarnations
+    )
+    assert isinstance(leader, BrokerIncarnation)
     after, (code,) = change_in_sync_sets(image, leader, [replace(right, **change)], settings=SETTINGS)  # type: ignore[arg-type]
     assert code is ErrorCode.NONE or after is image
     return code
@@ -34,15 +36,15 @@ def stale(image: ClusterImage, **change: object) -> ErrorCode:
     ("change", "code"),
     [
         ({}, ErrorCode.NONE),
-        ({"proposer": BrokerLife(1, 99)}, ErrorCode.STALE_BROKER_EPOCH),
-        ({"proposer": BrokerLife(2, 2)}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"proposer": BrokerIncarnation(1, 99)}, ErrorCode.STALE_BROKER_EPOCH),
+        ({"proposer": BrokerIncarnation(2, 2)}, ErrorCode.FENCED_LEADER_EPOCH),
         ({"topic_id": b"?" * 16}, ErrorCode.UNKNOWN_TOPIC_ID),
         ({"partition": 5}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ({"leader_epoch": 5}, ErrorCode.FENCED_LEADER_EPOCH),
         ({"partition_epoch": 5}, ErrorCode.INVALID_UPDATE_VERSION),
         ({"isr": ()}, ErrorCode.INVALID_REQUEST),
-        ({"isr": (BrokerLife(1, 1), BrokerLife(9, 9))}, ErrorCode.INVALID_REQUEST),
-        ({"isr": (BrokerLife(1, 1), BrokerLife(2, 99))}, ErrorCode.INELIGIBLE_REPLICA),
+        ({"isr": (BrokerIncarnation(1, 1), BrokerIncarnation(9, 9))}, ErrorCode.INVALID_REQUEST),
+        ({"isr": (BrokerIncarnation(1, 1), BrokerIncarnation(2, 99))}, ErrorCode.INELIGIBLE_REPLICA),
     ],
 )
 def test_a_proposal_holds_only_if_all_that_it_rests_on_does(
@@ -59,7 +61,7 @@ def test_a_fenced_replica_does_not_join_and_a_fenced_leader_changes_nothing(orde
 def test_proposals_are_decided_each_for_itself(three: ClusterImage) -> None:
     new = NewTopic("orders", assignments=[(0, (1, 2, 3)), (1, (1, 2, 3)), (2, (2, 3, 1))])
     image, _ = create_topics(three, [new], settings=SETTINGS, rng=random.Random(1))
-    topic, leader = image.topics["orders"], image.brokers[1].life
+    topic, leader = image.topics["orders"], image.brokers[1].incarnation
     proposals = [InSyncProposal(topic.topic_id, "orders", index, 0, 0, (leader,)) for index in range(3)]
     image, codes = change_in_sync_sets(image, leader, proposals, settings=SETTINGS)
     assert codes == (ErrorCode.NONE, ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH)
@@ -90,4 +92,4 @@ def test_kip_903_the_next_life_of_an_in_sync_replica_is_not_in_sync_before_it_is
     assert partition(image).isr_ids == (1, 3)
     image, code = propose(image, 1, 2, 3)
     assert code is ErrorCode.NONE
-    assert image.brokers[2].life in partition(image).isr
+    assert image.brokers[2].incarnation in partition(image).isr

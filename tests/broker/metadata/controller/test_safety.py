@@ -31,7 +31,7 @@ from purgatorio.broker.metadata.controller import (
     resume_broker,
     unregister_broker,
 )
-from purgatorio.broker.metadata.image import NO_LEADER, BrokerLife, ClusterImage, PartitionState
+from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState
 from purgatorio.protocol.errors import ErrorCode
 
 SETTINGS = TopicSettings()
@@ -57,12 +57,12 @@ class Replica:
         is_decided: whether its proposal has been, which it does not know before it sees it.
     """
 
-    life: BrokerLife
+    incarnation: BrokerIncarnation
     image: ClusterImage
     log: Log = ()
     high_watermark: int = 0
     epoch_start: int = 0
-    end_offsets: dict[BrokerLife, int] = field(default_factory=dict)
+    end_offsets: dict[BrokerIncarnation, int] = field(default_factory=dict)
     proposal: InSyncProposal | None = None
     is_decided: bool = False
 
@@ -72,11 +72,11 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        return self.state.leader == self.life.broker_id and self.life in self.state.isr
+        return self.state.leader == self.incarnation.broker_id and self.incarnation in self.state.isr
 
     def see(self, image: ClusterImage) -> None:
         before, self.image = self.state, image
-        if self.life.broker_id not in self.state.replicas:
+        if self.incarnation.broker_id not in self.state.replicas:
             self.log, self.high_watermark = (), 0
         if self.state.partition_epoch > before.partition_epoch or self.is_decided:
             self.proposal, self.is_decided = None, False
@@ -85,16 +85,16 @@ class Replica:
 
     def commit(self) -> None:
         """The high watermark moves to what all have that are in sync, or that are proposed to be."""
-        waits_for = {*self.state.isr, *(self.proposal.isr if self.proposal is not None else ())} - {self.life}
+        waits_for = {*self.state.isr, *(self.proposal.isr if self.proposal is not None else ())} - {self.incarnation}
         if self.leads and len(self.state.isr) >= min_in_sync(self.image):
-            reached = min([len(self.log), *(self.end_offsets.get(life, 0) for life in waits_for)])
+            reached = min([len(self.log), *(self.end_offsets.get(incarnation, 0) for incarnation in waits_for)])
             self.high_watermark = max(self.high_watermark, reached)
 
 
 class Request(NamedTuple):
     """A follower's fetch."""
 
-    life: BrokerLife
+    incarnation: BrokerIncarnation
     leader: int
     leader_epoch: int
     log: Log
@@ -127,7 +127,7 @@ class World:
             image = self._registered(image, broker_id)
         topic = NewTopic("orders", assignments=[(0, (1, 2, 3))], configs={"min.insync.replicas": "2"})
         self.truth, _ = create_topics(image, [topic], settings=SETTINGS, rng=random.Random(1))
-        self.replicas = {live.broker_id: Replica(live.life, self.truth) for live in self.truth.brokers.values()}
+        self.replicas = {live.broker_id: Replica(live.incarnation, self.truth) for live in self.truth.brokers.values()}
         self.committed: Log = ()
         self.last_record = 0
         self.requests: dict[int, Request] = {}
@@ -140,7 +140,7 @@ class World:
     def acting(self, broker_id: int) -> Replica | None:
         """A broker that has its lease."""
         replica = self.replicas.get(broker_id)
-        return replica if replica is not None and self.truth.is_alive(replica.life) else None
+        return replica if replica is not None and self.truth.is_alive(replica.incarnation) else None
 
     def leading(self, broker_id: int) -> Replica | None:
         """A broker that believes that it leads."""
@@ -173,7 +173,7 @@ class World:
         replica = self.acting(broker_id)
         if replica is not None and broker_id in replica.state.replicas and not replica.leads:
             state = replica.state
-            self.requests[broker_id] = Request(replica.life, state.leader, state.leader_epoch, replica.log)
+            self.requests[broker_id] = Request(replica.incarnation, state.leader, state.leader_epoch, replica.log)
 
     def arrive(self, broker_id: int) -> None:
         """The leader notes how much the follower has, and sends the rest; what the leader does not have is dropped."""
@@ -182,27 +182,27 @@ class World:
         if request is None or leader is None or request.leader_epoch != leader.state.leader_epoch:
             return
         known = leader.image.brokers.get(broker_id)
-        if known is None or known.life != request.life or broker_id not in leader.state.replicas:
+        if known is None or known.incarnation != request.incarnation or broker_id not in leader.state.replicas:
             return
         has = in_common(request.log, leader.log)
-        leader.end_offsets[request.life] = has
+        leader.end_offsets[request.incarnation] = has
         self._committed_by(leader)
         follower = self.acting(broker_id)
         if follower is not None and follower.state.leader_epoch == request.leader_epoch and follower.log == request.log:
             follower.log = leader.log
-        if request.life not in leader.state.isr and has >= max(leader.high_watermark, leader.epoch_start):
-            self._propose(leader, (*leader.state.isr, request.life))
+        if request.incarnation not in leader.state.isr and has >= max(leader.high_watermark, leader.epoch_start):
+            self._propose(leader, (*leader.state.isr, request.incarnation))
 
     def drop(self, broker_id: int) -> None:
         """Whoever leads finds that a broker lags."""
         for leader in self.leaders():
-            kept = tuple(life for life in leader.state.isr if life.broker_id != broker_id)
-            if broker_id in leader.state.isr_ids and broker_id != leader.life.broker_id:
+            kept = tuple(incarnation for incarnation in leader.state.isr if incarnation.broker_id != broker_id)
+            if broker_id in leader.state.isr_ids and broker_id != leader.incarnation.broker_id:
                 self._propose(leader, kept)
 
     @staticmethod
-    def _propose(leader: Replica, isr: tuple[BrokerLife, ...]) -> None:
-        if leader.proposal is None and all(leader.image.is_alive(life) for life in isr):
+    def _propose(leader: Replica, isr: tuple[BrokerIncarnation, ...]) -> None:
+        if leader.proposal is None and all(leader.image.is_alive(incarnation) for incarnation in isr):
             state, topic_id = leader.state, leader.image.topics["orders"].topic_id
             leader.proposal = InSyncProposal(topic_id, *TP, state.leader_epoch, state.partition_epoch, isr)
 
@@ -210,7 +210,9 @@ class World:
         """What leaders have proposed is decided; they are yet to see it."""
         for leader in self.leaders():
             if leader.proposal is not None and not leader.is_decided:
-                self.truth, _codes = change_in_sync_sets(self.truth, leader.life, [leader.proposal], settings=SETTINGS)
+                self.truth, _codes = change_in_sync_sets(
+                    self.truth, leader.incarnation, [leader.proposal], settings=SETTINGS
+                )
                 leader.is_decided = True
 
     def _committed_by(self, leader: Replica) -> None:
@@ -240,7 +242,7 @@ class World:
         """It comes back, and has nothing."""
         if self.truth.live_broker(broker_id) is None:
             self.truth = self._registered(self.truth, broker_id)
-            self.replicas[broker_id] = Replica(self.truth.brokers[broker_id].life, self.truth)
+            self.replicas[broker_id] = Replica(self.truth.brokers[broker_id].incarnation, self.truth)
 
     def leave(self, broker_id: int) -> None:
         if broker_id in self.truth.brokers:
@@ -301,11 +303,11 @@ class World:
         self._check_epochs(state_of(before), state_of(after))
         if what not in ("restart", "leave", "elect_uncleanly"):
             assert not may_lead(before) or may_lead(after), "nobody may lead any more, though no memory was lost"
-        for life in may_lead(after):
-            replica = self.replicas[life.broker_id]
-            assert replica.life == life, f"{life} is over and may lead"
+        for incarnation in may_lead(after):
+            replica = self.replicas[incarnation.broker_id]
+            assert replica.incarnation == incarnation, f"{incarnation} is over and may lead"
             lacks = self.committed[in_common(replica.log, self.committed) :]
-            assert not lacks, f"{life} may lead and lacks {lacks}, which are committed"
+            assert not lacks, f"{incarnation} may lead and lacks {lacks}, which are committed"
 
     @staticmethod
     def _check_shape(image: ClusterImage) -> None:
@@ -314,7 +316,7 @@ class World:
         assert len(set(ids)) == len(ids)
         assert set(ids) <= set(state.replicas)
         assert state.isr_ids == tuple(each for each in state.replicas if each in state.isr_ids)
-        assert all(image.is_alive(life) for life in state.isr)
+        assert all(image.is_alive(incarnation) for incarnation in state.isr)
         assert state.leader in state.isr_ids or (state.leader == NO_LEADER and not state.isr)
         assert not state.elr or len(state.isr) < min_in_sync(image)
         assert {*state.adding, *state.removing} <= set(state.replicas)
@@ -329,7 +331,7 @@ class World:
         )
 
 
-def may_lead(image: ClusterImage) -> tuple[BrokerLife, ...]:
+def may_lead(image: ClusterImage) -> tuple[BrokerIncarnation, ...]:
     """Who may be elected cleanly, now or when it comes back."""
     state = state_of(image)
     return (*state.isr, *state.elr)
