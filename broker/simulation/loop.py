@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar, cast
 
+from purgatorio.broker.clock import Alarm
+
 T = TypeVar("T")
 
 START_SECONDS: Final = 1000.0
@@ -312,3 +314,11 @@ class SimulatedClock:
     def wall_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC, as the simulation has it."""
         return WALL_START_MS + int((self._loop.time() - START_SECONDS) * 1000)
+
+    async def sleep(self, delay_ms: float) -> None:
+        """See `Clock.sleep`."""
+        await asyncio.sleep(delay_ms / 1000)
+
+    def call_later(self, delay_ms: float, callback: Callable[..., object], *args: Any) -> Alarm:
+        """See `Clock.call_later`."""
+        return self._loop.call_later(delay_ms / 1000, callback, *args)

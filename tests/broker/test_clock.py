@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from purgatorio.broker.clock import ManualClock, SystemClock
+from purgatorio.broker.clock import Clock, ManualClock, SystemClock, time_limit
 
 
 def test_the_system_clock_is_monotonic_and_its_two_resolutions_agree() -> None:
@@ -22,3 +24,72 @@ def test_a_manual_clock_stands_still_until_it_is_moved() -> None:
 def test_time_does_not_go_back() -> None:
     with pytest.raises(ValueError, match="does not go back"):
         ManualClock().advance_ms(-1)
+
+
+def test_calls_are_made_at_their_moments_in_order_and_a_cancelled_one_is_not() -> None:
+    clock = ManualClock()
+    made: list[tuple[str, int]] = []
+
+    def call(name: str, delay_ms: float) -> None:
+        clock.call_later(delay_ms, lambda: made.append((name, clock.now_ms())))
+
+    call("late", 20)
+    call("early", 10)
+    call("early too", 10)
+    call("never yet", 31)
+    cancelled = clock.call_later(15, lambda: made.append(("cancelled", 0)))
+    clock.call_later(5, call, "from within", 7)
+    cancelled.cancel()
+    clock.advance_ms(30)
+    assert made == [("early", 10), ("early too", 10), ("from within", 12), ("late", 20)]
+    assert (clock.now_ms(), clock.next_alarm_ms) == (30, 31)
+
+
+def test_cancelled_alarms_of_a_clock_that_stands_still_are_forgotten() -> None:
+    clock = ManualClock()
+    clock.call_later(1, print)
+    for _ in range(10_000):
+        clock.call_later(1_000, print).cancel()
+    assert len(clock._alarms) <= 2_000
+    assert clock.next_alarm_ms == 1
+
+
+async def test_tasks_sleep_until_the_clock_is_moved_and_go_on_between_two_steps() -> None:
+    clock = ManualClock()
+    woken: list[int] = []
+
+    async def tick() -> None:
+        while True:
+            await clock.sleep(100)
+            woken.append(clock.now_ms())
+
+    task = asyncio.create_task(tick())
+    await clock.run_for(350)
+    assert woken == [100, 200, 300]
+    assert clock.now_ms() == 350
+    task.cancel()
+    await asyncio.wait([task])
+    assert clock.next_alarm_ms is None
+
+
+@pytest.mark.parametrize("clock", [ManualClock(), SystemClock()], ids=["manual", "system"])
+async def test_a_body_that_takes_too_long_is_cancelled_on_that_clock(clock: Clock) -> None:
+    async def wait() -> None:
+        async with time_limit(clock, 5):
+            await asyncio.get_running_loop().create_future()
+
+    task = asyncio.create_task(wait())
+    if isinstance(clock, ManualClock):
+        await clock.run_for(4)
+        assert not task.done()
+        await clock.run_for(1)
+        assert task.done()
+    with pytest.raises(TimeoutError):
+        await task
+
+
+async def test_a_body_that_is_quick_enough_leaves_no_alarm() -> None:
+    clock = ManualClock()
+    async with time_limit(clock, 5):
+        await asyncio.sleep(0)
+    assert clock.next_alarm_ms is None
