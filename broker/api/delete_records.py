@@ -6,8 +6,12 @@ has deleted it, or after `timeout_ms`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.replica.results import DeleteRecordsResult
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.delete_records import (
@@ -20,27 +24,32 @@ from purgatorio.protocol.messages.delete_records import (
 
 def handle(replicas: ReplicaManager, ctx: RequestContext, request: DeleteRecordsRequest, reply: Reply) -> None:
     """Delete, and answer now or when the followers have followed."""
-    response = _blank_response(request, ErrorCode.NONE)
     deletions = [
-        (TopicPartition(topic.name, partition.partition_index), partition.offset, result)
-        for topic, answers in zip(request.topics, response.topics, strict=True)
-        for partition, result in zip(topic.partitions, answers.partitions, strict=True)
+        (TopicPartition(topic.name, partition.partition_index), partition.offset)
+        for topic in request.topics
+        for partition in topic.partitions
     ]
-    replicas.delete_records(
-        deletions, timeout_ms=request.timeout_ms, answer=lambda: reply(response), client=ctx.client_id or ""
-    )
+
+    def done(results: Sequence[DeleteRecordsResult]) -> None:
+        reply(_response(request, results))
+
+    replicas.delete_records(deletions, timeout_ms=request.timeout_ms, done=done, client=ctx.client_id or "")
 
 
-def _blank_response(request: DeleteRecordsRequest, error_code: ErrorCode) -> DeleteRecordsResponse:
+def _response(request: DeleteRecordsRequest, results: Iterable[DeleteRecordsResult]) -> DeleteRecordsResponse:
+    """The results, which are in the order of the request's partitions, as a response."""
+    remaining = iter(results)
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=[
                     DeleteRecordsPartitionResult(
-                        partition_index=partition.partition_index, low_watermark=-1, error_code=error_code
+                        partition_index=partition.partition_index,
+                        low_watermark=result.low_watermark,
+                        error_code=result.error_code,
                     )
-                    for partition in topic.partitions
+                    for partition, result in zip(topic.partitions, remaining, strict=False)
                 ],
             )
             for topic in request.topics
@@ -50,4 +59,4 @@ def _blank_response(request: DeleteRecordsRequest, error_code: ErrorCode) -> Del
 
 def error_response(request: DeleteRecordsRequest, error_code: ErrorCode) -> DeleteRecordsResponse:
     """Every partition answered with `error_code`."""
-    return _blank_response(request, error_code)
+    return _response(request, repeat(DeleteRecordsResult(error_code)))

@@ -6,15 +6,18 @@ Versions 3–11 are answered; older ones carry message formats that this broker 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import cast
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.replica.results import AppendResult
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
 from purgatorio.protocol.messages.produce import (
+    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
@@ -35,38 +38,40 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceReques
     if request.acks not in ACKS:
         reply(error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
-    response = _blank_response(request)
+    batches = _batches(request)
+    refused = _too_new_compression(ctx.api_version, batches)
 
-    def answer() -> None:
-        if request.acks != 0:
-            if ctx.api_version >= NODE_ENDPOINTS_VERSION:
-                response.node_endpoints = _endpoints(replicas, response)
-            reply(response)
+    def done(results: Sequence[AppendResult]) -> None:
+        results = _with_refused(results, refused)
+        if request.acks == 0:
+            _answer_acks_0(results, reply)
             return
-        error = first_error(response)
-        if error is None:
-            reply.nothing()
-        else:
-            # A producer with acks=0 reads no response: closing is the only way to tell it (Kafka does the same).
-            reply.close(f"produce with acks=0 failed: {error}")
+        response = _response(request, results)
+        if ctx.api_version >= NODE_ENDPOINTS_VERSION:
+            response.node_endpoints = _endpoints(replicas, results)
+        reply(response)
 
-    replicas.produce(
-        _batches(ctx.api_version, request, response),
+    replicas.append(
+        batches if not refused else [batch for nth, batch in enumerate(batches) if nth not in refused],
         acks=request.acks,
         timeout_ms=request.timeout_ms,
-        answer=answer,
+        done=done,
         client=ctx.client_id or "",
     )
 
 
-def _endpoints(replicas: ReplicaManager, response: ProduceResponse) -> list[NodeEndpoint]:
+def _answer_acks_0(results: Sequence[AppendResult], reply: Reply) -> None:
+    """A producer with acks=0 reads no response: closing is the only way to tell it of an error, as in Kafka."""
+    failed = next((result for result in results if result.error_code), None)
+    if failed is None:
+        reply.nothing()
+    else:
+        reply.close(f"produce with acks=0 failed: {failed.error_code.name}: {failed.error_message}")
+
+
+def _endpoints(replicas: ReplicaManager, results: Sequence[AppendResult]) -> list[NodeEndpoint]:
     """Where the leaders named in the answer are, so that a client can go there at once (KIP-951)."""
-    leaders = {
-        partition.current_leader.leader_id: None
-        for topic in response.responses
-        for partition in topic.partition_responses
-        if partition.current_leader.leader_id >= 0
-    }
+    leaders = dict.fromkeys(result.leader_id for result in results if result.leader_id >= 0)
     return [
         NodeEndpoint(node_id=b.broker_id, host=b.host, port=b.port, rack=b.rack)
         for leader in leaders
@@ -74,16 +79,54 @@ def _endpoints(replicas: ReplicaManager, response: ProduceResponse) -> list[Node
     ]
 
 
-def _blank_response(request: ProduceRequest) -> ProduceResponse:
+def _batches(request: ProduceRequest) -> list[tuple[TopicPartition, Buffer | None]]:
+    """Each partition of the request with its batch."""
+    return [
+        # Decoded records are one view into the request.
+        (TopicPartition(topic.name, data.index), cast("Buffer | None", data.records))
+        for topic in request.topic_data
+        for data in topic.partition_data
+    ]
+
+
+def _too_new_compression(version: int, batches: list[tuple[TopicPartition, Buffer | None]]) -> set[int]:
+    """Which of the batches are compressed in a way that this version of the API must not carry, by their places."""
+    if version >= ZSTD_VERSION:
+        return set()
+    return {nth for nth, (_, records) in enumerate(batches) if records is not None and _is_zstd(records)}
+
+
+def _is_zstd(records: Buffer) -> bool:
+    """Whether the first batch says that it is compressed with zstd; the log refuses bytes that are no batch."""
+    try:
+        return read_header(records).compression == Compression.ZSTD
+    except CorruptRecordError:
+        return False
+
+
+def _with_refused(results: Sequence[AppendResult], refused: set[int]) -> Sequence[AppendResult]:
+    """The results of what was appended, with a refusal in each of the places that were left out."""
+    if not refused:
+        return results
+    appended = iter(results)
+    count = len(results) + len(refused)
+    return [_zstd_refusal() if nth in refused else next(appended) for nth in range(count)]
+
+
+def _zstd_refusal() -> AppendResult:
+    return AppendResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_VERSION} or higher")
+
+
+def _response(request: ProduceRequest, results: Iterable[AppendResult]) -> ProduceResponse:
+    """The results, which are in the order of the request's partitions, as a response."""
+    remaining = iter(results)
     return ProduceResponse(
         responses=[
             TopicProduceResponse(
                 name=topic.name,
                 partition_responses=[
-                    PartitionProduceResponse(
-                        index=partition.index, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1
-                    )
-                    for partition in topic.partition_data
+                    _partition_response(data.index, result)
+                    for data, result in zip(topic.partition_data, remaining, strict=False)
                 ],
             )
             for topic in request.topic_data
@@ -91,44 +134,22 @@ def _blank_response(request: ProduceRequest) -> ProduceResponse:
     )
 
 
-def _batches(
-    version: int, request: ProduceRequest, response: ProduceResponse
-) -> Iterator[tuple[TopicPartition, Buffer | None, PartitionProduceResponse]]:
-    """The batches to append; one that this version must not carry has its error already, and is left out."""
-    for topic, answers in zip(request.topic_data, response.responses, strict=True):
-        for data, result in zip(topic.partition_data, answers.partition_responses, strict=True):
-            # Decoded records are one view into the request.
-            records = cast("Buffer | None", data.records)
-            if version < ZSTD_VERSION and records is not None and _is_zstd(records):
-                result.error_code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-                result.error_message = f"zstd needs Produce version {ZSTD_VERSION} or higher"
-            else:
-                yield TopicPartition(topic.name, data.index), records, result
-
-
-def _is_zstd(records: Buffer) -> bool:
-    """Whether the first batch says that it is compressed with zstd; what is no batch is refused by the log."""
-    try:
-        return read_header(records).compression == Compression.ZSTD
-    except CorruptRecordError:
-        return False
-
-
-def first_error(response: ProduceResponse) -> str | None:
-    """The first error of a response, as `NAME: message`, or None."""
-    for topic in response.responses:
-        for partition in topic.partition_responses:
-            if partition.error_code:
-                return f"{ErrorCode(partition.error_code).name}: {partition.error_message}"
-    return None
+def _partition_response(index: int, result: AppendResult) -> PartitionProduceResponse:
+    response = PartitionProduceResponse(
+        index=index,
+        error_code=result.error_code,
+        error_message=result.error_message,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+    )
+    if result.leader_id >= 0:
+        response.current_leader = LeaderIdAndEpoch(leader_id=result.leader_id, leader_epoch=result.leader_epoch)
+    return response
 
 
 def error_response(request: ProduceRequest, error_code: ErrorCode) -> ProduceResponse | None:
     """Every partition answered with `error_code`; None (close) with acks=0, which has no response."""
     if request.acks == 0:
         return None
-    response = _blank_response(request)
-    for topic in response.responses:
-        for partition in topic.partition_responses:
-            partition.error_code = error_code
-    return response
+    return _response(request, repeat(AppendResult(error_code)))

@@ -26,9 +26,9 @@ from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.produce import PartitionProduceResponse
 from purgatorio.protocol.records import Record, build_batch
 
 logger = structlog.get_logger(__name__)
@@ -56,7 +56,7 @@ class DelayRecorder:
     """Records the finished operations of one broker.
 
     Args:
-        replicas: where the events are appended.
+        replicas: where the events are appended; they tell which partitions of the topic this broker leads.
         clock: turns the operations' monotonic times into those of the day.
         metrics: counts the events that are appended, and those that are lost because too many wait or they are refused.
     """
@@ -67,21 +67,29 @@ class DelayRecorder:
         self._clock = clock
         self._waiting: deque[Record] = deque()
         self._waiting_bytes = 0
-        self._partitions: tuple[TopicPartition, ...] = ()
+        self._is_wanted = False
+        self._led: dict[TopicPartition, None] = {}
+        replicas.tell_leaderships(self)
 
     def image_changed(self, image: ClusterImage) -> None:
         """See whether the topic is there."""
-        topic = image.topics.get(TOPIC)
-        count = 0 if topic is None else len(topic.partitions)
-        if count != len(self._partitions):
-            self._partitions = tuple(TopicPartition(TOPIC, index) for index in range(count))
-        if not count:
+        self._is_wanted = TOPIC in image.topics
+        if not self._is_wanted:
             self._waiting.clear()
             self._waiting_bytes = 0
 
+    def elected(self, tp: TopicPartition, leader_epoch: int) -> None:
+        """See `LeadershipListener.elected`."""
+        if tp.topic == TOPIC:
+            self._led[tp] = None
+
+    def resigned(self, tp: TopicPartition) -> None:
+        """See `LeadershipListener.resigned`."""
+        self._led.pop(tp, None)
+
     def add(self, operation: FinishedOperation) -> None:
         """Keep the event of an operation that has just ended, if events are wanted."""
-        if not self._partitions or _is_own(operation):
+        if not self._is_wanted or _is_own(operation):
             return
         incarnation = self._replicas.incarnation
         if len(self._waiting) >= MAX_WAITING or self._waiting_bytes >= MAX_WAITING_BYTES or incarnation is None:
@@ -116,30 +124,25 @@ class DelayRecorder:
 
     def _append(self, events: list[Record]) -> bool:
         """Whether these events, which are the oldest that wait, are settled."""
-        tp = next((tp for tp in self._partitions if self._leads(tp)), None)
+        tp = min(self._led, default=None)
         if tp is None or not events:
             return False
         batch = build_batch(
             (record._replace(offset=nth) for nth, record in enumerate(events)), compression=Compression.ZSTD
         )
-        result = PartitionProduceResponse(index=tp.partition)
-        self._replicas.produce([(tp, batch, result)], acks=1, timeout_ms=0, answer=lambda: None)
+        results: list[AppendResult] = []
+        self._replicas.append([(tp, batch)], acks=1, timeout_ms=0, done=results.extend)  # acks=1: done on return
+        (result,) = results
         if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             return False
         for _ in events:
             self._waiting_bytes -= len(self._waiting.popleft().value or b"")
         if result.error_code:
             self._metrics.delays_dropped += len(events)
-            logger.warning(
-                "delayed operations could not be recorded", partition=str(tp), error=ErrorCode(result.error_code).name
-            )
+            logger.warning("delayed operations could not be recorded", partition=str(tp), error=result.error_code.name)
         else:
             self._metrics.delays_recorded += len(events)
         return True
-
-    def _leads(self, tp: TopicPartition) -> bool:
-        partition = self._replicas.partitions.get(tp)
-        return partition is not None and partition.is_leader
 
 
 def _is_own(operation: FinishedOperation) -> bool:

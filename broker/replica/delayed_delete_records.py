@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.results import DeleteRecordsResult
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.delete_records import DeleteRecordsPartitionResult
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class PendingDeletion:
 
     partition: Partition
     required_offset: int
-    result: DeleteRecordsPartitionResult
+    result: DeleteRecordsResult
 
 
 class DelayedDeleteRecords(DelayedOperation):
@@ -33,22 +33,22 @@ class DelayedDeleteRecords(DelayedOperation):
         delay_ms: the request's own timeout.
         pending: the partitions whose leader has deleted.
         partitions: this broker's replicas by name, as they are at the time of each check.
-        answer: sends the response; called once.
+        done: told that every result is filled in; called once.
     """
 
-    __slots__ = ("_answer", "_partitions", "_pending")
+    __slots__ = ("_done", "_partitions", "_pending")
 
     def __init__(
         self,
         delay_ms: int,
         pending: list[PendingDeletion],
         partitions: Mapping[TopicPartition, Partition],
-        answer: Callable[[], None],
+        done: Callable[[], None],
     ) -> None:
         super().__init__(delay_ms)
         self._pending = pending
         self._partitions = partitions
-        self._answer = answer
+        self._done = done
 
     def try_complete(self) -> bool:
         """Settle the partitions that can be settled; complete when none is left."""
@@ -92,7 +92,7 @@ class DelayedDeleteRecords(DelayedOperation):
     def _fail(self, error_code: ErrorCode) -> None:
         for deletion in self._pending:
             deletion.result.error_code = error_code
-        self._answer()
+        self._done()
 
 
 def _late_starters(deletion: PendingDeletion) -> list[tuple[int, int]]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class PendingAck:
 
     partition: Partition
     required_offset: int
-    result: PartitionProduceResponse
+    result: AppendResult
 
 
 class DelayedProduce(DelayedOperation):
@@ -34,24 +34,24 @@ class DelayedProduce(DelayedOperation):
         delay_ms: the request's own timeout.
         pending: the partitions that were appended.
         partitions: this broker's replicas by name, as they are at the time of each check.
-        answer: sends the response; called once.
+        done: told that every result is filled in; called once.
         expired: told each partition that ran out of time.
     """
 
-    __slots__ = ("_answer", "_expired", "_partitions", "_pending", "_released_by")
+    __slots__ = ("_done", "_expired", "_partitions", "_pending", "_released_by")
 
     def __init__(
         self,
         delay_ms: int,
         pending: list[PendingAck],
         partitions: Mapping[TopicPartition, Partition],
-        answer: Callable[[], None],
+        done: Callable[[], None],
         expired: Callable[[TopicPartition], None],
     ) -> None:
         super().__init__(delay_ms)
         self._pending = pending
         self._partitions = partitions
-        self._answer = answer
+        self._done = done
         self._expired = expired
         self._released_by = -1
 
@@ -68,9 +68,7 @@ class DelayedProduce(DelayedOperation):
         elif partition.leader != partition.broker_id:
             ack.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             # The producer need not ask who leads now (KIP-951).
-            ack.result.current_leader = LeaderIdAndEpoch(
-                leader_id=partition.leader, leader_epoch=partition.leader_epoch
-            )
+            ack.result.leader_id, ack.result.leader_epoch = partition.leader, partition.leader_epoch
         elif partition.high_watermark < ack.required_offset:
             if partition.has_enough_in_sync_replicas:
                 return False
@@ -97,7 +95,7 @@ class DelayedProduce(DelayedOperation):
         """Answer; whatever is still pending has run out of time."""
         for ack in self._pending:
             ack.result.error_code = ErrorCode.REQUEST_TIMED_OUT
-        self._answer()
+        self._done()
 
     def on_expiration(self) -> None:
         """Count an expiry for each partition that held the request up."""
@@ -115,4 +113,4 @@ class DelayedProduce(DelayedOperation):
     def _fail(self, error_code: ErrorCode) -> None:
         for ack in self._pending:
             ack.result.error_code = error_code
-        self._answer()
+        self._done()

@@ -17,8 +17,9 @@ may raise the next event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, cast
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import cast
 
 import structlog
 
@@ -29,60 +30,26 @@ from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import PRODUCER_EXPIRATION_MS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
-from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, Topic
+from purgatorio.broker.metadata.image import (
+    BrokerIncarnation,
+    BrokerRegistration,
+    ClusterImage,
+    PartitionState,
+    Topic,
+)
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords, PendingDeletion
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch, FollowerKey
 from purgatorio.broker.replica.delayed_produce import DelayedProduce, PendingAck
+from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
+from purgatorio.broker.replica.results import AppendDone, AppendResult, DeleteRecordsDone, DeleteRecordsResult
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.delete_records import DeleteRecordsPartitionResult
 from purgatorio.protocol.messages.fetch import PartitionData
-from purgatorio.protocol.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse
 from purgatorio.protocol.primitives import Buffer
 
 logger = structlog.get_logger(__name__)
-
-
-class ReplicaObserver(Protocol):
-    """Told what the replicas do, for metrics; called on the hot path."""
-
-    def appended(self, tp: TopicPartition, records: int, size_bytes: int) -> None:
-        """A producer's batch was appended."""
-        ...
-
-    def append_failed(self, tp: TopicPartition) -> None:
-        """A producer's batch was refused."""
-        ...
-
-    def fetched(self, tp: TopicPartition, size_bytes: int) -> None:
-        """A consumer was answered, perhaps with no records."""
-        ...
-
-    def fetch_failed(self, tp: TopicPartition) -> None:
-        """A consumer was answered with an error."""
-        ...
-
-    def replicated_in(self, size_bytes: int) -> None:
-        """Records were fetched from a leader."""
-        ...
-
-    def replicated_out(self, size_bytes: int) -> None:
-        """A follower was answered, perhaps with no records."""
-        ...
-
-    def produce_expired(self, tp: TopicPartition) -> None:
-        """A produce request timed out waiting for this partition."""
-        ...
-
-    def fetch_expired(self, follower: bool) -> None:
-        """A fetch request was answered because its time had run out."""
-        ...
-
-    def partition_removed(self, tp: TopicPartition) -> None:
-        """This broker does not lead the partition any more (KAFKA-20204: its series go away)."""
-        ...
 
 
 LAGGING_METADATA_WAIT_MS = 20
@@ -143,6 +110,7 @@ class ReplicaManager:
         self._image: ClusterImage | None = None
         self._follower_assignments: dict[int, tuple[TopicPartition, ...]] = {}
         self._racks: dict[int, str] = {}
+        self._leadership_listeners: list[LeadershipListener] = []
         self.reader = ReplicaReader(self.partitions, self._follower_assignments, lambda: self._racks)
 
     # --- metadata ---
@@ -173,6 +141,10 @@ class ReplicaManager:
                     self._wake(tp, high_watermark_moved=True, cause="partition state")
                     self.delete_records_purgatory.check_and_complete(tp, "partition state")
 
+    def tell_leaderships(self, listener: LeadershipListener) -> None:
+        """Tell a listener from now on which partitions this broker begins and ceases to lead."""
+        self._leadership_listeners.append(listener)
+
     def live_broker(self, broker_id: int) -> BrokerRegistration | None:
         """Another broker, as far as the metadata that are acted on know it."""
         return None if self._image is None else self._image.live_broker(broker_id)
@@ -184,8 +156,28 @@ class ReplicaManager:
         return mine
 
     def _remove(self, tp: TopicPartition) -> None:
-        self.partitions.pop(tp).log.close()
+        partition = self.partitions.pop(tp)
+        partition.log.close()
         self._observer.partition_removed(tp)
+        if partition.is_leader:
+            self._resigned(tp)
+
+    def _resigned(self, tp: TopicPartition) -> None:
+        for listener in self._leadership_listeners:
+            listener.resigned(tp)
+
+    def _take_role(self, partition: Partition, state: PartitionState) -> None:
+        """Let a replica take the role that the metadata give it, and tell of a leadership that came or went."""
+        tp = partition.tp
+        was_leader, led_in_epoch = partition.is_leader, partition.leader_epoch
+        partition.apply_state(state, self._clock.now_ms())
+        if partition.is_leader:
+            if not was_leader or partition.leader_epoch != led_in_epoch:
+                for listener in self._leadership_listeners:
+                    listener.elected(tp, partition.leader_epoch)
+        elif was_leader:
+            self._observer.partition_removed(tp)
+            self._resigned(tp)
 
     def _apply_topic(self, topic: Topic, incarnation: BrokerIncarnation) -> list[TopicPartition]:
         config = LogConfig.from_strings(topic.configs, self._log_defaults)
@@ -204,10 +196,7 @@ class ReplicaManager:
                 partition = Partition(tp, topic.topic_id, incarnation, log, may_lead=self._may_lead)
                 self.partitions[tp] = partition
             partition.log.config = config
-            was_leader = partition.is_leader
-            partition.apply_state(state, self._clock.now_ms())
-            if was_leader and not partition.is_leader:
-                self._observer.partition_removed(tp)
+            self._take_role(partition, state)
             changed.append(tp)
         return changed
 
@@ -231,37 +220,48 @@ class ReplicaManager:
                 followed.setdefault(partition.leader, []).append(partition)
         return followed
 
-    # --- produce ---
+    # --- append ---
 
-    def produce(
+    def append(
         self,
-        batches: Iterable[tuple[TopicPartition, Buffer | None, PartitionProduceResponse]],
+        batches: Sequence[tuple[TopicPartition, Buffer | None]],
         *,
         acks: int,
         timeout_ms: int,
-        answer: Callable[[], None],
+        done: AppendDone,
         client: str = "",
     ) -> None:
-        """Append each partition's batch, fill in its response, and answer: at once, or with acks=-1 once the in-sync
-        replicas have the records or `timeout_ms` is over.
+        """Append each partition's batch as its leader, for clients, coordinators and the delay recorder alike.
+
+        Args:
+            batches: each partition with its record batch (None: the request had none, which is an error).
+            acks: 0 or 1: `done` is called before this returns; -1: once the in-sync replicas have the records.
+            timeout_ms: how long `done` waits for the in-sync replicas; REQUEST_TIMED_OUT after that, though the records
+                stay in the log.
+            done: receives a result for each batch, in the order of `batches`; called once.
+            client: the client id, shown while the request waits.
         """
         with self._actions:
+            results: list[AppendResult] = []
             pending: list[PendingAck] = []
-            for tp, records, result in batches:
+            for tp, records in batches:
+                result = AppendResult()
+                results.append(result)
                 ack = self._append(tp, records, result, acks)
                 if ack is not None:
                     pending.append(ack)
             if acks == -1 and pending:
-                operation = DelayedProduce(timeout_ms, pending, self.partitions, answer, self._observer.produce_expired)
+                operation = DelayedProduce(
+                    timeout_ms, pending, self.partitions, partial(done, results), self._observer.produce_expired
+                )
                 operation.client = client
                 keys = [ack.partition.tp for ack in pending]
                 self.produce_purgatory.try_complete_else_watch(operation, keys)
             else:
-                answer()
+                done(results)
 
-    def _append(
-        self, tp: TopicPartition, records: Buffer | None, result: PartitionProduceResponse, acks: int
-    ) -> PendingAck | None:
+    def _append(self, tp: TopicPartition, records: Buffer | None, result: AppendResult, acks: int) -> PendingAck | None:
+        """Append one batch and fill in its result; returns what has to be replicated, None if it was refused."""
         partition = self.partitions.get(tp)
         try:
             if partition is None:
@@ -279,9 +279,7 @@ class ReplicaManager:
                 and error.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
                 and not partition.is_leader
             ):
-                result.current_leader = LeaderIdAndEpoch(
-                    leader_id=partition.leader, leader_epoch=partition.leader_epoch
-                )
+                result.leader_id, result.leader_epoch = partition.leader, partition.leader_epoch
             return None
         result.base_offset = info.first_offset
         result.log_append_time_ms = info.log_append_time_ms
@@ -295,18 +293,26 @@ class ReplicaManager:
 
     def delete_records(
         self,
-        deletions: Iterable[tuple[TopicPartition, int, DeleteRecordsPartitionResult]],
+        deletions: Sequence[tuple[TopicPartition, int]],
         *,
         timeout_ms: int,
-        answer: Callable[[], None],
+        done: DeleteRecordsDone,
         client: str = "",
     ) -> None:
-        """Delete what each partition has before an offset, fill in its result, and answer: when every in-sync replica
-        has followed, or `timeout_ms` is over.
+        """Delete what each partition has before an offset, as its leader (KIP-107).
+
+        Args:
+            deletions: each partition with the offset before which its records go; -1: the high watermark.
+            timeout_ms: how long `done` waits for the in-sync replicas to follow.
+            done: receives a result for each deletion, in the order of `deletions`; called once.
+            client: the client id, shown while the request waits.
         """
         with self._actions:
+            results: list[DeleteRecordsResult] = []
             pending: list[PendingDeletion] = []
-            for tp, offset, result in deletions:
+            for tp, offset in deletions:
+                result = DeleteRecordsResult()
+                results.append(result)
                 try:
                     partition = self.partitions.get(tp)
                     if partition is None:
@@ -317,9 +323,9 @@ class ReplicaManager:
                 else:
                     self._wake(tp, high_watermark_moved=False, cause="log start")
             if not pending:
-                answer()
+                done(results)
                 return
-            operation = DelayedDeleteRecords(max(0, timeout_ms), pending, self.partitions, answer)
+            operation = DelayedDeleteRecords(max(0, timeout_ms), pending, self.partitions, partial(done, results))
             operation.client = client
             keys = [deletion.partition.tp for deletion in pending]
             self.delete_records_purgatory.try_complete_else_watch(operation, keys)

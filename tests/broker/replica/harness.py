@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from purgatorio.broker.clock import ManualClock
@@ -15,8 +15,8 @@ from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgator
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import FetchParams, PartitionFetch
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
-from purgatorio.protocol.messages.produce import PartitionProduceResponse
 from purgatorio.protocol.records import Record, build_batch
 
 ORDERS = TopicPartition("orders", 0)
@@ -69,12 +69,19 @@ class Observed:
 class Produced:
     """A produce request and, once it is answered, its answers."""
 
-    results: list[PartitionProduceResponse]
-    answered: bool = False
+    answers: list[Sequence[AppendResult]] = field(default_factory=list)
+
+    @property
+    def answered(self) -> bool:
+        return bool(self.answers)
+
+    @property
+    def results(self) -> Sequence[AppendResult]:
+        assert len(self.answers) == 1, "a request is answered once"
+        return self.answers[0]
 
     @property
     def error_codes(self) -> list[int]:
-        assert self.answered
         return [result.error_code for result in self.results]
 
 
@@ -153,17 +160,9 @@ class Harness:
         self, *tps: TopicPartition, acks: int = -1, timeout_ms: int = 1000, records: bytes | None = None
     ) -> Produced:
         """Send a produce request with one batch to each of the partitions."""
-        produced = Produced([PartitionProduceResponse(index=tp.partition) for tp in tps or (ORDERS,)])
-
-        def answer() -> None:
-            assert not produced.answered, "a request is answered once"
-            produced.answered = True
-
-        batches = [
-            (tp, batch(b"value") if records is None else records, result)
-            for tp, result in zip(tps or (ORDERS,), produced.results, strict=True)
-        ]
-        self.replicas.produce(batches, acks=acks, timeout_ms=timeout_ms, answer=answer, client="producer")
+        produced = Produced()
+        batches = [(tp, batch(b"value") if records is None else records) for tp in tps or (ORDERS,)]
+        self.replicas.append(batches, acks=acks, timeout_ms=timeout_ms, done=produced.answers.append, client="producer")
         return produced
 
     def fetch(

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.results import DeleteRecordsResult
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.delete_records import DeleteRecordsPartitionResult
 from tests.broker.replica.harness import ORDERS, Harness, topic
 
 
 @dataclass
 class Deletion:
-    results: list[DeleteRecordsPartitionResult] = field(default_factory=list)
-    answers: int = 0
+    """A request to delete records and, once it is answered, its answers."""
+
+    told: list[Sequence[DeleteRecordsResult]] = field(default_factory=list)
+
+    @property
+    def answers(self) -> int:
+        return len(self.told)
 
     @property
     def outcome(self) -> list[tuple[int, int]]:
-        assert self.answers == 1
-        return [(result.error_code, result.low_watermark) for result in self.results]
+        (results,) = self.told
+        return [(result.error_code, result.low_watermark) for result in results]
 
 
 def delete(broker: Harness, *wanted: tuple[TopicPartition, int]) -> Deletion:
-    deletion = Deletion(
-        [DeleteRecordsPartitionResult(partition_index=tp.partition, low_watermark=-1) for tp, _ in wanted]
-    )
-
-    def answer() -> None:
-        deletion.answers += 1
-
-    asked = [(tp, offset, result) for (tp, offset), result in zip(wanted, deletion.results, strict=True)]
-    broker.replicas.delete_records(asked, timeout_ms=1000, answer=answer)
+    deletion = Deletion()
+    broker.replicas.delete_records(wanted, timeout_ms=1000, done=deletion.told.append)
     return deletion
 
 

@@ -106,8 +106,8 @@ def test_losing_leadership_ends_the_wait(broker: Harness) -> None:
     produced = broker.produce()
     broker.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
     assert produced.error_codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    leader = produced.results[0].current_leader
-    assert (leader.leader_id, leader.leader_epoch) == (2, 1), "KIP-951"
+    (result,) = produced.results
+    assert (result.leader_id, result.leader_epoch) == (2, 1), "KIP-951"
 
 
 def test_kafka_9198_losing_the_replica_ends_the_wait(broker: Harness) -> None:

@@ -117,4 +117,4 @@ def test_a_leader_whose_lease_ran_out_does_not_name_itself_as_the_leader_to_go_t
     data = read(broker).data
     assert (data.error_code, data.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     (result,) = broker.produce().results
-    assert (result.error_code, result.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert (result.error_code, result.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
