@@ -10,8 +10,6 @@ import random
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
-import structlog
-
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.routes import build_routes
 from purgatorio.broker.clock import Clock
@@ -45,9 +43,10 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 
 class Broker:

@@ -13,6 +13,7 @@ The parts: `purgatorio.broker` (the broker, and `purgatorio.broker.purgatory`, a
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from purgatorio.broker.config import BrokerConfig, ClusterConfig
 
 __all__ = ["BrokerConfig", "Cluster", "ClusterConfig"]
+
+# Without it `logging` would print warnings of a program that did not configure it.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> object:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import structlog
-
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, elect_leaders
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -25,7 +24,7 @@ from purgatorio.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 Results = tuple[ElectionResult, ...]
 

@@ -1,7 +1,6 @@
-"""How log lines are written: all of them to one stream, for people or as one JSON object per line.
+"""How the command writes log lines: all of them to one stream, for people or as one JSON object per line.
 
-Parts of the broker log through structlog; the purgatory, which needs nothing but the standard library, and third-party
-code through `logging`. Both end in the same handler and look the same.
+Purgatorio and third-party code log through `logging`; structlog's formatter gives all records the same look.
 """
 
 from __future__ import annotations
@@ -11,13 +10,15 @@ import sys
 from typing import Literal, TextIO
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from purgatorio.logger import Event
 
 LogFormat = Literal["console", "json"]
 
 
 def configure_logging(log_format: LogFormat = "console", level: str = "info", stream: TextIO | None = None) -> None:
-    """Send every log line of this process to one place.
+    """Send every log line of this process to one stream.
 
     Args:
         log_format: ``console`` for people, in colour on a terminal; ``json`` for machines.
@@ -26,15 +27,15 @@ def configure_logging(log_format: LogFormat = "console", level: str = "info", st
     """
     stream = stream if stream is not None else sys.stderr
     threshold = logging.getLevelNamesMapping()[level.upper()]
-    common: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.add_log_level,
-    ]
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*common, structlog.stdlib.ExtraAdder()],
+            foreign_pre_chain=[
+                _take_event,
+                structlog.stdlib.add_logger_name,
+                structlog.stdlib.add_log_level,
+                structlog.stdlib.ExtraAdder(),
+            ],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_rendering(log_format, stream)],
         )
     )
@@ -43,16 +44,14 @@ def configure_logging(log_format: LogFormat = "console", level: str = "info", st
     root.setLevel(threshold)
     # The admin server's own start-up lines say nothing that the command does not print.
     logging.getLogger("uvicorn").setLevel(max(threshold, logging.WARNING))
-    structlog.configure(
-        processors=[
-            *common,
-            structlog.stdlib.PositionalArgumentsFormatter(),
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=True,
-    )
+
+
+def _take_event(_: WrappedLogger, __: str, entry: EventDict) -> EventDict:
+    """Replace the line of an `Event` by its name and its fields."""
+    if "stack_info" in entry:
+        entry["stack"] = entry.pop("stack_info")  # structlog's name for it
+    message = entry["_record"].msg
+    return {**message.fields, **entry, "event": message.event} if isinstance(message, Event) else entry
 
 
 def _rendering(log_format: LogFormat, stream: TextIO) -> list[Processor]:

@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-import structlog
-
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -27,11 +25,12 @@ from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
+from purgatorio.logger import get_logger
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record, build_batch
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 TOPIC: Final = "__delayed_operations"
 TOPIC_CONFIGS: Final = {"retention.bytes": str(64 * 1024 * 1024), "segment.bytes": str(8 * 1024 * 1024)}

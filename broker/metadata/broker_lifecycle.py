@@ -13,8 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-import structlog
-
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.metadata.controller import (
     DuplicateBrokerId,
@@ -26,8 +24,9 @@ from purgatorio.broker.metadata.controller import (
 )
 from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation
 from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError
+from purgatorio.logger import get_logger
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 T = TypeVar("T")
 

@@ -14,8 +14,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-import structlog
-
 from purgatorio.broker.config.settings import BrokerConfig, topic_defaults
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -28,6 +26,7 @@ from purgatorio.broker.metadata.controller import (
 )
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metadata.store import MetadataStore, StoreError
+from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 
 RESTART_TIME_LIMIT_MS: Final = 60_000
@@ -38,7 +37,7 @@ ELECTION_TIME_LIMIT_MS: Final = 5_000
 PARTITIONS_NAMED: Final = 10
 """Partitions that a sentence names at most."""
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 State = Literal["running", "stopping", "starting", "stopped"]
 

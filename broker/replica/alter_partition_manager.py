@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import structlog
-
 from purgatorio.broker.metadata.controller import InSyncProposal, TopicSettings, change_in_sync_sets
 from purgatorio.broker.metadata.image import BrokerIncarnation
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 Proposed = tuple[Partition, InSyncProposal]
 

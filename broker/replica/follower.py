@@ -9,12 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
-import structlog
-
 from purgatorio.broker.log.log import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.logger import get_logger
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode, ProtocolError
 from purgatorio.protocol.messages.fetch import (
@@ -34,7 +33,7 @@ from purgatorio.protocol.messages.list_offsets import (
 )
 from purgatorio.protocol.primitives import Buffer
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 FETCH_VERSION = 16
 LIST_OFFSETS_VERSION = 7

@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import cast
 
-import structlog
-
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log, LogError
@@ -45,11 +43,12 @@ from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserv
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
 from purgatorio.broker.replica.results import AppendDone, AppendResult, DeleteRecordsDone, DeleteRecordsResult
+from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import PartitionData
 from purgatorio.protocol.primitives import Buffer
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 
 LAGGING_METADATA_WAIT_MS = 20

@@ -20,19 +20,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-import structlog
-
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.observer import ServerObserver
 from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import DecodeError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
 from purgatorio.protocol.framing import FrameDecoder
 from purgatorio.protocol.primitives import Buffer
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 # Up to here one copy is cheaper than a system call with several buffers.
 _JOIN_BELOW_BYTES = 16 * 1024

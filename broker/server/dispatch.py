@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-import structlog
-
 from purgatorio.broker.request import RequestContext, Route, Routes, api_versions_response
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import Refusal
+from purgatorio.logger import get_logger
 from purgatorio.protocol.api import ApiKey, RequestHeader, decode_request, decode_request_header
 from purgatorio.protocol.errors import DecodeError, ErrorCode
 from purgatorio.protocol.primitives import Buffer
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Origin(Protocol):

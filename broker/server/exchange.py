@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import structlog
-
 from purgatorio.broker.server.limits import Refusal
+from purgatorio.logger import get_logger
 from purgatorio.protocol.api import encode_response
 from purgatorio.protocol.primitives import Buffer
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Owner(Protocol):

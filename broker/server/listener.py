@@ -7,8 +7,6 @@ import itertools
 from collections import Counter
 from collections.abc import Callable
 
-import structlog
-
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.request import Routes
 from purgatorio.broker.server.connection import Connection, ConnectionSnapshot, Surroundings
@@ -16,8 +14,9 @@ from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.observer import NullObserver, ServerObserver
 from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.logger import get_logger
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Listener:

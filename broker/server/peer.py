@@ -14,14 +14,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-import structlog
-
 from purgatorio.broker.clock import Clock
+from purgatorio.logger import get_logger
 from purgatorio.protocol.api import decode_response, encode_request
 from purgatorio.protocol.errors import DecodeError
 from purgatorio.protocol.framing import FrameDecoder
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 MAX_OUTSTANDING_REQUESTS = 64

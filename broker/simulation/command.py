@@ -9,8 +9,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from purgatorio.broker.simulation import mutants
 from purgatorio.broker.simulation.checkers import CHECKS
 from purgatorio.broker.simulation.history import Acked, Event, Failed, Fault, Polled, Sent, Unknown
@@ -56,7 +54,6 @@ def run(
     if history is not None and seeds != 1:
         raise UsageError("--history is for one seed: leave out --seeds")
     # What brokers log belongs to no terminal here: time is virtual, and faults are the point.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     logging.disable(logging.CRITICAL)
     if without is not None:
         print(f"Without rule {mutants.describe(without)}\n")

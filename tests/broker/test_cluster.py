@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from purgatorio.broker.broker import Broker
 from purgatorio.broker.clock import SystemClock
@@ -26,6 +25,7 @@ from purgatorio.protocol.messages.elect_leaders import ElectLeadersRequest, Topi
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.records import Record, build_batch, iter_batches, iter_records
+from tests.logs import capture_logs
 
 ORDERS = TopicPartition("orders", 0)
 PATIENCE_MS = 20_000

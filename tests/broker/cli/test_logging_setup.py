@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-import structlog
 
 from purgatorio.broker.cli.logging_setup import configure_logging
+from purgatorio.logger import get_logger
 
 
 @pytest.fixture(autouse=True)
@@ -19,13 +19,12 @@ def logging_as_before() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
 
 
 def test_json_lines_carry_the_event_and_its_values() -> None:
     stream = io.StringIO()
     configure_logging("json", "info", stream)
-    structlog.get_logger("purgatorio.broker.server").warning("refused", peer="1.2.3.4:5", reason="tls")
+    get_logger("purgatorio.broker.server").warning("refused", peer="1.2.3.4:5", reason="tls")
     line = json.loads(stream.getvalue())
     assert line.pop("timestamp").endswith("Z")
     assert line == {
@@ -38,7 +37,7 @@ def test_json_lines_carry_the_event_and_its_values() -> None:
 
 
 def test_the_standard_librarys_loggers_write_the_same_lines() -> None:
-    """The purgatory logs through `logging`; its tracebacks come along."""
+    """The purgatory's lines too, with their tracebacks."""
     stream = io.StringIO()
     configure_logging("json", "info", stream)
     try:
@@ -54,15 +53,25 @@ def test_the_standard_librarys_loggers_write_the_same_lines() -> None:
 def test_lines_below_the_level_are_not_written(log_format: str) -> None:
     stream = io.StringIO()
     configure_logging(log_format, "warning", stream)  # type: ignore[arg-type]
-    structlog.get_logger("a").info("no")
+    get_logger("a").info("no")
     logging.getLogger("b").info("no")
     assert stream.getvalue() == ""
+
+
+def test_a_stack_is_written_below_its_line() -> None:
+    stream = io.StringIO()
+    configure_logging("console", "info", stream)
+    get_logger("a").error("request answered twice", api_key=3, stack_info=True)
+    first, *stack = stream.getvalue().splitlines()
+    assert "request answered twice" in first
+    assert "stack_info" not in first
+    assert stack[0].startswith("Stack (most recent call last)")
 
 
 def test_what_a_client_sends_cannot_forge_a_line() -> None:
     """Line ends and terminal codes in values are shown, not obeyed."""
     stream = io.StringIO()
     configure_logging("console", "info", stream)
-    structlog.get_logger("a").info("request", client_id="x\n00:00:00 [error] forged \x1b[2J")
+    get_logger("a").info("request", client_id="x\n00:00:00 [error] forged \x1b[2J")
     assert stream.getvalue().count("\n") == 1
     assert "\x1b" not in stream.getvalue()

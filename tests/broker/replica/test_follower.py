@@ -7,7 +7,6 @@ import random
 from typing import Any
 
 import pytest
-import structlog
 
 from purgatorio.broker.replica import follower as follower_module
 from purgatorio.broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
@@ -28,6 +27,7 @@ from purgatorio.protocol.messages.list_offsets import (
 )
 from purgatorio.protocol.records import Record, build_batch
 from tests.broker.replica.harness import Harness, topic
+from tests.logs import capture_logs
 
 PATIENCE_SECONDS = 10
 LEADER_ID = 2
@@ -196,7 +196,7 @@ async def test_a_follower_that_rests_asks_at_once_for_a_partition_that_is_new(
 
 async def test_a_refusal_that_lasts_is_told_of_once(follower: Harness) -> None:
     leader = Leader(*(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH) for _ in range(8)))
-    with structlog.testing.capture_logs() as logged:
+    with capture_logs() as logged:
         await follow(follower, leader)
     warnings = [line["reason"] for line in logged if line["log_level"] == "warning"]
     assert warnings == [ErrorCode.FENCED_LEADER_EPOCH.name]

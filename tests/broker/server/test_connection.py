@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from structlog.testing import capture_logs
 
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.protocol.messages.api_versions import ApiVersionsResponse
+from tests.logs import capture_logs
 
 if TYPE_CHECKING:
     from .conftest import Bench

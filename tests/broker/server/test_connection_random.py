@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.protocol.api import APIS, encode_request
 from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from tests.logs import capture_logs
 
 if TYPE_CHECKING:
     from purgatorio.broker.server.connection import Connection

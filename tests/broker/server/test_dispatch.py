@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from purgatorio.broker.request import RequestContext, Route, Routes, api_versions_response
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
@@ -15,6 +14,7 @@ from purgatorio.broker.server.limits import Refusal
 from purgatorio.protocol.api import ApiKey, decode_response
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersionsResponse
+from tests.logs import capture_logs
 
 RequestOf = Callable[..., bytes]
 

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.request import Routes
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.listener import Listener
 from purgatorio.protocol.api import ApiKey
+from tests.logs import capture_logs
 
 if TYPE_CHECKING:
     from .conftest import Client, Handler, Probe

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.server.listener import Listener
@@ -16,6 +15,7 @@ from purgatorio.broker.server.peer import PeerBusy, PeerConnection
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import EncodeError
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.logs import capture_logs
 
 if TYPE_CHECKING:
     from .conftest import Handler, Probe

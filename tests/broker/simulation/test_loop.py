@@ -236,8 +236,6 @@ def test_a_simulation_that_is_interrupted_within_a_turn_leaves_nothing() -> None
 
 HISTORY = """
 from purgatorio.broker.simulation.run import Scenario, simulate
-import logging, structlog
-structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 print(simulate(7, Scenario(seconds=4)).history.digest())
 """
 

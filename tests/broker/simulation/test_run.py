@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
-import structlog
 
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.simulation import mutants
@@ -30,7 +29,6 @@ CHUNK = 25
 def silence() -> None:
     """Keep the logs of simulated brokers to themselves."""
     logging.disable(logging.CRITICAL)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +36,6 @@ def quiet() -> Iterator[None]:
     silence()
     yield
     logging.disable(logging.NOTSET)
-    structlog.reset_defaults()
 
 
 def failures(first: int) -> list[str]:

@@ -1,0 +1,108 @@
+"""The log of the library: an event and its fields, sent to the standard library's `logging`.
+
+::
+
+    logger = get_logger(__name__)
+    logger.info("broker started", broker=1, port=9092)
+
+A handler of `logging` writes ``broker started broker=1 port=9092``. A formatter that wants the fields themselves finds
+them in the record's message, which is an `Event`; the command's formatter does so
+(`purgatorio.broker.cli.logging_setup`).
+
+The loggers are named like their modules, below ``purgatorio``. A program that imports the library sees nothing of them
+until it configures `logging`: the logger ``purgatorio`` has a `logging.NullHandler`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any, Final
+
+_PLAIN: Final = re.compile(r"[\w.:/@+-]+").fullmatch
+_CALLER: Final = 3
+"""Frames between the line that logs and `logging`: a method of `Logger`, and `Logger._log`."""
+
+
+class Event:
+    """The message of a log record: what happened, and its circumstances by name.
+
+    Args:
+        event: what happened, in a few words that are the same each time.
+        fields: what differs from time to time.
+    """
+
+    __slots__ = ("event", "fields")
+
+    def __init__(self, event: str, fields: dict[str, Any]) -> None:
+        self.event = event
+        self.fields = fields
+
+    def __str__(self) -> str:
+        """One line of printable characters, whatever a client sent as a value."""
+        return " ".join([self.event, *(f"{name}={_readable(value)}" for name, value in self.fields.items())])
+
+    def __repr__(self) -> str:
+        return f"Event({self.event!r}, {self.fields!r})"
+
+
+def _readable(value: object) -> str:
+    """A value as it is, or quoted where its end could not be seen or a terminal would obey it."""
+    text = str(value)
+    if isinstance(value, str):
+        return text if _PLAIN(text) else repr(text)
+    return text if text.isprintable() else repr(text)
+
+
+class Logger:
+    """Logs events of one module.
+
+    Besides its fields a call may be given the two options of `logging`: ``exc_info`` (True, or the exception) and
+    ``stack_info`` (True).
+
+    Args:
+        logger: the logger that gets the records.
+    """
+
+    __slots__ = ("_logger",)
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+
+    def debug(self, event: str, /, **fields: object) -> None:
+        """Log something that only a maintainer asks for."""
+        if self._logger.isEnabledFor(logging.DEBUG):
+            self._log(logging.DEBUG, event, fields)
+
+    def info(self, event: str, /, **fields: object) -> None:
+        """Log something that is as it should be."""
+        if self._logger.isEnabledFor(logging.INFO):
+            self._log(logging.INFO, event, fields)
+
+    def warning(self, event: str, /, **fields: object) -> None:
+        """Log something that an operator may have to look at."""
+        if self._logger.isEnabledFor(logging.WARNING):
+            self._log(logging.WARNING, event, fields)
+
+    def error(self, event: str, /, **fields: object) -> None:
+        """Log a failure that is no client's fault."""
+        if self._logger.isEnabledFor(logging.ERROR):
+            self._log(logging.ERROR, event, fields)
+
+    def exception(self, event: str, /, **fields: object) -> None:
+        """Log a failure with the traceback of the exception that is being handled."""
+        if self._logger.isEnabledFor(logging.ERROR):
+            self._log(logging.ERROR, event, {"exc_info": True, **fields})
+
+    def _log(self, level: int, event: str, fields: dict[str, Any]) -> None:
+        exc_info, stack_info = fields.pop("exc_info", None), fields.pop("stack_info", False)
+        self._logger.log(level, Event(event, fields), exc_info=exc_info, stack_info=stack_info, stacklevel=_CALLER)
+
+
+def get_logger(name: str) -> Logger:
+    """The logger of a module.
+
+    Args:
+        name: the module's ``__name__``.
+    """
+    return Logger(logging.getLogger(name))
