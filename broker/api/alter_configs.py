@@ -5,9 +5,12 @@ Versions 0–2. Any broker answers. Broker settings cannot be changed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from purgatorio.broker.api.config_changes import ResourceResult, alter_resources, topic_names
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
-from purgatorio.broker.metadata.controller import TopicResult, alter_topic_configs
+from purgatorio.broker.metadata.cluster_change import ClusterChange
+from purgatorio.broker.metadata.controller import TopicResult, TopicSettings, alter_topic_configs
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.errors import ErrorCode
@@ -21,28 +24,35 @@ from purgatorio.protocol.messages.alter_configs import (
 
 def handle(admin: AdminContext, ctx: RequestContext, request: AlterConfigsRequest, reply: Reply) -> None:
     """Change the configs, or with validate_only say what would come of it."""
+    submit(admin, ctx, _AlterConfigs(admin.topics, request), reply)
 
-    def alter(image: ClusterImage, resource: AlterConfigsResource) -> tuple[ClusterImage, TopicResult]:
+
+class _AlterConfigs(ClusterChange[ResourceResult]):
+    def __init__(self, settings: TopicSettings, request: AlterConfigsRequest) -> None:
+        super().__init__(topic_keys(topic_names(request.resources)))
+        self._settings = settings
+        self._request = request
+
+    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[ResourceResult]]:
+        return alter_resources(image, self._request.resources, self._alter_topic)
+
+    def _alter_topic(self, image: ClusterImage, resource: AlterConfigsResource) -> tuple[ClusterImage, TopicResult]:
         return alter_topic_configs(
             image,
             resource.resource_name,
             {config.name: config.value for config in resource.configs},
-            settings=admin.topics,
-            validate_only=request.validate_only,
+            settings=self._settings,
+            validate_only=self._request.validate_only,
         )
 
-    submit(
-        admin,
-        ctx,
-        lambda image: alter_resources(image, request.resources, alter),
-        _response,
-        lambda code: error_response(request, code),
-        reply,
-        keys=topic_keys(topic_names(request.resources)),
-    )
+    def respond(self, results: Sequence[ResourceResult]) -> AlterConfigsResponse:
+        return _response(results)
+
+    def refuse(self, error_code: ErrorCode) -> AlterConfigsResponse:
+        return error_response(self._request, error_code)
 
 
-def _response(results: list[ResourceResult]) -> AlterConfigsResponse:
+def _response(results: Iterable[ResourceResult]) -> AlterConfigsResponse:
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

@@ -6,10 +6,17 @@ Versions 0–1; v1 may insist on the number of replicas (KIP-860). Any broker an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
-from purgatorio.broker.metadata.controller import Reassignment, ReassignmentResult, reassign_partitions
+from purgatorio.broker.metadata.cluster_change import ClusterChange
+from purgatorio.broker.metadata.controller import (
+    Reassignment,
+    ReassignmentResult,
+    TopicSettings,
+    reassign_partitions,
+)
+from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.alter_partition_reassignments import (
@@ -22,27 +29,35 @@ from purgatorio.protocol.messages.alter_partition_reassignments import (
 
 def handle(admin: AdminContext, ctx: RequestContext, request: AlterPartitionReassignmentsRequest, reply: Reply) -> None:
     """Begin the moves, each for itself."""
-    wanted = [
-        Reassignment(
-            topic.name, partition.partition_index, None if partition.replicas is None else tuple(partition.replicas)
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
-    may_change_factor = request.allow_replication_factor_change
+    submit(admin, ctx, _AlterPartitionReassignments(admin.topics, request), reply)
 
-    submit(
-        admin,
-        ctx,
-        lambda image: reassign_partitions(
-            image, wanted, settings=admin.topics, allow_replication_factor_change=may_change_factor
-        ),
-        lambda results: _response(request, results),
-        lambda code: error_response(request, code),
-        reply,
-        keys=topic_keys(topic.name for topic in request.topics),
-        timeout_ms=request.timeout_ms,
-    )
+
+class _AlterPartitionReassignments(ClusterChange[ReassignmentResult]):
+    def __init__(self, settings: TopicSettings, request: AlterPartitionReassignmentsRequest) -> None:
+        super().__init__(topic_keys(topic.name for topic in request.topics), request.timeout_ms)
+        self._settings = settings
+        self._request = request
+        self._wanted = [
+            Reassignment(
+                topic.name, partition.partition_index, None if partition.replicas is None else tuple(partition.replicas)
+            )
+            for topic in request.topics
+            for partition in topic.partitions
+        ]
+
+    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[ReassignmentResult]]:
+        return reassign_partitions(
+            image,
+            self._wanted,
+            settings=self._settings,
+            allow_replication_factor_change=self._request.allow_replication_factor_change,
+        )
+
+    def respond(self, results: Sequence[ReassignmentResult]) -> AlterPartitionReassignmentsResponse:
+        return _response(self._request, results)
+
+    def refuse(self, error_code: ErrorCode) -> AlterPartitionReassignmentsResponse:
+        return error_response(self._request, error_code)
 
 
 def _response(

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from typing import Protocol
 
+from purgatorio.broker.metadata.cluster_change import ClusterChange, R
 from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.metadata.delayed_decision import DelayedDecision
-from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.metadata.purgatories import ALL_TOPICS, MetadataPurgatories, TopicKey
-from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError
-from purgatorio.broker.purgatory import Purgatory
+from purgatorio.broker.metadata.purgatories import MetadataPurgatories, TopicKey
+from purgatorio.broker.metadata.store import MetadataStore, StoreClosed, StoreError
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.message import Message
-
-T = TypeVar("T")
-
-DEFAULT_TIMEOUT_MS: Final = 30_000
-"""For requests that do not say how long they wait; the default request timeout of Kafka's clients."""
 
 _logger = logging.getLogger(__name__)
 
@@ -78,57 +71,24 @@ class AdminContext:
     topic_synonyms: Mapping[str, str] = field(default_factory=dict)
 
 
-def submit(
-    admin: AdminContext,
-    ctx: RequestContext,
-    decide: Decision[T],
-    answer: Callable[[T], Message],
-    refuse: Callable[[ErrorCode], Message],
-    reply: Reply,
-    *,
-    keys: Iterable[Hashable] = (),
-    timeout_ms: int = DEFAULT_TIMEOUT_MS,
-    unseen: Callable[[ClusterImage, T], str] = lambda image, result: "",
-    late: Callable[[ClusterImage, T], T] = lambda image, result: result,
-    committed: Callable[[T], None] = lambda result: None,
-    purgatory: Purgatory[DelayedDecision[Any]] | None = None,
-) -> None:
-    """Have the cluster changed, and reply when this broker sees the change, or when the time is over.
-
-    Args:
-        answer: makes the response from the decision's result.
-        refuse: makes the response that says that nothing is known to have changed, and why.
-        keys: what the request is about, and so what it is watched under; none: all topics.
-        timeout_ms: how long the client waits; REQUEST_TIMED_OUT after that, though the change may still come. Nothing
-            is decided within the call, so a client that does not wait (0, or less) is told so at once, as by Kafka.
-        unseen: what of the result an image does not show yet; "" if nothing.
-        late: the result with REQUEST_TIMED_OUT for what an image does not show; needed with `unseen`.
-        committed: told of the result as soon as it is certain, and even if the client has stopped waiting.
-        purgatory: where the request waits; not given: with those that change topics.
-    """
-    purgatory = purgatory or admin.purgatories.topics
-    watched = list(keys) or [ALL_TOPICS]
-    operation: DelayedDecision[T] = DelayedDecision(
-        max(0, timeout_ms),
-        lambda: admin.store.image,
-        unseen,
-        late,
-        lambda result: reply(answer(result)),
-        lambda error_code: reply(refuse(error_code)),
-    )
+def submit(admin: AdminContext, ctx: RequestContext, change: ClusterChange[R], reply: Reply) -> None:
+    """Have the cluster changed, and reply when this broker sees the change, or when the request's time is over."""
+    purgatories = admin.purgatories
+    purgatory = purgatories.elections if change.purgatory == "elections" else purgatories.topics
+    operation = DelayedDecision(change, lambda: admin.store.image, reply)
     operation.client = ctx.client_id or ""
 
-    def done(result: T) -> None:
-        operation.decided(result)
-        purgatory.check_and_complete(watched[0], "decided")
-        committed(result)
+    def done(results: Sequence[R]) -> None:
+        operation.decided(results)
+        purgatory.check_and_complete(change.keys[0], "decided")
+        change.committed(results)
 
     def failed(error: Exception) -> None:
         operation.refused(_code_of(error))
-        purgatory.check_and_complete(watched[0], "refused")
+        purgatory.check_and_complete(change.keys[0], "refused")
 
-    purgatory.try_complete_else_watch(operation, watched)
-    admin.store.submit(decide, done, failed)
+    purgatory.try_complete_else_watch(operation, change.keys)
+    admin.store.submit(change.decide, done, failed)
 
 
 def topic_keys(names: Iterable[str | None]) -> list[TopicKey]:

@@ -6,8 +6,12 @@ comes when this broker sees the partitions, or after `timeout_ms`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
-from purgatorio.broker.metadata.controller import MorePartitions, TopicResult, create_partitions
+from purgatorio.broker.metadata.cluster_change import ClusterChange
+from purgatorio.broker.metadata.controller import MorePartitions, TopicResult, TopicSettings, create_partitions
+from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_partitions import (
@@ -20,10 +24,21 @@ from purgatorio.protocol.messages.create_partitions import (
 
 def handle(admin: AdminContext, ctx: RequestContext, request: CreatePartitionsRequest, reply: Reply) -> None:
     """Add the partitions, or with validate_only say what would come of it."""
-    wanted = [_wanted(topic) for topic in request.topics]
-    validate_only = request.validate_only
+    submit(admin, ctx, _CreatePartitions(admin.topics, request), reply)
 
-    def answer(results: tuple[TopicResult, ...]) -> CreatePartitionsResponse:
+
+class _CreatePartitions(ClusterChange[TopicResult]):
+    def __init__(self, settings: TopicSettings, request: CreatePartitionsRequest) -> None:
+        super().__init__(topic_keys(topic.name for topic in request.topics), request.timeout_ms)
+        self._settings = settings
+        self._request = request
+        self._wanted = [_wanted(topic) for topic in request.topics]
+
+    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[TopicResult]]:
+        validate_only = self._request.validate_only
+        return create_partitions(image, self._wanted, settings=self._settings, validate_only=validate_only)
+
+    def respond(self, results: Sequence[TopicResult]) -> CreatePartitionsResponse:
         return CreatePartitionsResponse(
             results=[
                 CreatePartitionsTopicResult(
@@ -33,16 +48,8 @@ def handle(admin: AdminContext, ctx: RequestContext, request: CreatePartitionsRe
             ]
         )
 
-    submit(
-        admin,
-        ctx,
-        lambda image: create_partitions(image, wanted, settings=admin.topics, validate_only=validate_only),
-        answer,
-        lambda code: error_response(request, code),
-        reply,
-        keys=topic_keys(topic.name for topic in request.topics),
-        timeout_ms=request.timeout_ms,
-    )
+    def refuse(self, error_code: ErrorCode) -> CreatePartitionsResponse:
+        return error_response(self._request, error_code)
 
 
 def _wanted(topic: CreatePartitionsTopic) -> MorePartitions:

@@ -9,10 +9,12 @@ The answer comes when this broker sees the topics, each partition with a leader,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from purgatorio.broker.api.config_listing import topic_entries
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.delayed_decision import leaderless
 from purgatorio.broker.metadata.image import ClusterImage
@@ -27,47 +29,41 @@ from purgatorio.protocol.messages.create_topics import (
 )
 from purgatorio.protocol.primitives import ZERO_UUID
 
-Results = tuple[TopicResult, ...]
-
 
 def handle(admin: AdminContext, ctx: RequestContext, request: CreateTopicsRequest, reply: Reply) -> None:
     """Create the topics, or with validate_only say what would come of it."""
-    topics = [_new_topic(topic) for topic in request.topics]
-    validate_only = request.validate_only
-
-    def answer(results: Results) -> CreateTopicsResponse:
-        return CreateTopicsResponse(topics=[_result(admin, result, validate_only) for result in results])
-
-    submit(
-        admin,
-        ctx,
-        lambda image: create_topics(image, topics, settings=admin.topics, rng=admin.rng, validate_only=validate_only),
-        answer,
-        lambda code: error_response(request, code),
-        reply,
-        keys=topic_keys(topic.name for topic in request.topics),
-        timeout_ms=request.timeout_ms,
-        unseen=_unseen,
-        late=_late,
-    )
+    submit(admin, ctx, _CreateTopics(admin, request), reply)
 
 
-def _unseen(image: ClusterImage, results: Results) -> str:
-    """A created topic whose leaders the image does not show yet; of one that was only thought of it shows nothing."""
-    return next(filter(None, (_missing(image, result) for result in results)), "")
+class _CreateTopics(ClusterChange[TopicResult]):
+    def __init__(self, admin: AdminContext, request: CreateTopicsRequest) -> None:
+        super().__init__(topic_keys(topic.name for topic in request.topics), request.timeout_ms)
+        self._admin = admin
+        self._request = request
+        self._topics = [_new_topic(topic) for topic in request.topics]
 
+    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[TopicResult]]:
+        return create_topics(
+            image,
+            self._topics,
+            settings=self._admin.topics,
+            rng=self._admin.rng,
+            validate_only=self._request.validate_only,
+        )
 
-def _late(image: ClusterImage, results: Results) -> Results:
-    return tuple(
-        replace(result, topic=None, error=ErrorCode.REQUEST_TIMED_OUT, message=missing)
-        if (missing := _missing(image, result))
-        else result
-        for result in results
-    )
+    def respond(self, results: Sequence[TopicResult]) -> CreateTopicsResponse:
+        validate_only = self._request.validate_only
+        return CreateTopicsResponse(topics=[_result(self._admin, result, validate_only) for result in results])
 
+    def refuse(self, error_code: ErrorCode) -> CreateTopicsResponse:
+        return error_response(self._request, error_code)
 
-def _missing(image: ClusterImage, result: TopicResult) -> str:
-    return "" if result.topic is None else leaderless(image, result.topic)
+    def missing(self, image: ClusterImage, result: TopicResult) -> str:
+        """A created topic's first partition without a leader; with validate_only the image shows no topic."""
+        return "" if result.topic is None else leaderless(image, result.topic)
+
+    def timed_out(self, result: TopicResult, missing: str) -> TopicResult:
+        return replace(result, topic=None, error=ErrorCode.REQUEST_TIMED_OUT, message=missing)
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
@@ -90,7 +86,7 @@ def _result(admin: AdminContext, result: TopicResult, validate_only: bool) -> Cr
     return CreatableTopicResult(
         name=topic.name,
         error_message=None,
-        # A topic that was only thought of has no id.
+        # With validate_only no topic is created, so there is no id to show.
         topic_id=ZERO_UUID if validate_only else topic.topic_id,
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),

@@ -5,7 +5,10 @@ Versions 1–6. Any broker answers: when it no longer sees the topics, or after 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import TopicReference, TopicResult, delete_topics
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
@@ -15,9 +18,19 @@ from purgatorio.protocol.messages.delete_topics import DeletableTopicResult, Del
 
 def handle(admin: AdminContext, ctx: RequestContext, request: DeleteTopicsRequest, reply: Reply) -> None:
     """Delete the topics, each for itself."""
-    topics = _references(request)
+    submit(admin, ctx, _DeleteTopics(admin.store.image, request), reply)
 
-    def answer(results: tuple[TopicResult, ...]) -> DeleteTopicsResponse:
+
+class _DeleteTopics(ClusterChange[TopicResult]):
+    def __init__(self, image: ClusterImage, request: DeleteTopicsRequest) -> None:
+        self._topics = _references(request)
+        super().__init__(topic_keys(_name(image, topic) for topic in self._topics), request.timeout_ms)
+        self._request = request
+
+    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[TopicResult]]:
+        return delete_topics(image, self._topics)
+
+    def respond(self, results: Sequence[TopicResult]) -> DeleteTopicsResponse:
         return DeleteTopicsResponse(
             responses=[
                 DeletableTopicResult(
@@ -30,16 +43,8 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DeleteTopicsReques
             ]
         )
 
-    submit(
-        admin,
-        ctx,
-        lambda image: delete_topics(image, topics),
-        answer,
-        lambda code: error_response(request, code),
-        reply,
-        keys=topic_keys(_name(admin.store.image, topic) for topic in topics),
-        timeout_ms=request.timeout_ms,
-    )
+    def refuse(self, error_code: ErrorCode) -> DeleteTopicsResponse:
+        return error_response(self._request, error_code)
 
 
 def _name(image: ClusterImage, reference: TopicReference) -> str:

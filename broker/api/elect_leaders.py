@@ -8,11 +8,13 @@ An unclean election gives up acknowledged records that the new leader does not h
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, elect_leaders
+from purgatorio.broker.metadata.cluster_change import ClusterChange
+from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, TopicSettings, elect_leaders
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.logger import get_logger
@@ -26,37 +28,52 @@ from purgatorio.protocol.messages.elect_leaders import (
 
 logger = get_logger(__name__)
 
-Results = tuple[ElectionResult, ...]
-
 
 def handle(admin: AdminContext, ctx: RequestContext, request: ElectLeadersRequest, reply: Reply) -> None:
     """Elect leaders."""
     if request.election_type not in tuple(ElectionType):
         reply(error_response(request, ErrorCode.INVALID_REQUEST))
-        return
-    election = ElectionType(request.election_type)
-    named = _named(request)
+    else:
+        submit(admin, ctx, _ElectLeaders(admin.topics, request), reply)
 
-    def decide(image: ClusterImage) -> tuple[ClusterImage, Results]:
-        return elect_leaders(image, _all(image) if named is None else named, election, settings=admin.topics)
 
-    def answer(results: Results) -> ElectLeadersResponse:
-        return _response([r for r in results if named is not None or r.error != ErrorCode.ELECTION_NOT_NEEDED])
+class _ElectLeaders(ClusterChange[ElectionResult]):
+    purgatory = "elections"
 
-    submit(
-        admin,
-        ctx,
-        decide,
-        answer,
-        lambda code: error_response(request, code),
-        reply,
-        keys=[TopicPartition(*name) for name in named or ()],
-        timeout_ms=request.timeout_ms,
-        unseen=_unseen,
-        late=_late,
-        committed=_log_unclean if election is ElectionType.UNCLEAN else lambda results: None,
-        purgatory=admin.purgatories.elections,
-    )
+    def __init__(self, settings: TopicSettings, request: ElectLeadersRequest) -> None:
+        self._named = _named(request)
+        super().__init__([TopicPartition(*name) for name in self._named or ()], request.timeout_ms)
+        self._settings = settings
+        self._request = request
+        self._election = ElectionType(request.election_type)
+
+    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[ElectionResult]]:
+        wanted = _all(image) if self._named is None else self._named
+        return elect_leaders(image, wanted, self._election, settings=self._settings)
+
+    def respond(self, results: Sequence[ElectionResult]) -> ElectLeadersResponse:
+        if self._named is None:
+            results = [result for result in results if result.error != ErrorCode.ELECTION_NOT_NEEDED]
+        return _response(results)
+
+    def refuse(self, error_code: ErrorCode) -> ElectLeadersResponse:
+        return error_response(self._request, error_code)
+
+    def missing(self, image: ClusterImage, result: ElectionResult) -> str:
+        """A leadership that the image does not show yet; a partition that is gone has none to wait for."""
+        if result.error is not ErrorCode.NONE or result.state is None:
+            return ""
+        seen = image.partition(result.topic, result.partition)
+        if seen is None or seen.leader_epoch >= result.state.leader_epoch:
+            return ""
+        return f"{result.topic}-{result.partition}: broker {result.state.leader} does not lead yet"
+
+    def timed_out(self, result: ElectionResult, missing: str) -> ElectionResult:
+        return replace(result, error=ErrorCode.REQUEST_TIMED_OUT, message=missing)
+
+    def committed(self, results: Sequence[ElectionResult]) -> None:
+        if self._election is ElectionType.UNCLEAN:
+            _log_unclean(results)
 
 
 def _named(request: ElectLeadersRequest) -> list[tuple[str, int]] | None:
@@ -69,31 +86,7 @@ def _all(image: ClusterImage) -> list[tuple[str, int]]:
     return [(topic.name, index) for topic in image.topics.values() for index in range(len(topic.partitions))]
 
 
-def _unseen(image: ClusterImage, results: Results) -> str:
-    """An elected leader that the image does not show yet."""
-    return next(filter(None, (_missing(image, result) for result in results)), "")
-
-
-def _late(image: ClusterImage, results: Results) -> Results:
-    return tuple(
-        replace(result, error=ErrorCode.REQUEST_TIMED_OUT, message=missing)
-        if (missing := _missing(image, result))
-        else result
-        for result in results
-    )
-
-
-def _missing(image: ClusterImage, result: ElectionResult) -> str:
-    """Whose leadership the image does not show yet; a partition that is gone has none to wait for."""
-    if result.error is not ErrorCode.NONE or result.state is None:
-        return ""
-    seen = image.partition(result.topic, result.partition)
-    if seen is None or seen.leader_epoch >= result.state.leader_epoch:
-        return ""
-    return f"{result.topic}-{result.partition}: broker {result.state.leader} does not lead yet"
-
-
-def _log_unclean(results: Results) -> None:
+def _log_unclean(results: Iterable[ElectionResult]) -> None:
     for result in results:
         if result.error is ErrorCode.NONE and result.state is not None:
             logger.warning(
@@ -103,7 +96,7 @@ def _log_unclean(results: Results) -> None:
             )
 
 
-def _response(results: list[ElectionResult]) -> ElectLeadersResponse:
+def _response(results: Iterable[ElectionResult]) -> ElectLeadersResponse:
     topics: dict[str, ReplicaElectionResult] = {}
     for result in results:
         topic = topics.setdefault(result.topic, ReplicaElectionResult(topic=result.topic, partition_result=[]))

@@ -10,10 +10,11 @@ that still sends v0 looks at replicas.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.listing import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, leader_of, offline_replicas
+from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
 from purgatorio.broker.metadata.topic_name import is_internal, topic_name_problem
@@ -40,24 +41,36 @@ def handle(admin: AdminContext, ctx: RequestContext, request: MetadataRequest, r
         return
     asked = _asked(ctx.api_version, request)
     missing = _to_create(admin, request, asked)
-    if not missing:
+    if missing:
+        submit(admin, ctx, _CreateByAsking(admin, request, asked, missing), reply)
+    else:
         reply(_response(admin, admin.store.image, request, asked, {}))
-        return
 
-    def answer(results: tuple[TopicResult, ...]) -> MetadataResponse:
+
+class _CreateByAsking(ClusterChange[TopicResult]):
+    def __init__(
+        self,
+        admin: AdminContext,
+        request: MetadataRequest,
+        asked: list[MetadataRequestTopic] | None,
+        missing: list[NewTopic],
+    ) -> None:
+        super().__init__(topic_keys(topic.name for topic in missing))
+        self._admin = admin
+        self._request = request
+        self._asked = asked
+        self._missing = missing
+
+    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[TopicResult]]:
+        return create_topics(image, self._missing, settings=self._admin.topics, rng=self._admin.rng)
+
+    def respond(self, results: Sequence[TopicResult]) -> MetadataResponse:
         refusals = {result.name: result.error for result in results if result.name is not None}
-        return _response(admin, admin.store.image, request, asked, refusals)
+        return _response(self._admin, self._admin.store.image, self._request, self._asked, refusals)
 
-    submit(
-        admin,
-        ctx,
-        lambda image: create_topics(image, missing, settings=admin.topics, rng=admin.rng),
-        answer,
-        # Nothing was created: the other topics can be told all the same, and the missing ones are asked for again.
-        lambda _: _response(admin, admin.store.image, request, asked, {}),
-        reply,
-        keys=topic_keys(topic.name for topic in missing),
-    )
+    def refuse(self, error_code: ErrorCode) -> MetadataResponse:
+        """Nothing was created; the client learns of the other topics all the same, and asks again for the missing."""
+        return self.respond(())
 
 
 def _asks_by_id_too_early(version: int, request: MetadataRequest) -> bool:

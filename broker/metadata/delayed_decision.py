@@ -7,54 +7,44 @@ for the same thing, an image that shows what was decided, and are told apart by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic
 
+from purgatorio.broker.metadata.cluster_change import ClusterChange, R
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, Topic
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.protocol.errors import ErrorCode
 
-T = TypeVar("T")
-
 UNDECIDED: Final = "the metadata store has not decided yet"
 
 
-class DelayedDecision(DelayedOperation, Generic[T]):
+class DelayedDecision(DelayedOperation, Generic[R]):
     """Waits for a decision and for the image that shows it.
 
+    When the time is over, a result that the image does not show is REQUEST_TIMED_OUT; it may be seen later all the
+    same. One that was refused stays refused, and one that is seen stays done.
+
     Args:
-        delay_ms: the request's own timeout. What was not seen by then may happen all the same.
-        image: what this broker sees.
-        unseen: what of a result an image does not show yet, in words; "" if nothing.
-        late: a result as it is told when the time is over: what the image does not show is REQUEST_TIMED_OUT, what
-            was refused stays refused, what is seen stays done.
-        answer: makes the answer from the decision's result; called once, if `refuse` is not.
-        refuse: answers that nothing is known to have changed, and why.
+        change: what is decided, and how it is answered.
+        image: the image that this broker sees.
+        reply: sends the response; called once.
     """
 
-    __slots__ = ("_answer", "_image", "_late", "_refusal", "_refuse", "_result", "_unseen")
+    __slots__ = ("_change", "_image", "_refusal", "_reply", "_results")
 
     def __init__(
-        self,
-        delay_ms: int,
-        image: Callable[[], ClusterImage],
-        unseen: Callable[[ClusterImage, T], str],
-        late: Callable[[ClusterImage, T], T],
-        answer: Callable[[T], None],
-        refuse: Callable[[ErrorCode], None],
+        self, change: ClusterChange[R], image: Callable[[], ClusterImage], reply: Callable[[Any], None]
     ) -> None:
-        super().__init__(delay_ms)
+        super().__init__(max(0, change.timeout_ms))
+        self._change = change
         self._image = image
-        self._unseen = unseen
-        self._late = late
-        self._answer = answer
-        self._refuse = refuse
-        self._result: tuple[T] | None = None
+        self._reply = reply
+        self._results: Sequence[R] | None = None
         self._refusal: ErrorCode | None = None
 
-    def decided(self, result: T) -> None:
+    def decided(self, results: Sequence[R]) -> None:
         """The store has committed the decision; to be followed by a check."""
-        self._result = (result,)
+        self._results = results
 
     def refused(self, error_code: ErrorCode) -> None:
         """The store has not committed the decision; to be followed by a check."""
@@ -65,29 +55,37 @@ class DelayedDecision(DelayedOperation, Generic[T]):
         return (self._refusal is not None or not self.missing()) and self.force_complete()
 
     def missing(self) -> str:
-        """What is waited for."""
-        if self._result is None:
+        """The decision, or the first result that the image does not show yet."""
+        if self._results is None:
             return UNDECIDED
-        return self._unseen(self._image(), self._result[0])
+        image = self._image()
+        for result in self._results:
+            if missing := self._change.missing(image, result):
+                return missing
+        return ""
 
     def on_complete(self) -> None:
-        """Answer with the result, or with why there is none; a deadline that has come is a reason, too."""
+        """Answer with the results, or with why there are none; a deadline that has come is a reason, too."""
         if self._refusal is not None:
-            self._refuse(self._refusal)
-        elif self._result is None:
-            self._refuse(ErrorCode.REQUEST_TIMED_OUT)
+            self._reply(self._change.refuse(self._refusal))
+        elif self._results is None:
+            self._reply(self._change.refuse(ErrorCode.REQUEST_TIMED_OUT))
         else:
-            (result,) = self._result
             image = self._image()
-            self._answer(self._late(image, result) if self._unseen(image, result) else result)
+            self._reply(self._change.respond([self._seen(image, result) for result in self._results]))
+
+    def _seen(self, image: ClusterImage, result: R) -> R:
+        """The result as the client may be told it now."""
+        missing = self._change.missing(image, result)
+        return self._change.timed_out(result, missing) if missing else result
 
     def on_shutdown(self) -> None:
         """Answer with the error that makes a client turn to another broker."""
-        self._refuse(ErrorCode.NOT_CONTROLLER)
+        self._reply(self._change.refuse(ErrorCode.NOT_CONTROLLER))
 
     def on_error(self, error: Exception) -> None:
         """Answer that the broker failed; what was decided stays done."""
-        self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._reply(self._change.refuse(ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 def leaderless(image: ClusterImage, created: Topic) -> str:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.cluster_change import ALL_TOPICS
 from purgatorio.broker.metadata.delayed_decision import DelayedDecision
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.purgatory import Purgatory
-
-ALL_TOPICS: Final = "all topics"
-"""Watched by requests that name no topics; checked at every new image."""
 
 NEW_IMAGE: Final = "new image"
 

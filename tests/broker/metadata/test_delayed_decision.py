@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.delayed_decision import DelayedDecision, leaderless
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
@@ -16,6 +18,28 @@ from purgatorio.protocol.errors import ErrorCode
 BLANK = ClusterImage(0, "test")
 LED = Topic("orders", b"1" * 16, (PartitionState(1, 0, (1,), ()), PartitionState(2, 0, (2,), ())))
 HALF_LED = replace(LED, partitions=(LED.partitions[0], replace(LED.partitions[1], leader=-1)))
+
+
+class Creation(ClusterChange[str]):
+    """Creates `orders`; the second result is of a topic that was refused."""
+
+    def __init__(self, delay_ms: int) -> None:
+        super().__init__(["orders"], delay_ms)
+
+    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[str]]:
+        raise AssertionError("the test decides")
+
+    def respond(self, results: Sequence[str]) -> object:
+        return tuple(results)
+
+    def refuse(self, error_code: ErrorCode) -> object:
+        return error_code
+
+    def missing(self, image: ClusterImage, result: str) -> str:
+        return leaderless(image, LED) if result == "created" else ""
+
+    def timed_out(self, result: str, missing: str) -> str:
+        return f"timed out: {missing}"
 
 
 class Waiting:
@@ -27,14 +51,7 @@ class Waiting:
         self.purgatory: Purgatory[DelayedDecision[Any]] = Purgatory("topic", self.timer, actions=ActionQueue())
         self.image = BLANK
         self.answers: list[object] = []
-        self.operation: DelayedDecision[tuple[str, ...]] = DelayedDecision(
-            delay_ms,
-            lambda: self.image,
-            lambda image, result: leaderless(image, LED),
-            lambda image, result: (*result[1:], leaderless(image, LED)),
-            self.answers.append,
-            self.answers.append,
-        )
+        self.operation = DelayedDecision(Creation(delay_ms), lambda: self.image, self.answers.append)
         self.purgatory.try_complete_else_watch(self.operation, ["orders"])
 
     def check(self) -> None:
@@ -100,7 +117,7 @@ def test_what_was_decided_and_not_seen_in_time_is_told_apart_from_the_rest() -> 
     waiting.image = BLANK.with_topics([HALF_LED])
     waiting.check()
     waiting.pass_ms(1001)
-    assert waiting.answers == [("refused", "orders-1: no leader yet")]
+    assert waiting.answers == [("timed out: orders-1: no leader yet", "refused")]
 
 
 def test_a_decision_after_the_deadline_is_not_answered_again() -> None:
@@ -122,3 +139,11 @@ def test_what_breaks_is_answered() -> None:
     waiting = Waiting()
     waiting.operation.on_error(ValueError("broken"))
     assert waiting.answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
+
+
+def test_a_change_that_waits_has_to_say_what_it_answers_in_the_end() -> None:
+    class Forgetful(Creation):
+        timed_out = ClusterChange.timed_out
+
+    with pytest.raises(NotImplementedError, match="Forgetful"):
+        Forgetful(1).timed_out("created", "no leader yet")
