@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.api.registry import Services
 from purgatorio.broker.api.routes import build_routes
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.config.settings import BrokerConfig, describe, topic_defaults, topic_synonyms
@@ -114,9 +115,9 @@ class Broker:
             broker_configs=describe(config),
             topic_synonyms=topic_synonyms(),
         )
-        routes = build_routes(admin, self.replicas, fetch_max_bytes=config.fetch_max_bytes)
+        services = Services(admin=admin, replicas=self.replicas, fetch_max_bytes=config.fetch_max_bytes)
         self.listener = Listener(
-            routes,
+            build_routes(services),
             connection_limits(config),
             clock,
             name="PLAINTEXT",

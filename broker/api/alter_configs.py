@@ -6,13 +6,17 @@ Versions 0–2. Any broker answers. Broker settings cannot be changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
 
 from purgatorio.broker.api.config_changes import ResourceResult, alter_resources, topic_names
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import TopicResult, TopicSettings, alter_topic_configs
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -74,3 +78,12 @@ def error_response(request: AlterConfigsRequest, error_code: ErrorCode) -> Alter
             for resource in request.resources
         ]
     )
+
+
+API: Final = ApiHandler(
+    key=ApiKey.ALTER_CONFIGS,
+    min_version=0,
+    max_version=2,
+    bind=lambda services: partial(handle, services.admin),
+    error_response=error_response,
+)

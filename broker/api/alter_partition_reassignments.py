@@ -7,8 +7,11 @@ Versions 0–1; v1 may insist on the number of replicas (KIP-860). Any broker an
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import (
     Reassignment,
@@ -18,6 +21,7 @@ from purgatorio.broker.metadata.controller import (
 )
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -91,3 +95,12 @@ def error_response(
         for partition in topic.partitions
     )
     return _response(request, refused, error_code)
+
+
+API: Final = ApiHandler(
+    key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    min_version=0,
+    max_version=1,
+    bind=lambda services: partial(handle, services.admin),
+    error_response=error_response,
+)

@@ -7,8 +7,12 @@ table, so that a newer client can come down. The table is derived from the route
 from __future__ import annotations
 
 import re
+from functools import partial
+from typing import Final
 
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.request import Reply, RequestContext, Routes, api_versions_response
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -32,3 +36,12 @@ def _is_valid(request: ApiVersionsRequest) -> bool:
 def error_response(request: ApiVersionsRequest, error_code: ErrorCode) -> ApiVersionsResponse:
     """The request answered with `error_code`."""
     return ApiVersionsResponse(error_code=error_code)
+
+
+API: Final = ApiHandler(
+    key=ApiKey.API_VERSIONS,
+    min_version=0,
+    max_version=4,
+    bind=lambda services: partial(handle, services.routes),
+    error_response=error_response,
+)

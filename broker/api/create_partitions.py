@@ -7,12 +7,16 @@ comes when this broker sees the partitions, or after `timeout_ms`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import MorePartitions, TopicResult, TopicSettings, create_partitions
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -64,3 +68,12 @@ def error_response(request: CreatePartitionsRequest, error_code: ErrorCode) -> C
     return CreatePartitionsResponse(
         results=[CreatePartitionsTopicResult(name=name, error_code=error_code, error_message=None) for name in names]
     )
+
+
+API: Final = ApiHandler(
+    key=ApiKey.CREATE_PARTITIONS,
+    min_version=0,
+    max_version=3,
+    bind=lambda services: partial(handle, services.admin),
+    error_response=error_response,
+)

@@ -11,14 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from purgatorio.broker.api.config_listing import topic_entries
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.delayed_decision import leaderless
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_topics import (
     CreatableTopic,
@@ -107,3 +111,12 @@ def error_response(request: CreateTopicsRequest, error_code: ErrorCode) -> Creat
             CreatableTopicResult(name=name, error_code=error_code, error_message=None, configs=None) for name in names
         ]
     )
+
+
+API: Final = ApiHandler(
+    key=ApiKey.CREATE_TOPICS,
+    min_version=2,
+    max_version=7,
+    bind=lambda services: partial(handle, services.admin),
+    error_response=error_response,
+)

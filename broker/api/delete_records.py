@@ -7,12 +7,16 @@ has deleted it, or after `timeout_ms`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import repeat
+from typing import Final
 
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import DeleteRecordsResult
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -60,3 +64,12 @@ def _response(request: DeleteRecordsRequest, results: Iterable[DeleteRecordsResu
 def error_response(request: DeleteRecordsRequest, error_code: ErrorCode) -> DeleteRecordsResponse:
     """Every partition answered with `error_code`."""
     return _response(request, repeat(DeleteRecordsResult(error_code)))
+
+
+API: Final = ApiHandler(
+    key=ApiKey.DELETE_RECORDS,
+    min_version=0,
+    max_version=2,
+    bind=lambda services: partial(handle, services.replicas),
+    error_response=error_response,
+)

@@ -6,12 +6,16 @@ Versions 1–6. Any broker answers: when it no longer sees the topics, or after 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import TopicReference, TopicResult, delete_topics
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 
@@ -69,3 +73,12 @@ def error_response(request: DeleteTopicsRequest, error_code: ErrorCode) -> Delet
             for topic in dict.fromkeys(_references(request))
         ]
     )
+
+
+API: Final = ApiHandler(
+    key=ApiKey.DELETE_TOPICS,
+    min_version=1,
+    max_version=6,
+    bind=lambda services: partial(handle, services.admin),
+    error_response=error_response,
+)

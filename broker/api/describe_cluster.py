@@ -6,11 +6,14 @@ endpoints of their own. v2 can include fenced brokers (KIP-1073), of which there
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.listing import CLUSTER_OPERATIONS
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -48,3 +51,12 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeClusterReq
 def error_response(request: DescribeClusterRequest, error_code: ErrorCode) -> DescribeClusterResponse:
     """The request answered with `error_code`."""
     return DescribeClusterResponse(error_code=error_code, endpoint_type=request.endpoint_type)
+
+
+API: Final = ApiHandler(
+    key=ApiKey.DESCRIBE_CLUSTER,
+    min_version=0,
+    max_version=2,
+    bind=lambda services: partial(handle, services.admin),
+    error_response=error_response,
+)

@@ -7,11 +7,16 @@ brokers and can be changed while they run, of which there are none.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
 from purgatorio.broker.api.config_listing import ConfigEntry, ResourceType, broker_entries, topic_entries
 from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.controller import Refused
 from purgatorio.broker.metadata.topic_name import topic_name_problem
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -101,3 +106,12 @@ def error_response(request: DescribeConfigsRequest, error_code: ErrorCode) -> De
             for resource in request.resources
         ]
     )
+
+
+API: Final = ApiHandler(
+    key=ApiKey.DESCRIBE_CONFIGS,
+    min_version=1,
+    max_version=4,
+    bind=lambda services: partial(handle, services.admin),
+    error_response=error_response,
+)

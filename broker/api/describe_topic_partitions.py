@@ -7,13 +7,16 @@ them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.listing import TOPIC_OPERATIONS, leader_of, offline_replicas
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import is_internal, topic_name_problem
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -104,3 +107,12 @@ def error_response(request: DescribeTopicPartitionsRequest, error_code: ErrorCod
             DescribeTopicPartitionsResponseTopic(error_code=error_code, name=topic.name) for topic in request.topics
         ]
     )
+
+
+API: Final = ApiHandler(
+    key=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    min_version=0,
+    max_version=0,
+    bind=lambda services: partial(handle, services.admin),
+    error_response=error_response,
+)

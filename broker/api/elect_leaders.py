@@ -10,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from purgatorio.broker.api.context import AdminContext, submit
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, TopicSettings, elect_leaders
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.logger import get_logger
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -112,3 +116,12 @@ def error_response(request: ElectLeadersRequest, error_code: ErrorCode) -> Elect
     response = _response([ElectionResult(topic, partition, None, error_code) for topic, partition in named])
     response.error_code = error_code
     return response
+
+
+API: Final = ApiHandler(
+    key=ApiKey.ELECT_LEADERS,
+    min_version=0,
+    max_version=2,
+    bind=lambda services: partial(handle, services.admin),
+    error_response=error_response,
+)

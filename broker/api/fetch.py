@@ -7,12 +7,15 @@ names every partition that was asked for, empty ones too, since a Java client dr
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.reader import FetchParams, PartitionFetch
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -122,3 +125,14 @@ class FetchHandler:
 def error_response(request: FetchRequest, error_code: ErrorCode) -> FetchResponse:
     """The whole request answered with `error_code`."""
     return FetchResponse(error_code=error_code)
+
+
+API: Final = ApiHandler(
+    key=ApiKey.FETCH,
+    min_version=4,
+    max_version=16,
+    bind=lambda services: (
+        FetchHandler(services.replicas, lambda: services.admin.store.image, max_bytes=services.fetch_max_bytes).handle
+    ),
+    error_response=error_response,
+)

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.controller import allocate_producer_ids
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -81,3 +83,12 @@ def handle(producer_ids: ProducerIds, ctx: RequestContext, request: InitProducer
 def error_response(request: InitProducerIdRequest, error_code: ErrorCode) -> InitProducerIdResponse:
     """The request answered with `error_code`."""
     return InitProducerIdResponse(error_code=error_code, producer_id=-1, producer_epoch=-1)
+
+
+API: Final = ApiHandler(
+    key=ApiKey.INIT_PRODUCER_ID,
+    min_version=0,
+    max_version=5,
+    bind=lambda services: partial(handle, ProducerIds(services.admin.store)),
+    error_response=error_response,
+)

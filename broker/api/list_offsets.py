@@ -7,10 +7,15 @@ A timestamp that no record reaches is answered with offset −1 and no error (Sp
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -109,3 +114,12 @@ def error_response(request: ListOffsetsRequest, error_code: ErrorCode) -> ListOf
             for topic in request.topics
         ]
     )
+
+
+API: Final = ApiHandler(
+    key=ApiKey.LIST_OFFSETS,
+    min_version=1,
+    max_version=10,
+    bind=lambda services: partial(handle, services.replicas),
+    error_response=error_response,
+)

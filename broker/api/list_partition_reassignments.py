@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
+from typing import Final
 
 from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -46,3 +50,12 @@ def error_response(
 ) -> ListPartitionReassignmentsResponse:
     """The whole request answered with `error_code`."""
     return ListPartitionReassignmentsResponse(error_code=error_code, error_message=None)
+
+
+API: Final = ApiHandler(
+    key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    min_version=0,
+    max_version=0,
+    bind=lambda services: partial(handle, services.admin),
+    error_response=error_response,
+)

@@ -11,14 +11,18 @@ that still sends v0 looks at replicas.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.listing import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, leader_of, offline_replicas
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
 from purgatorio.broker.metadata.topic_name import is_internal, topic_name_problem
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.metadata import (
     MetadataRequest,
@@ -193,3 +197,12 @@ def error_response(request: MetadataRequest, error_code: ErrorCode) -> MetadataR
             for topic in request.topics or ()
         ],
     )
+
+
+API: Final = ApiHandler(
+    key=ApiKey.METADATA,
+    min_version=0,
+    max_version=13,
+    bind=lambda services: partial(handle, services.admin),
+    error_response=error_response,
+)

@@ -5,10 +5,15 @@ Versions 2–4. Clients use it to find out whether what they read has been trunc
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -64,3 +69,12 @@ def error_response(request: OffsetForLeaderEpochRequest, error_code: ErrorCode) 
             for topic in request.topics
         ]
     )
+
+
+API: Final = ApiHandler(
+    key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    min_version=2,
+    max_version=4,
+    bind=lambda services: partial(handle, services.replicas),
+    error_response=error_response,
+)

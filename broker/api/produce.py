@@ -7,13 +7,16 @@ Versions 3–11 are answered; older ones carry message formats that this broker 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import repeat
-from typing import cast
+from typing import Final, cast
 
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
 from purgatorio.protocol.messages.produce import (
@@ -153,3 +156,13 @@ def error_response(request: ProduceRequest, error_code: ErrorCode) -> ProduceRes
     if request.acks == 0:
         return None
     return _response(request, repeat(AppendResult(error_code)))
+
+
+API: Final = ApiHandler(
+    key=ApiKey.PRODUCE,
+    min_version=0,
+    max_version=11,
+    min_answered_version=3,
+    bind=lambda services: partial(handle, services.replicas),
+    error_response=error_response,
+)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import random
+import re
+import sys
 from typing import Any
 
 import pytest
 
+from purgatorio.broker import api
 from purgatorio.broker.api import api_versions, init_producer_id
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.init_producer_id import ProducerIds
+from purgatorio.broker.api.registry import ApiHandler, Services
+from purgatorio.broker.api.routes import APIS as REGISTERED
 from purgatorio.broker.api.routes import build_routes
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.purgatories import MetadataPurgatories
@@ -46,7 +53,27 @@ def routes() -> Routes:
     purgatory = Purgatory("topic", Timer(lambda: 0), actions=ActionQueue())
     purgatories = MetadataPurgatories(purgatory, purgatory, store.image)
     admin = AdminContext(1, store, random.Random(0), purgatories)  # type: ignore[arg-type]
-    return build_routes(admin, Harness().replicas, fetch_max_bytes=1_000_000)
+    return build_routes(Services(admin=admin, replicas=Harness().replicas, fetch_max_bytes=1_000_000))
+
+
+def test_every_module_that_registers_an_api_is_listed_once_by_key() -> None:
+    modules = [importlib.import_module(f"{api.__name__}.{each.name}") for each in pkgutil.iter_modules(api.__path__)]
+    registered = [module.API for module in modules if hasattr(module, "API")]
+    assert sorted(registered, key=lambda each: each.key) == list(REGISTERED)
+    assert len({each.key for each in REGISTERED}) == len(REGISTERED)
+
+
+@pytest.mark.parametrize("registered", REGISTERED, ids=lambda each: each.key.name)
+def test_a_handlers_docstring_begins_with_its_api_and_tells_the_versions_that_are_answered(
+    registered: ApiHandler,
+) -> None:
+    module = sys.modules[registered.error_response.__module__]
+    name, key, versions = re.match(
+        r"(\w+) \(key (\d+)\)[:,].*?Versions? (\d+(?:–\d+)?)", module.__doc__ or "", re.DOTALL
+    ).groups()  # type: ignore[union-attr]
+    answered = registered.answered_versions
+    assert (name.lower(), int(key)) == (registered.key.name.replace("_", "").lower(), registered.key)
+    assert versions == (f"{answered[0]}–{answered[-1]}" if len(answered) > 1 else str(answered[0]))
 
 
 def test_every_advertised_version_has_a_codec(routes: Routes) -> None:
