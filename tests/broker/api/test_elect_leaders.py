@@ -121,17 +121,16 @@ def test_of_two_elections_the_deadline_answers_only_the_one_that_is_not_seen(clu
 
 @pytest.mark.parametrize("timeout_ms", [1000, 0, -1], ids=["in time", "at once", "less than at once"])
 def test_an_unclean_election_is_logged_even_if_nobody_waits_for_it(
-    cluster: Any, timeout_ms: int, monkeypatch: pytest.MonkeyPatch
+    cluster: Any, timeout_ms: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    warned: list[str] = []
-    monkeypatch.setattr(elect_leaders.logger, "warning", lambda _, partition, leader: warned.append(partition))
     leader = cluster.create("orders", factor=1).partitions[0].leader
     cluster.stop(leader)
     cluster.change(lambda image: register_broker(image, leader, "host", 1, settings=TopicSettings()))
     response = cluster.ask(elect_leaders, 2, request(UNCLEAN, 0, timeout_ms=timeout_ms))
     expected = ErrorCode.NONE if timeout_ms > 0 else ErrorCode.REQUEST_TIMED_OUT
     assert results(response) == [("orders", 0, expected)]
-    assert warned == ["orders-0"]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "partition=orders-0" in caplog.text
 
 
 @pytest.mark.parametrize("version", range(3))
