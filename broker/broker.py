@@ -122,7 +122,6 @@ class Broker:
             clock,
             name="PLAINTEXT",
             observer=self.metrics,
-            stopwatch=clock.now_seconds,
         )
         self._fetchers: dict[int, FollowerFetcher] = {}
         self._tasks: asyncio.TaskGroup | None = None

@@ -48,14 +48,12 @@ class Surroundings:
     """What all connections of a listener share.
 
     Attributes:
-        stopwatch: seconds from any origin, for the durations told to the observer.
         call_soon: the event loop's.
     """
 
     listener: str
     limits: ConnectionLimits
     clock: Clock
-    stopwatch: Callable[[], float]
     call_soon: Callable[[Callable[[], None]], object]
     dispatcher: Dispatcher
     memory: RequestMemory
@@ -220,7 +218,7 @@ class Connection(asyncio.Protocol):
         if frames:
             self._started_once = True
             self._received_ms = self._partial_since_ms = now_ms
-            self._received_seconds = self._shared.stopwatch()
+            self._received_seconds = self._shared.clock.now_seconds()
             self._backlog.extend(frames)
             self._take_turn()
         else:
@@ -322,7 +320,7 @@ class Connection(asyncio.Protocol):
             return
         exchanges = self._exchanges
         observer = self._shared.observer
-        now_seconds = self._shared.stopwatch() if exchanges else 0.0
+        now_seconds = self._shared.clock.now_seconds() if exchanges else 0.0
         parts: list[Buffer] = []
         answer_bytes = request_bytes = 0
         ends = False

@@ -33,7 +33,7 @@ class Exchange:
 
     Attributes:
         request_bytes: size on the wire, the four bytes of the length included.
-        received_seconds: when its last byte had arrived, by the listener's stopwatch.
+        received_seconds: when its last byte had arrived, by the listener's clock.
         parts: the encoded answer; empty where none is sent, None until there is one.
         answer_bytes: size of `parts`.
         is_refused: the connection closes in place of an answer.

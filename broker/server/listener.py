@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Callable
 
-from purgatorio.broker.clock import Clock
+from purgatorio.broker.clock import Alarm, Clock, time_limit
 from purgatorio.broker.request import Routes
 from purgatorio.broker.server.connection import Connection, ConnectionSnapshot, Surroundings
 from purgatorio.broker.server.dispatch import Dispatcher
@@ -25,11 +25,9 @@ class Listener:
     Args:
         routes: the APIs that are answered, with their handlers.
         limits: the bounds of connections and requests.
-        clock: tells deadlines and when requests were received.
+        clock: tells deadlines, when requests were received, and the durations told to `observer`.
         name: told to handlers, in logs and in snapshots.
         observer: told of connections, requests and bytes.
-        stopwatch: seconds from any origin, for the durations told to `observer`; by default `clock`, which is as
-            fine as a millisecond.
         memory: the bound on request bytes, if it is to be shared by several listeners.
     """
 
@@ -41,7 +39,6 @@ class Listener:
         *,
         name: str = "plaintext",
         observer: ServerObserver | None = None,
-        stopwatch: Callable[[], float] | None = None,
         memory: RequestMemory | None = None,
     ) -> None:
         self.name = name
@@ -49,7 +46,6 @@ class Listener:
         self._limits = limits
         self._clock = clock
         self._observer = observer or NullObserver()
-        self._stopwatch = stopwatch or (lambda: clock.now_ms() / 1000)
         self._memory = memory or RequestMemory(limits.request_memory_bytes)
         self._connections: dict[Connection, None] = {}
         self._of_address: Counter[str] = Counter()
@@ -57,7 +53,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._address: tuple[str, int] | None = None
         self._accepting = False
-        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._sweep_alarm: Alarm | None = None
         self._empty = asyncio.Event()
         self._empty.set()
 
@@ -94,7 +90,6 @@ class Listener:
             listener=self.name,
             limits=self._limits,
             clock=self._clock,
-            stopwatch=self._stopwatch,
             call_soon=loop.call_soon,
             dispatcher=Dispatcher(self._routes, self.name),
             memory=self._memory,
@@ -124,8 +119,7 @@ class Listener:
             connection.enforce_deadlines(now_ms)
 
     def _schedule_sweep(self) -> None:
-        delay_seconds = self._limits.sweep_interval_ms / 1000
-        self._sweep_timer = asyncio.get_running_loop().call_later(delay_seconds, self._sweep_and_repeat)
+        self._sweep_alarm = self._clock.call_later(self._limits.sweep_interval_ms, self._sweep_and_repeat)
 
     def _sweep_and_repeat(self) -> None:
         self._schedule_sweep()
@@ -173,24 +167,35 @@ class Listener:
     async def drain(self, grace_ms: int) -> None:
         """Close each connection when its last answer has left, and all that remain after `grace_ms`.
 
-        Nothing is left when it returns: no connection, no timer, no socket. Cancelling it aborts the connections.
+        Nothing is left when it returns: no connection, no alarm, no socket. Cancelling it aborts the connections.
         """
         self.stop_accepting()
         for connection in list(self._connections):
             connection.close_when_answered()
         try:
-            async with asyncio.timeout(grace_ms / 1000):
-                await self._empty.wait()
-        except TimeoutError:
-            _log.warning("connections aborted", listener=self.name, count=len(self._connections), grace_ms=grace_ms)
+            await self._wait_until_empty(grace_ms)
+            if self._connections:
+                _log.warning("connections aborted", listener=self.name, count=len(self._connections), grace_ms=grace_ms)
         finally:
-            if self._sweep_timer is not None:
-                self._sweep_timer.cancel()
+            if self._sweep_alarm is not None:
+                self._sweep_alarm.cancel()
             for connection in list(self._connections):
                 connection.abort()
         await self._empty.wait()
         if self._server is not None:
             await self._server.wait_closed()
+
+    async def _wait_until_empty(self, grace_ms: int) -> None:
+        """Wait until all connections are gone, at most for the grace; without a grace, one turn of the event loop.
+
+        No alarm is set for that turn: a `ManualClock` that stands still would never ring it.
+        """
+        if grace_ms <= 0:
+            await asyncio.sleep(0)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with time_limit(self._clock, grace_ms):
+                await self._empty.wait()
 
     def abort(self) -> None:
         """Close the port and all connections now, without answers; `drain` waits until they are gone."""

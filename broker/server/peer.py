@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from purgatorio.broker.clock import Clock
+from purgatorio.broker.clock import Alarm, Clock, time_limit
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import decode_response, encode_request
 from purgatorio.protocol.errors import DecodeError
@@ -46,7 +46,7 @@ class PeerConnection(asyncio.Protocol):
     """This broker's end of a connection to another one. It is used once: connect, request, close.
 
     Args:
-        clock: tells the deadlines of requests.
+        clock: tells how long connecting and requests may take.
         client_id: what this broker calls itself in its requests.
         max_response_bytes: an answer that announces more ends the connection before anything is allocated.
         max_outstanding_requests: requests that may wait for their answers; bounds what is held for a peer that
@@ -72,8 +72,8 @@ class PeerConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._ended: Exception | None = None
         self._lost = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_due_ms = 0
+        self._alarm: Alarm | None = None
+        self._alarm_due_ms = 0
 
     @property
     def closed(self) -> bool:
@@ -97,7 +97,7 @@ class PeerConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._name = f"{host}:{port}"
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with time_limit(self._clock, timeout_ms):
                 await self._loop.create_connection(lambda: self, host, port)
         except TimeoutError:
             raise TimeoutError(f"{self._name} did not accept a connection within {timeout_ms} ms") from None
@@ -142,8 +142,8 @@ class PeerConnection(asyncio.Protocol):
         parts = encode_request(api_key, api_version, correlation_id, self._client_id, message)
         deadline_ms = self._clock.now_ms() + timeout_ms
         self._outstanding.append(_Outstanding(correlation_id, api_key, api_version, deadline_ms, done))
-        if self._timer is None or deadline_ms < self._timer_due_ms:
-            self._set_timer(self._loop, timeout_ms, deadline_ms)
+        if self._alarm is None or deadline_ms < self._alarm_due_ms:
+            self._set_alarm(timeout_ms, deadline_ms)
         if len(parts) == 1:
             self._transport.write(parts[0])
         else:
@@ -202,19 +202,19 @@ class PeerConnection(asyncio.Protocol):
             error = TimeoutError(f"no answer of {self._name} in time") if late else self._ended
             self._tell(asked, None, error)
 
-    def _set_timer(self, loop: asyncio.AbstractEventLoop, delay_ms: int, due_ms: int) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_due_ms = due_ms
-        self._timer = loop.call_later(max(delay_ms, 0) / 1000, self._timer_fired, loop)
+    def _set_alarm(self, delay_ms: int, due_ms: int) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_due_ms = due_ms
+        self._alarm = self._clock.call_later(max(delay_ms, 0), self._alarm_rings)
 
-    def _timer_fired(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Expire, and look again at the next deadline: most requests were answered since the timer was set."""
-        self._timer = None
+    def _alarm_rings(self) -> None:
+        """Expire, and look again at the next deadline: most requests were answered since the alarm was set."""
+        self._alarm = None
         self.expire()
         if self._outstanding:
             due_ms = min(asked.deadline_ms for asked in self._outstanding)
-            self._set_timer(loop, max(due_ms - self._clock.now_ms(), 1), due_ms)
+            self._set_alarm(max(due_ms - self._clock.now_ms(), 1), due_ms)
 
     # The end.
 
@@ -222,9 +222,9 @@ class PeerConnection(asyncio.Protocol):
         if self._ended is not None:
             return
         self._ended = error
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
         if self._transport is not None:
             self._transport.abort()
         outstanding, self._outstanding = self._outstanding, deque()

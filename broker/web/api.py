@@ -102,7 +102,7 @@ class JsonApi:
 
     async def follower(self, request: Request) -> Response:
         """``POST /api/v1/brokers/{id}/follower`` with a `FollowerChange`: hold this broker's follower fetches back."""
-        change = await read_change(request, FollowerChange, self._allowed_host)
+        change = await read_change(request, FollowerChange, self._allowed_host, self._cluster.clock)
         broker = self._broker(request)
         if change.delay_ms is not None:
             broker.gate.delay_ms = change.delay_ms
@@ -112,7 +112,7 @@ class JsonApi:
 
     async def expire(self, request: Request) -> Response:
         """``POST …/operations/{op}/expire`` with ``{}``: let a parked operation's deadline come now."""
-        await read_change(request, Nothing, self._allowed_host)
+        await read_change(request, Nothing, self._allowed_host, self._cluster.clock)
         broker, purgatory = self._purgatory(request)
         operation_id = whole_number(request.path_params["operation_id"], most=2**63)
         operation = None if operation_id is None else purgatory.find(operation_id)

@@ -95,34 +95,34 @@ class ControlApi:
 
     async def stop(self, request: Request) -> Response:
         """``POST /api/v1/brokers/{id}/stop`` with a `Stop`: stop a broker in good order."""
-        change = await read_change(request, Stop, self._allowed_host)
+        change = await read_change(request, Stop, self._allowed_host, self._cluster.clock)
         broker_id = self._broker_id(request)
         await self._control.stop_broker(broker_id, force=change.force)
         return json_response({"broker": broker_id, "state": "stopped"})
 
     async def kill(self, request: Request) -> Response:
         """``POST /api/v1/brokers/{id}/kill`` with ``{}``: end a broker without a word."""
-        await read_change(request, Nothing, self._allowed_host)
+        await read_change(request, Nothing, self._allowed_host, self._cluster.clock)
         broker_id = self._broker_id(request)
         await self._control.kill_broker(broker_id)
         return json_response({"broker": broker_id, "state": "killed"})
 
     async def start(self, request: Request) -> Response:
         """``POST /api/v1/brokers/{id}/start`` with ``{}``: start a broker with empty logs."""
-        await read_change(request, Nothing, self._allowed_host)
+        await read_change(request, Nothing, self._allowed_host, self._cluster.clock)
         broker_id = self._broker_id(request)
         await self._control.start_broker(broker_id)
         return json_response({"broker": broker_id, "state": "running"})
 
     async def restart(self, request: Request) -> Response:
         """``POST /api/v1/brokers/restart`` with ``{}``: restart all brokers in turn; answers when that is done."""
-        await read_change(request, Nothing, self._allowed_host)
+        await read_change(request, Nothing, self._allowed_host, self._cluster.clock)
         await self._control.restart_brokers()
         return json_response({"brokers": [member.broker_id for member in self._control.members], "state": "running"})
 
     async def elect(self, request: Request) -> Response:
         """``POST /api/v1/topics/elect`` with an `Election`: a result for each partition that needed one."""
-        wanted = await read_change(request, Election, self._allowed_host)
+        wanted = await read_change(request, Election, self._allowed_host, self._cluster.clock)
         results = await self._control.elect_leaders(wanted.topic, wanted.partition, unclean=wanted.unclean)
         return json_response({"unclean": wanted.unclean, "partitions": [_elected(result) for result in results]})
 

@@ -11,7 +11,6 @@ is open in a browser on this machine reaches it too, so requests that change som
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
@@ -21,8 +20,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from purgatorio.broker.clock import Clock, time_limit
+
 MAX_BODY_BYTES: Final = 64 * 1024
-BODY_TIMEOUT_SECONDS: Final = 5.0
+BODY_TIMEOUT_MS: Final = 5_000
 
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": (
@@ -91,8 +92,11 @@ def _is_address(host: str) -> bool:
     return True
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, clock: Clock) -> bytes:
     """The request's body.
+
+    Args:
+        clock: tells how long the body takes.
 
     Raises:
         HTTPException: 413 when it is larger than `MAX_BODY_BYTES`, 408 when it does not come in time, 400 when the
@@ -104,7 +108,7 @@ async def read_body(request: Request) -> bytes:
         raise too_large
     body = bytearray()
     try:
-        async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
+        async with time_limit(clock, BODY_TIMEOUT_MS):
             async for part in request.stream():
                 body += part
                 if len(body) > MAX_BODY_BYTES:
@@ -112,5 +116,5 @@ async def read_body(request: Request) -> bytes:
     except ClientDisconnect:
         raise HTTPException(400, "the body ended too early") from None  # nobody reads it, but it is no bug to be logged
     except TimeoutError:
-        raise HTTPException(408, f"the body did not come within {BODY_TIMEOUT_SECONDS:g} s") from None
+        raise HTTPException(408, f"the body did not come within {BODY_TIMEOUT_MS / 1000:g} s") from None
     return bytes(body)

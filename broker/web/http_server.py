@@ -15,19 +15,43 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from purgatorio.broker.clock import Alarm, Clock, time_limit
+
 MAX_CONNECTIONS: Final = 100
 KEEP_ALIVE_SECONDS: Final = 15
 """How long a connection may be idle between two requests; Prometheus usually asks every 15 s."""
-REQUEST_HEAD_SECONDS: Final = 10.0
+REQUEST_HEAD_MS: Final = 10_000
 """How long the head of a request may take to come."""
-STOP_GRACE_SECONDS: Final = 0.4
+DATE_UPDATE_MS: Final = 1_000
+"""How often the Date header is brought up to date."""
+STOP_GRACE_MS: Final = 400
 """How long requests under way have, when the server is stopped; once more after their connections were closed."""
+
+
+class _Config(uvicorn.Config):
+    """uvicorn's settings, and the clock, which reaches each connection with them."""
+
+    def __init__(self, app: ASGIApp, clock: Clock) -> None:
+        self.clock = clock
+        super().__init__(
+            app,
+            interface="asgi3",
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        )
 
 
 class Connection(H11Protocol):
     """A connection of a server that takes no more than `MAX_CONNECTIONS`, and does not wait for ever for a request."""
 
-    _head_deadline: asyncio.TimerHandle | None = None
+    config: _Config
+    _head_deadline: Alarm | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection in, or close it if there are too many."""
@@ -56,7 +80,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _expect_request(self) -> None:
-        self._head_deadline = self.loop.call_later(REQUEST_HEAD_SECONDS, self.transport.abort)
+        self._head_deadline = self.config.clock.call_later(REQUEST_HEAD_MS, self.transport.abort)
 
     def _expect_nothing(self) -> None:
         if self._head_deadline is not None:
@@ -69,25 +93,15 @@ class HttpServer(uvicorn.Server):
 
     Args:
         app: the application.
+        clock: tells how long the head of a request may take to come, and requests when the server stops.
 
     Attributes:
         listening: set once connections are accepted.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        config = uvicorn.Config(
-            app,
-            interface="asgi3",
-            http=Connection,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        )
-        super().__init__(config)
+    def __init__(self, app: ASGIApp, clock: Clock) -> None:
+        super().__init__(_Config(app, clock))
+        self._clock = clock
         self.listening = asyncio.Event()
         self._stopping = asyncio.Event()
 
@@ -110,11 +124,11 @@ class HttpServer(uvicorn.Server):
         while not self._stopping.is_set():
             await self.on_tick(0)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1):
+                async with time_limit(self._clock, DATE_UPDATE_MS):
                     await self._stopping.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close everything, within a second: idle connections at once, the others after `STOP_GRACE_SECONDS`."""
+        """Close everything within a second of the clock: idle connections at once, the others after `STOP_GRACE_MS`."""
         for server in self.servers:
             server.close()
         for listening in sockets or []:
@@ -122,10 +136,10 @@ class HttpServer(uvicorn.Server):
         state = self.server_state
         for connection in list(state.connections):
             connection.shutdown()
-        await _finish(state.tasks)
+        await self._finish(state.tasks)
         for connection in list(state.connections):
             connection.transport.abort()
-        for task in await _finish(state.tasks):  # they have seen that their client is gone, by now
+        for task in await self._finish(state.tasks):  # they have seen that their client is gone, by now
             task.cancel()
         await asyncio.gather(*state.tasks, return_exceptions=True)
         while state.connections:  # noqa: ASYNC110 -- uvicorn has no event for it, and it takes one turn of the loop
@@ -133,11 +147,11 @@ class HttpServer(uvicorn.Server):
         for server in self.servers:
             await server.wait_closed()
 
-
-async def _finish(tasks: Iterable[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
-    """Give requests `STOP_GRACE_SECONDS`; those that are not done by then are returned."""
-    under_way = set(tasks)
-    if not under_way:
-        return under_way
-    _, pending = await asyncio.wait(under_way, timeout=STOP_GRACE_SECONDS)
-    return pending
+    async def _finish(self, tasks: Iterable[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
+        """Give requests `STOP_GRACE_MS`; those that are not done by then are returned."""
+        under_way = list(tasks)
+        if under_way:
+            with contextlib.suppress(TimeoutError):
+                async with time_limit(self._clock, STOP_GRACE_MS):
+                    await asyncio.wait(under_way)
+        return [task for task in under_way if not task.done()]

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from purgatorio.broker.clock import Clock
 from purgatorio.broker.web.guard import check_may_change, read_body
 
 
@@ -32,14 +33,18 @@ def json_response(content: object, status_code: int = 200) -> Response:
     return Response(body, status_code, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
-async def read_change(request: Request, model: type[B], allowed_host: str) -> B:
+async def read_change(request: Request, model: type[B], allowed_host: str, clock: Clock) -> B:
     """The body of a request that changes something, checked.
+
+    Args:
+        allowed_host: the configured host (see `check_may_change`).
+        clock: tells how long the body takes.
 
     Raises:
         HTTPException: it must not change anything, or its body is not what it should be.
     """
     check_may_change(request.headers, allowed_host)
-    body = await read_body(request)
+    body = await read_body(request, clock)
     try:
         return model.model_validate_json(body)
     except ValidationError as error:

@@ -73,7 +73,8 @@ class AdminServer:
         sockets = await _listen(host, port)
         self._address = sockets[0].getsockname()[:2]
         self._control = ClusterControl(self._cluster)  # now that the brokers have addresses, which it remembers
-        self._server = server = HttpServer(create_app(self._cluster, self._control, allowed_host=host))
+        app = create_app(self._cluster, self._control, allowed_host=host)
+        self._server = server = HttpServer(app, self._cluster.clock)
         self._serving = asyncio.create_task(server.serve(sockets), name="admin http")
         listening = asyncio.create_task(server.listening.wait())
         try:
@@ -85,7 +86,7 @@ class AdminServer:
             await serving
 
     async def stop(self) -> None:
-        """Close the port and all connections, within a second; does nothing if it is not running.
+        """Close the port and all connections, within a second of the clock; does nothing if it is not running.
 
         A broker that is being stopped or started on request is waited for.
         """

@@ -189,7 +189,6 @@ class Bench:
             listener="plaintext",
             limits=limits,
             clock=self.clock,
-            stopwatch=lambda: self.clock.now_ms() / 1000,
             call_soon=self._callbacks.append,
             dispatcher=Dispatcher(routes, "plaintext"),
             memory=self.memory,

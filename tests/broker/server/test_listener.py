@@ -217,17 +217,18 @@ async def test_a_connection_idle_for_ten_minutes_is_closed(
     assert [line["reason"] for line in logs] == ["idle"]
 
 
-async def test_the_sweep_runs_by_itself(connect: Connect, routes: Routes, clock: ManualClock, probe: Probe) -> None:
-    """Every `sweep_interval_ms` of the loop's time."""
-    limits = ConnectionLimits(sweep_interval_ms=1, handshake_ms=1_000)
-    listener = Listener(routes, limits, clock, observer=probe)
-    await listener.start("127.0.0.1", 0)
+async def test_the_sweep_runs_by_itself(
+    start_listener: Start, connect: Connect, clock: ManualClock, probe: Probe
+) -> None:
+    """Every `sweep_interval_ms`, by the listener's clock."""
+    listener = await start_listener(sweep_interval_ms=700, handshake_ms=1_000)
     client = await connect(listener)
     await probe.until(lambda: probe.opened == 1)
-    clock.advance_ms(1_001)
-    assert await client.rest() == b""
+    clock.advance_ms(1_399)
+    assert probe.refusals == []
+    clock.advance_ms(1)
     assert probe.refusals == [Refusal.HANDSHAKE_TIMEOUT]
-    await listener.stop(0)
+    assert await client.rest() == b""
 
 
 async def test_a_client_that_never_reads_is_bounded_and_then_closed(
@@ -297,15 +298,19 @@ async def test_draining_waits_for_answers_that_come_meanwhile(
 
 
 async def test_what_is_not_answered_in_time_is_aborted(
-    start_listener: Start, connect: Connect, handler: Handler, probe: Probe, request_of: RequestOf
+    start_listener: Start, connect: Connect, handler: Handler, probe: Probe, clock: ManualClock, request_of: RequestOf
 ) -> None:
-    """Late answers go nowhere."""
+    """The clock tells when the grace is over; late answers go nowhere."""
     listener = await start_listener()
     client = await connect(listener)
     client.send(request_of(1))
     await probe.until(lambda: len(handler.parked) == 1)
+    stopping = asyncio.ensure_future(listener.stop(grace_ms=2_000))
     with capture_logs() as logs:
-        await listener.stop(grace_ms=1)
+        await clock.run_for(1_999)
+        assert (logs, stopping.done()) == ([], False)
+        await clock.run_for(1)
+        await stopping
         handler.answer(handler.parked[0])
     assert [(line["event"], line["count"]) for line in logs] == [("connections aborted", 1)]
     assert await client.rest() == b""
@@ -314,7 +319,7 @@ async def test_what_is_not_answered_in_time_is_aborted(
 async def test_stopping_leaves_nothing(
     routes: Routes, clock: ManualClock, probe: Probe, handler: Handler, connect: Connect, request_of: RequestOf
 ) -> None:
-    """No task, no timer, no connection, and the port is free for the next."""
+    """No task, no alarm, no connection, and the port is free for the next."""
     loop = asyncio.get_running_loop()
     tasks_before = asyncio.all_tasks()
     listener = Listener(routes, ConnectionLimits(), clock, observer=probe)
@@ -324,9 +329,10 @@ async def test_stopping_leaves_nothing(
         client.send(request_of(1) + request_of(2)[:7])
     await probe.until(lambda: len(handler.parked) == 2)
     handler.answer(handler.parked[0])
-    await listener.stop(grace_ms=1)
+    await listener.stop(grace_ms=0)  # which a clock that stands still does not hold up
     assert probe.closed == probe.opened == 3
     assert asyncio.all_tasks() == tasks_before
+    assert clock.next_alarm_ms is None
     assert [timer for timer in loop._scheduled if not timer.cancelled()] == []  # type: ignore[attr-defined]
     assert (listener.memory.used_bytes, listener.memory.waiting, listener.connections()) == (0, 0, [])
     again = Listener(routes, ConnectionLimits(), clock)

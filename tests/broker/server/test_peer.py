@@ -158,24 +158,24 @@ async def test_all_outstanding_requests_fail_when_the_connection_is_lost(
 
 
 async def test_closing_fails_what_is_outstanding_and_leaves_nothing(
-    start_listener: Start, make_peer: MakePeer, handler: Handler, probe: Probe
+    start_listener: Start, make_peer: MakePeer, handler: Handler, probe: Probe, clock: ManualClock
 ) -> None:
-    """No task, no timer, no socket."""
+    """No task, no alarm, no socket."""
     listener = await start_listener(sweep_interval_ms=1_000_000)
-    timers_before = _timers()
+    alarm_before_ms = clock.next_alarm_ms
     tasks_before = asyncio.all_tasks()
     peer = make_peer()
     await peer.connect(*listener.address)
     asked = _ask(peer)
     await probe.until(lambda: len(handler.parked) == 1)
-    assert len(_timers()) == len(timers_before) + 1
+    assert clock.next_alarm_ms == clock.now_ms() + 30_000
     peer.close()
     peer.close()
     with pytest.raises(ConnectionAbortedError):
         await asked
     await peer.wait_closed()
     await probe.until(lambda: probe.closed == 1)
-    assert _timers() == timers_before
+    assert clock.next_alarm_ms == alarm_before_ms
     assert asyncio.all_tasks() == tasks_before
 
 
@@ -203,7 +203,7 @@ async def test_a_request_past_its_deadline_ends_the_connection(
 async def test_deadlines_are_noticed_by_themselves(
     start_listener: Start, make_peer: MakePeer, clock: ManualClock, handler: Handler, probe: Probe
 ) -> None:
-    """One timer, set for the earliest; a later request with an earlier deadline moves it."""
+    """One alarm, set for the earliest; a later request with an earlier deadline moves it."""
     listener = await start_listener()
     peer = make_peer()
     await peer.connect(*listener.address)
@@ -217,13 +217,30 @@ async def test_deadlines_are_noticed_by_themselves(
 
 
 async def test_a_peer_that_cannot_be_reached_is_an_os_error(make_peer: MakePeer) -> None:
-    """As is one that does not answer in time."""
+    """It refuses the connection."""
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     address = server.sockets[0].getsockname()
     server.close()
     await server.wait_closed()
     with pytest.raises(ConnectionRefusedError):
         await make_peer().connect(*address)
+
+
+async def test_a_peer_that_does_not_accept_in_time_is_given_up(
+    make_peer: MakePeer, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In time by the clock that the connection was given."""
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", never)
+    connecting = asyncio.ensure_future(make_peer().connect("192.0.2.7", 9092, timeout_ms=3_000))
+    await clock.run_for(2_999)
+    assert not connecting.done()
+    await clock.run_for(1)
+    with pytest.raises(TimeoutError, match=r"192\.0\.2\.7:9092 did not accept a connection within 3000 ms"):
+        await connecting
 
 
 async def test_a_connection_is_used_once(start_listener: Start, make_peer: MakePeer) -> None:
@@ -303,8 +320,3 @@ async def test_a_caller_that_fails_on_its_answer_harms_no_other(
         peer.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest(), timeout_ms=1_000, done=fail)
         await _ask(peer)
     assert [line["event"] for line in logs] == ["handling an answer failed"]
-
-
-def _timers() -> list[asyncio.TimerHandle]:
-    loop: Any = asyncio.get_running_loop()
-    return [timer for timer in loop._scheduled if not timer.cancelled()]

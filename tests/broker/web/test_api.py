@@ -7,6 +7,7 @@ import httpx
 import pytest
 from starlette.requests import Request
 
+from purgatorio.broker.clock import Clock
 from purgatorio.broker.web import api, control, guard, requests
 from purgatorio.broker.web.api import ENDPOINTS
 
@@ -164,7 +165,7 @@ def test_every_handler_says_how_it_is_called(cluster: Any) -> None:
 async def test_a_request_is_checked_before_its_body_is_read(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(request: Request) -> bytes:
+    async def fail(request: Request, clock: Clock) -> bytes:
         raise AssertionError("the body was read")
 
     monkeypatch.setattr(requests, "read_body", fail)

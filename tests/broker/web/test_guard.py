@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -107,16 +108,19 @@ async def test_a_body_in_parts_is_bounded_too(client: httpx.AsyncClient) -> None
     assert response.status_code == 413
 
 
-async def test_a_body_that_does_not_come_is_given_up(
-    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_body_that_does_not_come_is_given_up(client: httpx.AsyncClient, cluster: Any) -> None:
+    """After `BODY_TIMEOUT_MS` of the cluster's clock."""
+
     async def never() -> AsyncIterator[bytes]:
         yield b"{"
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(guard, "BODY_TIMEOUT_SECONDS", 0.01)
-    response = await client.post(FOLLOWER, content=never(), headers=JSON)
-    assert (response.status_code, response.json()) == (408, {"error": "the body did not come within 0.01 s"})
+    asked = asyncio.create_task(client.post(FOLLOWER, content=never(), headers=JSON))
+    await cluster.clock.run_for(guard.BODY_TIMEOUT_MS - 1)
+    assert not asked.done()
+    await cluster.clock.run_for(1)
+    response = await asked
+    assert (response.status_code, response.json()) == (408, {"error": "the body did not come within 5 s"})
 
 
 @pytest.mark.parametrize("path", ["/", "/static/main.js", "/metrics", "/api/v1/state", "/nothing"])

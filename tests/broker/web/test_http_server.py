@@ -64,19 +64,26 @@ async def test_there_are_only_so_many_connections(connect: Any, monkeypatch: pyt
     await ask(second)
 
 
-async def test_a_request_that_does_not_come_is_given_up(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "REQUEST_HEAD_SECONDS", 0.02)
-    silent, slow = await connect(), await connect()
-    slow[1].write(REQUEST[:10])
+async def test_a_request_that_does_not_come_in_time_closes_its_connection(connect: Any, cluster: Any) -> None:
+    """In time by the cluster's clock: one millisecond earlier the head may still be completed."""
+    silent, slow, late = [await connect() for _ in range(3)]
+    for begun in (slow, late):
+        begun[1].write(REQUEST[:10])
+    await ask(await connect())  # the server has seen all of them
+    cluster.clock.advance_ms(http_server.REQUEST_HEAD_MS - 1)
+    late[1].write(REQUEST[10:])
+    assert (await late[0].readuntil(b'"ok"}')).startswith(b"HTTP/1.1 200 OK")
+    cluster.clock.advance_ms(1)
     assert await gone(silent)
     assert await gone(slow)
 
 
-async def test_so_is_the_second_request_of_a_connection(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_so_does_the_second_request_of_a_connection(connect: Any, cluster: Any) -> None:
     stream = await connect()
     await ask(stream)
-    monkeypatch.setattr(http_server, "REQUEST_HEAD_SECONDS", 0.02)
     stream[1].write(REQUEST[:10])
+    await ask(await connect())
+    cluster.clock.advance_ms(http_server.REQUEST_HEAD_MS)
     assert await gone(stream)
 
 
@@ -87,15 +94,17 @@ async def test_what_is_no_http_is_refused(connect: Any) -> None:
 
 
 async def test_a_request_under_way_does_not_hold_the_stop_up(
-    connect: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    connect: Any, cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its body never comes; the application would wait for it longer than the server does."""
-    monkeypatch.setattr(http_server, "STOP_GRACE_SECONDS", 0.02)
     stream = await connect()
     head = b"POST /api/v1/brokers/1/follower HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     stream[1].write(head + b"Content-Length: 10\r\nExpect: 100-continue\r\n\r\n")
     assert (await stream[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
-    async with asyncio.timeout(1):
-        await connect.admin.stop()
-        assert await gone(stream)
+    stopping = asyncio.create_task(connect.admin.stop())
+    await cluster.clock.run_for(http_server.STOP_GRACE_MS - 1)
+    assert not stopping.done()
+    await cluster.clock.run_for(1)
+    await stopping
+    assert await gone(stream)
     assert caplog.records == []

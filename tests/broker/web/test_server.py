@@ -101,5 +101,7 @@ def test_the_url_is_one_that_a_browser_here_can_open(cluster: Any, host: str, sh
 
 
 def test_the_web_server_is_loaded_only_when_it_is_started() -> None:
-    check = "import sys, broker.web.server; sys.exit(any(m in sys.modules for m in ('uvicorn', 'starlette')))"
+    check = (
+        "import sys, purgatorio.broker.web.server; sys.exit(any(m in sys.modules for m in ('uvicorn', 'starlette')))"
+    )
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
