@@ -38,7 +38,8 @@ from purgatorio.broker.replica.alter_partition_manager import AlterPartitionMana
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.delayed_produce import DelayedProduce
-from purgatorio.broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
+from purgatorio.broker.replica.fetcher_manager import ReplicaFetcherManager
+from purgatorio.broker.replica.follower import FetchSettings, FollowerGate
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.server.limits import ConnectionLimits
@@ -67,7 +68,7 @@ class Broker:
         self.store = store
         self.metrics = BrokerMetrics(config.broker_id)
         self.finished = FinishedOperations()
-        self.gate = FollowerGate(config.follower_delay_ms)
+        self.gate = FollowerGate(clock, config.follower_delay_ms)
         self.address: tuple[str, int] = config.advertised
         self._rng = rng
         self._build_purgatories()
@@ -123,7 +124,16 @@ class Broker:
             name="PLAINTEXT",
             observer=self.metrics,
         )
-        self._fetchers: dict[int, FollowerFetcher] = {}
+        self.fetchers = ReplicaFetcherManager(
+            self.replicas,
+            broker_epoch=lambda: self.registration.broker_epoch,
+            connect=self._connect,
+            settings=fetch_settings(config),
+            gate=self.gate,
+            clock=clock,
+            rng=rng,
+            spawn=self._spawn,
+        )
         self._tasks: asyncio.TaskGroup | None = None
         self._children: list[asyncio.Task[None]] = []
         self._main: asyncio.Task[None] | None = None
@@ -282,9 +292,7 @@ class Broker:
         self.recorder.image_changed(image)
         if self._stopping.is_set():
             return
-        followed = self.replicas.followed_partitions()
-        for leader_id in {**self._fetchers, **followed}:
-            self._fetcher(leader_id).follow(followed.get(leader_id, []))
+        self.fetchers.follow_leaders()
 
     def _seems_dead(self, broker_id: int) -> bool:
         """Whether a broker is probably dead and not fenced yet.
@@ -292,33 +300,9 @@ class Broker:
         Nobody listens on its port any more. Clients are better told at once that there is no leader, which they ask
         for again soon, than who it was; and not for longer than it takes to fence a broker that is dead.
         """
-        fetcher = self._fetchers.get(broker_id)
-        return fetcher is not None and fetcher.seems_dead(self.config.broker_session_timeout_ms)
+        return self.fetchers.seems_dead(broker_id, self.config.broker_session_timeout_ms)
 
     # --- following ---
-
-    def _fetcher(self, leader_id: int) -> FollowerFetcher:
-        fetcher = self._fetchers.get(leader_id)
-        if fetcher is None:
-            config = self.config
-            fetcher = self._fetchers[leader_id] = FollowerFetcher(
-                leader_id,
-                replicas=self.replicas,
-                broker_epoch=lambda: self.registration.broker_epoch,
-                connect=self._connect,
-                settings=FetchSettings(
-                    wait_max_ms=config.replica_fetch_wait_max_ms,
-                    min_bytes=config.replica_fetch_min_bytes,
-                    max_bytes=config.replica_fetch_response_max_bytes,
-                    partition_max_bytes=config.replica_fetch_max_bytes,
-                    backoff_ms=config.replica_fetch_backoff_ms,
-                    response_timeout_ms=config.replica_socket_timeout_ms,
-                ),
-                gate=self.gate,
-                rng=self._rng,
-            )
-            self._spawn(fetcher.run(), f"follows {leader_id}")
-        return fetcher
 
     async def _connect(self, broker_id: int) -> PeerConnection:
         """Open a connection to another broker.
@@ -367,13 +351,24 @@ class Broker:
             )
         yield
 
-    @staticmethod
-    async def _repeat(steps: Callable[[], Iterator[None]], interval_ms: int) -> None:
+    async def _repeat(self, steps: Callable[[], Iterator[None]], interval_ms: int) -> None:
         """Do something long in steps, again and again, for as long as the broker lives."""
         while True:
-            await asyncio.sleep(interval_ms / 1000)
+            await self.clock.sleep(interval_ms)
             for _ in steps():
                 await asyncio.sleep(0)
+
+
+def fetch_settings(config: BrokerConfig) -> FetchSettings:
+    """How the broker's followers fetch, from its settings."""
+    return FetchSettings(
+        wait_max_ms=config.replica_fetch_wait_max_ms,
+        min_bytes=config.replica_fetch_min_bytes,
+        max_bytes=config.replica_fetch_response_max_bytes,
+        partition_max_bytes=config.replica_fetch_max_bytes,
+        backoff_ms=config.replica_fetch_backoff_ms,
+        response_timeout_ms=config.replica_socket_timeout_ms,
+    )
 
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:

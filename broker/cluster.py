@@ -42,7 +42,7 @@ class Cluster:
         self.truth = EmbeddedStore(
             self.cluster_id,
             lambda callback: asyncio.get_running_loop().call_soon(callback),
-            now_ms=self.clock.now_ms,
+            self.clock,
         )
         self._configs = {broker_config.broker_id: broker_config for broker_config in config.broker_configs()}
         self._changing: set[int] = set()

@@ -9,11 +9,12 @@ arrives; the broker takes part again, as the same life, once the truth says so u
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from purgatorio.broker.clock import Clock
+from purgatorio.broker.clock import Clock, time_limit
 from purgatorio.broker.metadata.controller import (
     DuplicateBrokerId,
     TopicSettings,
@@ -117,7 +118,7 @@ class BrokerLifecycleManager:
                 give_up_ms = now_ms + 2 * self._session_timeout_ms if give_up_ms is None else give_up_ms
                 if now_ms >= give_up_ms:
                     raise
-                await asyncio.sleep(self._heartbeat_interval_ms / 1000)
+                await self._clock.sleep(self._heartbeat_interval_ms)
                 continue
             self._incarnation = BrokerIncarnation(self._broker_id, epoch)
             self._lease_id, self._lease_ends_ms = lease_id, ends_ms
@@ -129,7 +130,7 @@ class BrokerLifecycleManager:
         self._lease_ends_ms = 0
         epoch = self.broker_epoch
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with time_limit(self._clock, timeout_ms):
                 await self._decide(
                     lambda image: unregister_broker(image, self._broker_id, epoch, settings=self._settings), NO_LEASE
                 )
@@ -167,7 +168,7 @@ class BrokerLifecycleManager:
                 self._lease_ends_ms = sent_ms + self._session_timeout_ms if lasts else 0
 
             self._store.keep_lease(lease_id, kept)
-            await asyncio.sleep(self._heartbeat_interval_ms / 1000)
+            await self._clock.sleep(self._heartbeat_interval_ms)
 
     async def _resume(self) -> bool:
         """Take part again under a new lease; False if this broker is leaving, or its store is closed."""
@@ -192,7 +193,7 @@ class BrokerLifecycleManager:
     async def _try_again(self, error: StoreError) -> None:
         """The store would not have it now: the lease ran out on the way, or others were faster."""
         logger.debug("membership not changed", broker=self._broker_id, reason=str(error))
-        await asyncio.sleep(self._heartbeat_interval_ms / 1000)
+        await self._clock.sleep(self._heartbeat_interval_ms)
 
     def _registering(self, host: str, port: int, lease_id: int) -> Decision[int]:
         return lambda image: register_broker(
@@ -210,7 +211,9 @@ class BrokerLifecycleManager:
             answer: asyncio.Future[int] = loop.create_future()
             ends_ms = self._clock.now_ms() + self._session_timeout_ms
             self._store.grant_lease(self._session_timeout_ms, partial(_set, answer))
-            await asyncio.wait([answer], timeout=self._session_timeout_ms / 1000)
+            with contextlib.suppress(TimeoutError):
+                async with time_limit(self._clock, self._session_timeout_ms):
+                    await asyncio.wait([answer])
             if answer.done() and self._clock.now_ms() < ends_ms:
                 return answer.result(), ends_ms
 

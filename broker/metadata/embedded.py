@@ -8,7 +8,6 @@ are real here as they are there.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
 from collections import deque
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from purgatorio.broker.clock import Clock
 from purgatorio.broker.metadata.image import NO_LEASE, ClusterImage
 from purgatorio.broker.metadata.store import Decision, LeaseLost, StoreClosed, StoreContended, StoreOverloaded, T
 
@@ -87,12 +87,12 @@ class EmbeddedStore:
     Args:
         cluster_id: the cluster's name for itself, which clients see.
         call_soon: runs a function in a later turn of the loop, in the order of the calls: `loop.call_soon`.
-        now_ms: monotonic milliseconds, for leases.
+        clock: for leases.
     """
 
-    def __init__(self, cluster_id: str, call_soon: CallSoon, *, now_ms: Callable[[], int]) -> None:
+    def __init__(self, cluster_id: str, call_soon: CallSoon, clock: Clock) -> None:
         self._call_soon = call_soon
-        self._now_ms = now_ms
+        self._clock = clock
         self._image = ClusterImage(version=0, cluster_id=cluster_id)
         self._views: list[EmbeddedView] = []
         self._leases: dict[int, _Lease] = {}
@@ -120,13 +120,13 @@ class EmbeddedStore:
         which a look comes late is added to all leases. A broker's own reckoning is stricter, so nothing is lost by it.
         """
         while True:
-            before_ms = self._now_ms()
-            await asyncio.sleep(LEASE_CHECK_INTERVAL_MS / 1000)
-            self.expire_leases(late_ms=max(0, self._now_ms() - before_ms - 2 * LEASE_CHECK_INTERVAL_MS))
+            before_ms = self._clock.now_ms()
+            await self._clock.sleep(LEASE_CHECK_INTERVAL_MS)
+            self.expire_leases(late_ms=max(0, self._clock.now_ms() - before_ms - 2 * LEASE_CHECK_INTERVAL_MS))
 
     def expire_leases(self, *, late_ms: int = 0) -> None:
         """Drop the leases whose time is over, and tell of those that brokers rely on."""
-        now_ms = self._now_ms()
+        now_ms = self._clock.now_ms()
         for lease in self._leases.values():
             lease.expires_ms += late_ms
         self._leases = {key: lease for key, lease in self._leases.items() if now_ms < lease.expires_ms}
@@ -140,13 +140,13 @@ class EmbeddedStore:
 
     def _grant(self, ttl_ms: int) -> int:
         lease_id = next(self._lease_ids)
-        self._leases[lease_id] = _Lease(ttl_ms, self._now_ms() + ttl_ms)
+        self._leases[lease_id] = _Lease(ttl_ms, self._clock.now_ms() + ttl_ms)
         return lease_id
 
     def _keep(self, lease_id: int) -> bool:
         lease = self._leases.get(lease_id)
         if lease is not None:
-            lease.expires_ms = self._now_ms() + lease.ttl_ms
+            lease.expires_ms = self._clock.now_ms() + lease.ttl_ms
         return lease is not None
 
     # --- the truth ---

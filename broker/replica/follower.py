@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+from purgatorio.broker.clock import Clock, time_limit
 from purgatorio.broker.log.log import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition
@@ -82,18 +83,21 @@ class FetchSettings:
     response_timeout_ms: int = 30_000
 
 
-@dataclass(slots=True)
 class FollowerGate:
     """Holds this broker's fetches back, so that a user can watch a produce request wait for them.
+
+    Args:
+        clock: for the delay.
+        delay_ms: see below.
 
     Attributes:
         delay_ms: how long after it received records a follower waits before it fetches again, and so acknowledges them.
     """
 
-    delay_ms: int = 0
-    _open: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def __post_init__(self) -> None:
+    def __init__(self, clock: Clock, delay_ms: int = 0) -> None:
+        self.delay_ms = delay_ms
+        self._clock = clock
+        self._open = asyncio.Event()
         self._open.set()
 
     @property
@@ -112,16 +116,16 @@ class FollowerGate:
     async def passed(self, *, after_records: bool) -> None:
         """Wait until the next fetch may be sent."""
         if after_records and self.delay_ms > 0:
-            await asyncio.sleep(self.delay_ms / 1000)
+            await self._clock.sleep(self.delay_ms)
         await self._open.wait()
 
 
 @dataclass(slots=True)
 class _Refusal:
-    """How often in a row a partition was refused, and until when (loop time) it is left out of the fetches."""
+    """How often in a row a partition was refused, and until when it is left out of the fetches."""
 
     times: int = 0
-    until_seconds: float = 0.0
+    until_ms: int = 0
 
 
 class FollowerFetcher:
@@ -133,6 +137,7 @@ class FollowerFetcher:
         broker_epoch: this broker's registration, sent with each fetch (KIP-903).
         connect: opens a connection to a broker.
         gate: holds fetches back.
+        clock: for pauses.
         rng: spreads retries.
     """
 
@@ -145,6 +150,7 @@ class FollowerFetcher:
         connect: Connect,
         settings: FetchSettings,
         gate: FollowerGate,
+        clock: Clock,
         rng: random.Random,
     ) -> None:
         self.leader_id = leader_id
@@ -153,12 +159,13 @@ class FollowerFetcher:
         self._connect = connect
         self._settings = settings
         self._gate = gate
+        self._clock = clock
         self._rng = rng
         self._followed: list[Partition] = []
         self._changed = asyncio.Event()
         self._refusals: dict[TopicPartition, _Refusal] = {}
         self._failures = 0
-        self._refused_since: float | None = None
+        self._refused_since_ms: int | None = None
         self._turn = -1
 
     def follow(self, partitions: list[Partition]) -> None:
@@ -169,8 +176,8 @@ class FollowerFetcher:
 
     def seems_dead(self, within_ms: int) -> bool:
         """Whether nobody listens where the leader did, since less than `within_ms`."""
-        since = self._refused_since
-        return since is not None and asyncio.get_running_loop().time() < since + within_ms / 1000
+        since_ms = self._refused_since_ms
+        return since_ms is not None and self._clock.now_ms() < since_ms + within_ms
 
     async def run(self) -> None:
         """Fetch until cancelled; a lost connection or a broken answer is logged and tried again after a pause."""
@@ -181,10 +188,10 @@ class FollowerFetcher:
                 continue
             try:
                 peer = await self._connect(self.leader_id)
-                self._refused_since = None
+                self._refused_since_ms = None
             except (OSError, TimeoutError) as error:
-                if isinstance(error, ConnectionRefusedError) and self._refused_since is None:
-                    self._refused_since = asyncio.get_running_loop().time()
+                if isinstance(error, ConnectionRefusedError) and self._refused_since_ms is None:
+                    self._refused_since_ms = self._clock.now_ms()
                 await self._back_off("cannot connect to the leader", error)
                 continue
             try:
@@ -198,7 +205,7 @@ class FollowerFetcher:
         self._failures += 1
         log = logger.warning if self._failures == TOLD_AFTER_FAILURES else logger.debug
         log(event, broker=self._replicas.broker_id, leader=self.leader_id, reason=str(error) or repr(error))
-        await asyncio.sleep(self._delay_ms(self._failures) / 1000 * self._rng.uniform(0.5, 1.0))
+        await self._clock.sleep(self._delay_ms(self._failures) * self._rng.uniform(0.5, 1.0))
 
     def _delay_ms(self, failures: int) -> int:
         """How long to wait after so many failures in a row."""
@@ -229,9 +236,9 @@ class FollowerFetcher:
 
         They take turns at the front: an answer is filled from there until it is full.
         """
-        now = asyncio.get_running_loop().time()
+        now_ms = self._clock.now_ms()
         refusals = self._refusals
-        ready = [p for p in self._followed if p.tp not in refusals or refusals[p.tp].until_seconds <= now]
+        ready = [p for p in self._followed if p.tp not in refusals or refusals[p.tp].until_ms <= now_ms]
         self._turn += 1
         first = self._turn % len(ready) if ready else 0
         return ready[first:] + ready[:first]
@@ -240,7 +247,7 @@ class FollowerFetcher:
         """Leave a partition out for a while: its leader refused it, or its records do not fit."""
         refusal = self._refusals.setdefault(partition.tp, _Refusal())
         refusal.times += 1
-        refusal.until_seconds = asyncio.get_running_loop().time() + self._delay_ms(refusal.times) / 1000
+        refusal.until_ms = self._clock.now_ms() + self._delay_ms(refusal.times)
         log = logger.warning if refusal.times == TOLD_AFTER_FAILURES else logger.debug
         log(
             "follower fetch refused",
@@ -253,8 +260,9 @@ class FollowerFetcher:
     async def _until_resumed(self) -> None:
         """Wait until a refused partition is asked for again, or there are others to follow."""
         self._changed.clear()
+        until_ms = min((refusal.until_ms for refusal in self._refusals.values()), default=0)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(min((r.until_seconds for r in self._refusals.values()), default=0)):
+            async with time_limit(self._clock, until_ms - self._clock.now_ms()):
                 await self._changed.wait()
 
     def _request(self, fetched: list[Partition]) -> FetchRequest:
@@ -287,9 +295,9 @@ class FollowerFetcher:
         """How long the leader may let this broker wait: no longer than until a refused partition is asked for again."""
         wait_ms = self._settings.wait_max_ms
         if self._refusals:
-            now = asyncio.get_running_loop().time()
-            pauses = [r.until_seconds - now for r in self._refusals.values() if r.until_seconds > now]
-            wait_ms = min(wait_ms, int(1000 * min(pauses)) + 1) if pauses else wait_ms
+            now_ms = self._clock.now_ms()
+            pauses_ms = [r.until_ms - now_ms for r in self._refusals.values() if r.until_ms > now_ms]
+            wait_ms = min([wait_ms, *pauses_ms])
         return wait_ms
 
     def _apply(

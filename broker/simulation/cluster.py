@@ -71,7 +71,7 @@ class WatchedStore(EmbeddedStore):
     """The truth, which tells of each change in the moment in which it is made."""
 
     def __init__(self, loop: SimulatedLoop, clock: SimulatedClock) -> None:
-        super().__init__("simulated", loop.call_soon, now_ms=clock.now_ms)
+        super().__init__("simulated", loop.call_soon, clock)
         self.committed: Callable[[ClusterImage, ClusterImage], None] = lambda before, after: None
 
     def _compare_and_set(self, expected: ClusterImage, proposed: ClusterImage) -> bool:

@@ -82,7 +82,8 @@ class Cluster:
 
     def __init__(self, turns: Any) -> None:
         self.turns = turns
-        self.store = EmbeddedStore("test-cluster", turns.call_soon, now_ms=lambda: 0)
+        self.clock = ManualClock()
+        self.store = EmbeddedStore("test-cluster", turns.call_soon, self.clock)
         self.view = self.store.open()
         self.other_view = self.store.open()
         for broker_id in (1, 2, 3):
@@ -91,7 +92,6 @@ class Cluster:
                     image, id, f"host-{id}", 9000 + id, f"rack-{id}", lease_id=20 + id, settings=TopicSettings()
                 )
             )
-        self.clock = ManualClock()
         self.timer = Timer(self.clock.now_ms)
         actions = ActionQueue()
         purgatories = MetadataPurgatories(

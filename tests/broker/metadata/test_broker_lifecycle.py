@@ -32,7 +32,7 @@ class Place:
         self.loop = loop
         self.clock = SimulatedClock(loop)
         self.network = Network(loop, random.Random(1))
-        self.store = EmbeddedStore("cluster", loop.call_soon, now_ms=self.clock.now_ms)
+        self.store = EmbeddedStore("cluster", loop.call_soon, self.clock)
         self.links: dict[int, StoreLink] = {}
 
     def broker(self, broker_id: int = 1) -> BrokerLifecycleManager:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.metadata import embedded
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.image import ClusterImage
@@ -28,7 +29,7 @@ def look(image: ClusterImage) -> tuple[ClusterImage, int]:
 
 @pytest.fixture
 def store(turns: Any) -> EmbeddedStore:
-    return EmbeddedStore("cluster", turns.call_soon, now_ms=lambda: 0)
+    return EmbeddedStore("cluster", turns.call_soon, ManualClock())
 
 
 def test_a_view_is_a_metadata_store(store: EmbeddedStore) -> None:
@@ -327,7 +328,7 @@ def test_a_decision_that_always_comes_late_is_given_up(
 
 async def test_it_runs_on_a_real_loop() -> None:
     loop = asyncio.get_running_loop()
-    store = EmbeddedStore("cluster", loop.call_soon, now_ms=lambda: 0)
+    store = EmbeddedStore("cluster", loop.call_soon, ManualClock())
     first, second = store.open(), store.open()
     got: asyncio.Future[int] = loop.create_future()
     second.watch(lambda image: got.set_result(image.next_producer_id))

@@ -25,7 +25,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def store(turns: Any, clock: ManualClock) -> EmbeddedStore:
-    return EmbeddedStore("cluster", turns.call_soon, now_ms=clock.now_ms)
+    return EmbeddedStore("cluster", turns.call_soon, clock)
 
 
 def grant(view: EmbeddedView, turns: Any, ttl_ms: int = 100) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.clock import SystemClock
 from purgatorio.broker.replica import follower as follower_module
 from purgatorio.broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
 from purgatorio.broker.replica.partition import Partition
@@ -29,6 +30,7 @@ from purgatorio.protocol.records import Record, build_batch
 from tests.broker.replica.harness import Harness, topic
 from tests.logs import capture_logs
 
+CLOCK = SystemClock()
 PATIENCE_SECONDS = 10
 LEADER_ID = 2
 BROKER_EPOCH = 77
@@ -99,7 +101,8 @@ async def follow(
         broker_epoch=lambda: BROKER_EPOCH,
         connect=leader.connect,
         settings=FetchSettings(backoff_ms=backoff_ms),
-        gate=gate or FollowerGate(),
+        gate=gate or FollowerGate(CLOCK),
+        clock=CLOCK,
         rng=random.Random(0),
     )
     fetcher.follow(harness.replicas.followed_partitions()[LEADER_ID])
@@ -179,7 +182,8 @@ async def test_a_follower_that_rests_asks_at_once_for_a_partition_that_is_new(
         broker_epoch=lambda: BROKER_EPOCH,
         connect=leader.connect,
         settings=FetchSettings(backoff_ms=1000 * 3600),
-        gate=FollowerGate(),
+        gate=FollowerGate(CLOCK),
+        clock=CLOCK,
         rng=random.Random(0),
     )
     fetcher.follow(follower.replicas.followed_partitions()[LEADER_ID])
@@ -259,7 +263,7 @@ async def test_a_lost_connection_is_opened_again(follower: Harness, failure: Exc
 
 
 async def test_a_held_follower_does_not_acknowledge_what_it_got(follower: Harness) -> None:
-    gate = FollowerGate()
+    gate = FollowerGate(CLOCK)
     gate.hold()
     leader = Leader(answer(records=batch(0)))
     following = asyncio.create_task(follow(follower, leader, gate=gate))

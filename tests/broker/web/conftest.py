@@ -101,7 +101,7 @@ class FakeBroker:
         self.metrics = BrokerMetrics(broker_id)
         self.finished = FinishedOperations()
         self.registration = FakeRegistration()
-        self.gate = FollowerGate()
+        self.gate = FollowerGate(clock)
         self.partitions: list[FakePartition] = []
         self.request_memory_used_bytes = 0
         self.own_image: ClusterImage | None = None
@@ -142,7 +142,7 @@ class FakeCluster:
     def __init__(self) -> None:
         self.clock = ManualClock(START_MS)
         self._turns: list[Callable[[], None]] = []
-        self.truth = EmbeddedStore("test", self._call_soon, now_ms=self.clock.now_ms)
+        self.truth = EmbeddedStore("test", self._call_soon, self.clock)
         self.brokers: list[FakeBroker] = []
         self.broker_ids = [1, 2, 3]
         self.change_image(lambda _: IMAGE)

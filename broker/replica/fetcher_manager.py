@@ -1,0 +1,75 @@
+"""A fetch loop for each broker that leads something this broker follows (Kafka's ReplicaFetcherManager)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.replica.follower import Connect, FetchSettings, FollowerFetcher, FollowerGate
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+
+
+class ReplicaFetcherManager:
+    """The fetchers of one broker. A fetcher is made when its leader is first followed, and then kept: it idles.
+
+    Args:
+        replicas: the replicas, which know what they follow.
+        broker_epoch: this broker's epoch, sent with each fetch (KIP-903).
+        connect: opens a connection to a broker.
+        settings: how to fetch.
+        gate: holds fetches back.
+        clock: for pauses.
+        rng: spreads retries.
+        spawn: runs a fetch loop under a name, for as long as the broker runs.
+    """
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        *,
+        broker_epoch: Callable[[], int],
+        connect: Connect,
+        settings: FetchSettings,
+        gate: FollowerGate,
+        clock: Clock,
+        rng: random.Random,
+        spawn: Callable[[Coroutine[Any, Any, None], str], None],
+    ) -> None:
+        self._replicas = replicas
+        self._broker_epoch = broker_epoch
+        self._connect = connect
+        self._settings = settings
+        self._gate = gate
+        self._clock = clock
+        self._rng = rng
+        self._spawn = spawn
+        self._fetchers: dict[int, FollowerFetcher] = {}
+
+    def follow_leaders(self) -> None:
+        """Fetch from each leader what the replicas follow of it now, and nothing else."""
+        followed = self._replicas.followed_partitions()
+        for leader_id in {**self._fetchers, **followed}:
+            self._fetcher(leader_id).follow(followed.get(leader_id, []))
+
+    def seems_dead(self, broker_id: int, within_ms: int) -> bool:
+        """Whether a leader's port has refused connections, since less than `within_ms`."""
+        fetcher = self._fetchers.get(broker_id)
+        return fetcher is not None and fetcher.seems_dead(within_ms)
+
+    def _fetcher(self, leader_id: int) -> FollowerFetcher:
+        fetcher = self._fetchers.get(leader_id)
+        if fetcher is None:
+            fetcher = self._fetchers[leader_id] = FollowerFetcher(
+                leader_id,
+                replicas=self._replicas,
+                broker_epoch=self._broker_epoch,
+                connect=self._connect,
+                settings=self._settings,
+                gate=self._gate,
+                clock=self._clock,
+                rng=self._rng,
+            )
+            self._spawn(fetcher.run(), f"follows {leader_id}")
+        return fetcher
