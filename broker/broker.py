@@ -14,17 +14,17 @@ from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import Services
 from purgatorio.broker.api.routes import build_routes
 from purgatorio.broker.clock import Clock
-from purgatorio.broker.config.settings import BrokerConfig, describe, topic_defaults, topic_synonyms
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.descriptions import describe
+from purgatorio.broker.config.topics import topic_settings, topic_synonyms
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import LINGER_MS, TOPIC, TOPIC_CONFIGS, DelayRecorder
-from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import (
     ElectionType,
     NewTopic,
     TopicResult,
-    TopicSettings,
     create_topics,
     elect_leaders,
     preferred_elections,
@@ -72,8 +72,7 @@ class Broker:
         self.address: tuple[str, int] = config.advertised
         self._rng = rng
         self._build_purgatories()
-        log_defaults = LogConfig.from_strings(topic_defaults(config))
-        self._topics = TopicSettings(config.num_partitions, config.default_replication_factor, log_defaults)
+        self._topics = topic_settings(config)
         self.registration = BrokerLifecycleManager(
             config.broker_id,
             store,
@@ -93,7 +92,7 @@ class Broker:
         self.replicas = ReplicaManager(
             config.broker_id,
             clock=clock,
-            log_defaults=log_defaults,
+            log_defaults=self._topics.log,
             memory=MemoryBudget(config.log_memory_bytes),
             actions=self.actions,
             produce_purgatory=self.produce_purgatory,

@@ -211,7 +211,7 @@ def _print_config(args: argparse.Namespace) -> int:
     config = _load_config(args)
     if config is None:
         return EXIT_USAGE
-    from purgatorio.broker.config.settings import as_toml
+    from purgatorio.broker.config.descriptions import as_toml
 
     print(as_toml(config), end="")
     return EXIT_OK

@@ -1,9 +1,9 @@
-"""Where configuration comes from: flags, then the environment, then a TOML file, then the defaults.
+"""Reads the configuration: flags win over the environment, the environment over a TOML file, the file over defaults.
 
-A setting may be spelt as in `purgatorio.broker.config.settings` (``log_retention_ms``) or as Kafka spells it
-(``log.retention.ms``). In the environment it is upper-case behind a prefix: ``PURGATORIO_LOG_RETENTION_MS``;
+A setting may be spelt as in `purgatorio.broker.config` (``log_retention_ms``) or as Kafka spells it
+(``log.retention.ms``). In the environment it is upper-case after a prefix: ``PURGATORIO_LOG_RETENTION_MS``;
 ``PURGATORIO_CONFIG`` names the file.
-Unknown settings are errors wherever they stand: a setting silently ignored is worse than one refused.
+An unknown setting is an error in every source: ignoring it silently would be worse.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from purgatorio.broker.config.settings import BrokerConfig, ClusterConfig, settings_of_process
+from purgatorio.broker.config.broker_settings import BrokerConfig
+from purgatorio.broker.config.cluster_settings import ClusterConfig
+from purgatorio.broker.config.descriptions import settings_of_process
 
 ENVIRONMENT_PREFIX: Final = "PURGATORIO_"
 _ALIASES: Final = {"node_id": "broker_id", "broker_rack": "rack"}
@@ -42,7 +44,7 @@ class ConfigError(Exception):
     """The configuration cannot be used.
 
     Attributes:
-        problems: what is wrong, one line each, naming the source and the setting.
+        problems: one line each, with the source, the setting and what is wrong.
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -51,7 +53,7 @@ class ConfigError(Exception):
 
 
 class Given(NamedTuple):
-    """One setting as a source gives it; `place` and `spelling` make the messages; not `typed`: the value is text."""
+    """One setting as a source gives it. Messages name `place` and `spelling`; unless `typed`, the value is text."""
 
     place: str
     spelling: str
@@ -69,13 +71,13 @@ def load_cluster_config(
     """Read the configuration of a process.
 
     Args:
-        flags: settings that have a flag of their own, by name, as text; None: not given. They win over everything.
-        assignments: ``key=value`` as given to ``--set``; the last one of a key wins.
+        flags: settings that have a flag of their own, by name, as text; None: not given. They win over all sources.
+        assignments: ``key=value`` as given to ``--set``; the last one for a key wins.
         environ: the process environment.
         file: a TOML file; not given: the one that ``PURGATORIO_CONFIG`` names, if any.
 
     Raises:
-        ConfigError: with every problem found, not just the first.
+        ConfigError: with all problems, not only the first.
     """
     environ = environ or {}
     path = file or environ.get(ENVIRONMENT_PREFIX + "CONFIG")
@@ -108,7 +110,7 @@ def _from_file(path: Path, problems: list[str]) -> Iterator[Given]:
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Leaf keys with their tables' names before them: TOML reads ``log.retention.ms = 1`` as three nested tables."""
+    """Each leaf with its dotted name: TOML reads ``log.retention.ms = 1`` as nested tables."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flatten(value, f"{prefix}{key}.")
@@ -138,7 +140,7 @@ def _from_flags(flags: Mapping[str, str | None]) -> Iterator[Given]:
 
 
 def _merge(given: Given, settings: Mapping[str, FieldInfo], merged: dict[str, Any], problems: list[str]) -> None:
-    """Check one setting and put it into `merged`, or say what is wrong with it."""
+    """Check one setting and put it into `merged`; if it is wrong, add a line to `problems`."""
     name = _canonical(given.spelling)
     field = settings.get(name)
     if field is None:
@@ -155,13 +157,13 @@ def _merge(given: Given, settings: Mapping[str, FieldInfo], merged: dict[str, An
 
 
 def _plain(details: ErrorDetails) -> str:
-    """A sentence's end for what pydantic found wrong with one value."""
+    """The end of a sentence from pydantic's error for one value."""
     template = _PLAIN_MESSAGES.get(details["type"])
     return template.format(**details.get("ctx", {})) if template else f"is refused ({details['msg']})"
 
 
 def _build(merged: Mapping[str, Any]) -> ClusterConfig:
-    """The configuration from checked values; what is left to find is values that do not go together."""
+    """The configuration from checked values; only values that contradict each other are still refused."""
     own = {name: value for name, value in merged.items() if name in ClusterConfig.model_fields}
     shared = {name: value for name, value in merged.items() if name not in own}
     try:
@@ -172,13 +174,13 @@ def _build(merged: Mapping[str, Any]) -> ClusterConfig:
 
 
 def _canonical(spelling: str) -> str:
-    """A setting's name in `purgatorio.broker.config.settings`, whichever way it was spelt."""
+    """A setting's name as a field, from any of its spellings."""
     name = spelling.removeprefix(ENVIRONMENT_PREFIX).lstrip("-").lower().replace(".", "_").replace("-", "_")
     return _ALIASES.get(name, name)
 
 
 def _suggestion(spelling: str, settings: Mapping[str, FieldInfo]) -> str:
-    """``; did you mean …?`` in the spelling style of the mistaken name, or nothing when no name is near."""
+    """``; did you mean …?`` in the style of the mistaken name; nothing if no setting has a similar name."""
     near = difflib.get_close_matches(_canonical(spelling), settings, n=1)
     if not near:
         return ""

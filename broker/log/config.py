@@ -1,224 +1,173 @@
-"""The topic configs that a log honours, by Kafka's names, with Kafka's defaults.
+"""The topic configs, by Kafka's names: one table for a topic's own configs and for the broker's defaults of them.
 
-Each is one field of `LogConfig`; `TOPIC_CONFIGS` describes them for DescribeConfigs and is made from the fields, so the
-two cannot drift. Some of Kafka's configs speak of files and disks. They are accepted, so that scripts that set them
-work, but have no effect, and their doc says so.
+Each config is one field of `LogConfig`, with its default, its bounds, its documentation and the name of the broker's
+setting that is its default (``log.retention.ms`` for ``retention.ms``). `TOPIC_CONFIGS` lists them for
+CreateTopics, AlterConfigs and DescribeConfigs; `purgatorio.broker.config` makes the broker's settings from them. The
+defaults are Kafka's where the documentation does not say otherwise.
+
+Some of Kafka's configs are about files and disks. They are accepted, so that scripts that set them work, but have no
+effect, and their documentation says so.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-import enum
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
+from purgatorio.broker.log.config_keys import (
+    MAX_LONG,
+    ConfigKey,
+    ConfigType,
+    InvalidConfig,
+    boolean,
+    choice,
+    choices,
+    config_text,
+    long_number,
+    ratio,
+    whole_number,
+)
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.records import TimestampType
 
-MAX_LONG: Final = 2**63 - 1
-_MAX_INT: Final = 2**31 - 1
+__all__ = [
+    "MAX_LONG",
+    "TOPIC_CONFIGS",
+    "CleanupPolicyText",
+    "CompressionTypeText",
+    "ConfigKey",
+    "ConfigType",
+    "InvalidConfig",
+    "LogConfig",
+    "TimestampTypeText",
+]
+
+CleanupPolicyText = Literal["delete", "compact", "delete,compact", "compact,delete"]
+CompressionTypeText = Literal["uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"]
+TimestampTypeText = Literal["CreateTime", "LogAppendTime"]
+
 _HOUR_MS: Final = 60 * 60 * 1000
 _DAY_MS: Final = 24 * _HOUR_MS
-_TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
-_COMPRESSION_TYPES: Final = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer")
-_CLEANUP_POLICIES: Final = ("compact", "delete")
 _NO_EFFECT: Final = "Accepted, without effect: logs live in memory."
-
-
-class ConfigType(enum.IntEnum):
-    """The type codes of DescribeConfigs."""
-
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    SHORT = 4
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-
-
-class InvalidConfig(ValueError):
-    """A config that cannot be set.
-
-    Attributes:
-        name: its dotted name.
-        why: what is wrong, without the name.
-    """
-
-    def __init__(self, name: str, why: str) -> None:
-        super().__init__(f"{name}: {why}")
-        self.name = name
-        self.why = why
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigKey:
-    """One topic config.
-
-    Attributes:
-        name: dotted, as Kafka's.
-        type: as DescribeConfigs tells it.
-        default: Kafka's default, as text.
-        doc: what it does.
-        parse: from text to the value of the field; raises ValueError that says why not.
-    """
-
-    name: str
-    type: ConfigType
-    default: str
-    doc: str
-    parse: Callable[[str], Any]
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-def _config(name: str, kind: ConfigType, default: Any, doc: str, parse: Callable[[str], Any]) -> Any:
-    return field(default=default, metadata={"key": ConfigKey(name, kind, _text(default), doc, parse)})
-
-
-def _integer(low: int, high: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ValueError(f"'{text}' is not a whole number") from None
-        if not low <= value <= high:
-            raise ValueError(f"{value} is not between {low} and {high}")
-        return value
-
-    return parse
-
-
-def _int(name: str, default: int, doc: str, low: int) -> Any:
-    return _config(name, ConfigType.INT, default, doc, _integer(low, _MAX_INT))
-
-
-def _long(name: str, default: int, doc: str, low: int) -> Any:
-    return _config(name, ConfigType.LONG, default, doc, _integer(low, MAX_LONG))
-
-
-def _boolean(name: str, default: bool, doc: str) -> Any:
-    def parse(text: str) -> bool:
-        if text.lower() not in ("true", "false"):
-            raise ValueError(f"'{text}' is neither true nor false")
-        return text.lower() == "true"
-
-    return _config(name, ConfigType.BOOLEAN, default, doc, parse)
-
-
-def _choice(name: str, default: str, doc: str, choices: tuple[str, ...]) -> Any:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"'{text}' is not one of {', '.join(choices)}")
-        return text
-
-    return _config(name, ConfigType.STRING, default, doc, parse)
-
-
-def _ratio(name: str, default: float, doc: str) -> Any:
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise ValueError(f"'{text}' is not a number") from None
-        if not 0 <= value <= 1:
-            raise ValueError(f"{text} is not between 0 and 1")
-        return value
-
-    return _config(name, ConfigType.DOUBLE, default, doc, parse)
-
-
-def _choices(name: str, default: tuple[str, ...], doc: str, choices: tuple[str, ...]) -> Any:
-    def parse(text: str) -> tuple[str, ...]:
-        items = tuple(dict.fromkeys(item.strip() for item in text.split(",") if item.strip()))
-        unknown = [item for item in items if item not in choices]
-        if unknown:
-            raise ValueError(f"'{unknown[0]}' is not one of {', '.join(choices)}")
-        return items
-
-    return _config(name, ConfigType.LIST, default, doc, parse)
 
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """What is configured for the logs of a topic. Sizes are bytes, times milliseconds, −1 is "no limit"."""
+    """The configs of a topic's logs. Sizes are bytes, times milliseconds, −1 is "no limit"."""
 
-    cleanup_policy: tuple[str, ...] = _choices(
+    cleanup_policy: tuple[str, ...] = choices(
         "cleanup.policy",
         ("delete",),
-        "What happens to old records: 'delete' by time and size, 'compact' to the newest of each key, both or neither.",
-        _CLEANUP_POLICIES,
+        "How old records go: delete (by age and size), compact (each key keeps its newest record), or both with a "
+        "comma between.",
+        ("compact", "delete"),
+        broker="log.cleanup.policy",
     )
-    compression_type: str = _choice(
+    compression_type: str = choice(
         "compression.type",
         "producer",
-        "How batches are stored: as the producer compressed them ('producer'), or compressed anew by the broker.",
-        _COMPRESSION_TYPES,
+        "Compression of stored batches; producer keeps each batch as its producer compressed it.",
+        get_args(CompressionTypeText),
+        broker="compression.type",
     )
-    delete_retention_ms: int = _long(
-        "delete.retention.ms", _DAY_MS, "How long compaction keeps tombstones, so that readers can see them.", 0
+    delete_retention_ms: int = long_number(
+        "delete.retention.ms",
+        _DAY_MS,
+        "Time for which compaction keeps tombstones, so that readers see them.",
+        low=0,
+        broker="log.cleaner.delete.retention.ms",
     )
-    file_delete_delay_ms: int = _long("file.delete.delay.ms", 60_000, _NO_EFFECT, 0)
-    flush_messages: int = _long("flush.messages", MAX_LONG, _NO_EFFECT, 1)
-    flush_ms: int = _long("flush.ms", MAX_LONG, _NO_EFFECT, 0)
-    index_interval_bytes: int = _int("index.interval.bytes", 4096, _NO_EFFECT, 0)
-    max_compaction_lag_ms: int = _long(
-        "max.compaction.lag.ms", MAX_LONG, "Compact at the latest when a record is this old, however few there are.", 1
+    file_delete_delay_ms: int = long_number("file.delete.delay.ms", 60_000, _NO_EFFECT, low=0)
+    flush_messages: int = long_number("flush.messages", MAX_LONG, _NO_EFFECT, low=1)
+    flush_ms: int = long_number("flush.ms", MAX_LONG, _NO_EFFECT, low=0)
+    index_interval_bytes: int = whole_number("index.interval.bytes", 4096, _NO_EFFECT, low=0)
+    max_compaction_lag_ms: int = long_number(
+        "max.compaction.lag.ms",
+        MAX_LONG,
+        "Age of a record at which its log is compacted, however little of the log is new.",
+        low=1,
     )
-    max_message_bytes: int = _int("max.message.bytes", 1_048_588, "The largest batch, as it is stored.", 0)
-    message_timestamp_after_max_ms: int = _long(
+    max_message_bytes: int = whole_number(
+        "max.message.bytes",
+        1_048_588,
+        "Largest record batch accepted, after compression.",
+        low=0,
+        broker="message.max.bytes",
+    )
+    message_timestamp_after_max_ms: int = long_number(
         "message.timestamp.after.max.ms",
         _HOUR_MS,
-        "How far a record's timestamp may be ahead of the broker's clock.",
-        0,
+        "How far a record's CreateTime may lie after the broker's time.",
+        low=0,
+        broker="log.message.timestamp.after.max.ms",
     )
-    message_timestamp_before_max_ms: int = _long(
+    message_timestamp_before_max_ms: int = long_number(
         "message.timestamp.before.max.ms",
         MAX_LONG,
-        "How far a record's timestamp may be behind the broker's clock.",
-        0,
+        "How far a record's CreateTime may lie before the broker's time.",
+        low=0,
+        broker="log.message.timestamp.before.max.ms",
     )
-    message_timestamp_type: str = _choice(
+    message_timestamp_type: str = choice(
         "message.timestamp.type",
         "CreateTime",
-        "Whose time records carry: the producer's (CreateTime) or the broker's (LogAppendTime).",
-        _TIMESTAMP_TYPES,
+        "Whose time a record carries: its producer's (CreateTime) or the broker's (LogAppendTime).",
+        get_args(TimestampTypeText),
+        broker="log.message.timestamp.type",
     )
-    min_cleanable_dirty_ratio: float = _ratio(
-        "min.cleanable.dirty.ratio", 0.5, "Compact when at least this part of the compactable log is new."
+    min_cleanable_dirty_ratio: float = ratio(
+        "min.cleanable.dirty.ratio",
+        0.5,
+        "Share of a compacted log that must be new before it is compacted again.",
+        broker="log.cleaner.min.cleanable.ratio",
     )
-    min_compaction_lag_ms: int = _long(
-        "min.compaction.lag.ms", 0, "How long records stay in the log uncompacted at least.", 0
+    min_compaction_lag_ms: int = long_number(
+        "min.compaction.lag.ms", 0, "Time for which a record stays uncompacted at least.", low=0
     )
-    min_insync_replicas: int = _int(
-        "min.insync.replicas", 1, "How many replicas must be in sync for acks=all to be accepted.", 1
+    min_insync_replicas: int = whole_number(
+        "min.insync.replicas",
+        1,
+        "In-sync replicas, the leader among them, without which acks=all is refused (NOT_ENOUGH_REPLICAS).",
+        low=1,
+        broker="min.insync.replicas",
     )
-    preallocate: bool = _boolean("preallocate", False, _NO_EFFECT)
-    retention_bytes: int = _long(
-        "retention.bytes", -1, "Past this size of a partition its oldest segments are deleted; -1: no limit.", -1
+    preallocate: bool = boolean("preallocate", False, _NO_EFFECT)
+    retention_bytes: int = long_number(
+        "retention.bytes",
+        -1,
+        "Size of a partition past which its oldest segments are deleted; -1 sets no limit.",
+        low=-1,
+        broker="log.retention.bytes",
     )
-    retention_ms: int = _long(
-        "retention.ms", 7 * _DAY_MS, "Segments are deleted when their newest record is this old; -1: never.", -1
+    retention_ms: int = long_number(
+        "retention.ms",
+        7 * _DAY_MS,
+        "Age of its newest record at which a closed segment is deleted; -1 keeps it.",
+        low=-1,
+        broker="log.retention.ms",
     )
-    segment_bytes: int = _int(
+    segment_bytes: int = whole_number(
         "segment.bytes",
-        1024 * 1024 * 1024,
-        "Size of a segment: deletion and compaction work on whole segments, and not on the newest.",
-        14,
+        16 * 1024 * 1024,
+        "Size at which a segment is closed and a new one begun; deletion and compaction work on closed segments. "
+        "Kafka's is 1 GiB; smaller here since retention and the memory cap free whole segments.",
+        low=14,
+        broker="log.segment.bytes",
     )
-    segment_index_bytes: int = _int("segment.index.bytes", 10 * 1024 * 1024, _NO_EFFECT, 4)
-    segment_jitter_ms: int = _long("segment.jitter.ms", 0, _NO_EFFECT, 0)
-    segment_ms: int = _long(
-        "segment.ms", 7 * _DAY_MS, "A new segment starts after this time even if the last is not full.", 1
+    segment_index_bytes: int = whole_number("segment.index.bytes", 10 * 1024 * 1024, _NO_EFFECT, low=4)
+    segment_jitter_ms: int = long_number("segment.jitter.ms", 0, _NO_EFFECT, low=0)
+    segment_ms: int = long_number(
+        "segment.ms",
+        7 * _DAY_MS,
+        "Age at which a segment is closed though it is not full.",
+        low=1,
+        broker="log.roll.ms",
     )
-    unclean_leader_election_enable: bool = _boolean(
+    unclean_leader_election_enable: bool = boolean(
         "unclean.leader.election.enable",
         False,
         "Whether a replica that may lack acknowledged records can become leader when no other is left.",
@@ -237,7 +186,7 @@ class LogConfig:
             if key is None:
                 raise InvalidConfig(name, _unknown(name))
             try:
-                values[_field_name(name)] = key.parse(text.strip())
+                values[key.field_name] = key.parse(text.strip())
             except ValueError as error:
                 raise InvalidConfig(name, str(error)) from error
         config = dataclasses.replace(defaults if defaults is not None else cls(), **values)
@@ -248,7 +197,7 @@ class LogConfig:
 
     def to_strings(self) -> dict[str, str]:
         """All values by their dotted names, as DescribeConfigs gives them."""
-        return {name: _text(getattr(self, _field_name(name))) for name in TOPIC_CONFIGS}
+        return {name: config_text(getattr(self, key.field_name)) for name, key in TOPIC_CONFIGS.items()}
 
     @property
     def compact(self) -> bool:
@@ -272,11 +221,7 @@ class LogConfig:
     @property
     def timestamp_type(self) -> TimestampType:
         """Whose time records carry."""
-        return TimestampType(_TIMESTAMP_TYPES.index(self.message_timestamp_type))
-
-
-def _field_name(name: str) -> str:
-    return name.replace(".", "_")
+        return TimestampType(get_args(TimestampTypeText).index(self.message_timestamp_type))
 
 
 def _unknown(name: str) -> str:

@@ -14,13 +14,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from purgatorio.broker.config.settings import BrokerConfig, topic_defaults
-from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.topics import topic_settings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import (
     ElectionResult,
     ElectionType,
-    TopicSettings,
     elect_leaders,
     unregister_broker,
 )
@@ -471,12 +470,6 @@ class ClusterControl:
             raise NotThere(f"there is no topic {topic}")
         elif partition is not None and self.image.partition(topic, partition) is None:
             raise NotThere(f"topic {topic} has no partition {partition}")
-
-
-def topic_settings(config: BrokerConfig) -> TopicSettings:
-    """What a broker's configuration says about topics."""
-    log_defaults = LogConfig.from_strings(topic_defaults(config))
-    return TopicSettings(config.num_partitions, config.default_replication_factor, log_defaults)
 
 
 def _is_lost(before: PartitionState, after: PartitionState | None) -> bool:

@@ -37,7 +37,7 @@ from purgatorio.protocol.api import (
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of the broker, as `purgatorio.broker.config.settings` lists them."""
+    """A setting of the broker, as `purgatorio.broker.config` lists them."""
 
     value: str | None
     is_default: bool

@@ -15,7 +15,7 @@ import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from purgatorio.broker.cli import main as cli
-from purgatorio.broker.config.settings import as_toml, settings_of_process
+from purgatorio.broker.config.descriptions import as_toml, settings_of_process
 from purgatorio.broker.config.sources import load_cluster_config
 
 STARTS_WITHIN_S = 20

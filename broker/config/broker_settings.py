@@ -1,0 +1,193 @@
+"""The settings of one broker: defaults, bounds and documentation.
+
+Settings carry Kafka's names in snake_case (``log.retention.ms`` is ``log_retention_ms``) and Kafka's defaults; where a
+default differs, or a setting is Purgatorio's own, its documentation says so. Names end in their unit. The defaults of
+topic configs come from the table in `purgatorio.broker.log.config`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from purgatorio.broker.config.declare import flag, number, other, text, topic_default
+from purgatorio.broker.log.config import CleanupPolicyText, CompressionTypeText, TimestampTypeText
+from purgatorio.broker.log.config_keys import MAX_INT, ConfigType
+
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+_KIB: Final = 1024
+_MIB: Final = 1024 * 1024
+_WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})
+
+
+class BrokerConfig(BaseModel):
+    """The settings of one broker."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
+
+    # Identity and address
+    broker_id: int = number(1, "The broker's id; in a cluster, the id of its first broker.", le=MAX_INT - 100)
+    rack: str | None = text(None, "The rack, announced in metadata.", min_length=1)
+    host: str = text("127.0.0.1", "The address to listen on for Kafka clients.", min_length=1)
+    port: int = number(9092, "The port to listen on for Kafka clients; 0 takes any free one.", le=65535)
+    advertised_host: str | None = text(
+        None,
+        "The host that clients are told to connect to. Not set: `host`, or localhost if that is every interface.",
+        min_length=1,
+    )
+    advertised_port: int | None = other(
+        None,
+        "The port that clients are told to connect to. Not set: the port listened on.",
+        ConfigType.INT,
+        ge=1,
+        le=65535,
+    )
+
+    # Topics
+    num_partitions: int = number(1, "Partitions of a new topic if the client names no number.", ge=1, le=10_000)
+    default_replication_factor: int = number(
+        1,
+        "Replicas of a new topic if the client names no number. The default of a cluster is 3, or the number of its "
+        "brokers if there are fewer.",
+        ge=1,
+        le=32767,
+    )
+    auto_create_topics_enable: bool = flag(True, "Create an unknown topic when a client asks for its metadata.")
+    min_insync_replicas: int = topic_default("min.insync.replicas")
+
+    # Log
+    log_segment_bytes: int = topic_default("segment.bytes")
+    log_roll_ms: int = topic_default("segment.ms")
+    log_retention_ms: int = topic_default("retention.ms")
+    log_retention_bytes: int = topic_default("retention.bytes")
+    log_retention_check_interval_ms: int = number(
+        300_000, "Time between two checks for segments to delete.", ge=1, long=True
+    )
+    log_memory_bytes: int = number(
+        512 * _MIB,
+        "Purgatorio's own: memory that all logs of a broker may hold together. Past it the broker deletes the oldest "
+        "segments, even those that retention would keep.",
+        ge=_MIB,
+        long=True,
+    )
+    log_cleanup_policy: CleanupPolicyText = topic_default("cleanup.policy")
+    log_cleaner_enable: bool = flag(True, "Compact the topics whose cleanup policy is compact.")
+    log_cleaner_backoff_ms: int = number(15_000, "Time between two compaction passes.", ge=1, long=True)
+    log_cleaner_delete_retention_ms: int = topic_default("delete.retention.ms")
+    log_cleaner_min_cleanable_ratio: float = topic_default("min.cleanable.dirty.ratio")
+    message_max_bytes: int = topic_default("max.message.bytes")
+    log_message_timestamp_type: TimestampTypeText = topic_default("message.timestamp.type")
+    log_message_timestamp_before_max_ms: int = topic_default("message.timestamp.before.max.ms")
+    log_message_timestamp_after_max_ms: int = topic_default("message.timestamp.after.max.ms")
+    compression_type: CompressionTypeText = topic_default("compression.type")
+    producer_id_expiration_ms: int = number(
+        _DAY_MS, "Idle time after which a broker forgets a producer's sequence numbers.", ge=1
+    )
+
+    # Replication
+    replica_fetch_wait_max_ms: int = number(
+        500, "Longest time that the leader holds a follower's fetch for new records.", ge=1
+    )
+    replica_fetch_min_bytes: int = number(1, "Bytes that a follower's fetch waits for at the leader.")
+    replica_fetch_max_bytes: int = number(
+        _MIB, "Bytes per partition in an answer to a follower; a larger first batch is sent all the same."
+    )
+    replica_fetch_response_max_bytes: int = number(10 * _MIB, "Bytes of all partitions in an answer to a follower.")
+    replica_fetch_backoff_ms: int = number(
+        1_000,
+        "Longest wait of a follower after a failed fetch; the first wait is 20 ms, each further one twice as long. "
+        "Kafka's followers always wait this long.",
+        ge=1,
+    )
+    replica_lag_time_max_ms: int = number(
+        30_000, "Time after which the leader removes a follower that has not caught up from the ISR.", ge=1, long=True
+    )
+    replica_socket_timeout_ms: int = number(
+        30_000, "Longest time that a follower waits for an answer of the leader.", ge=1
+    )
+    follower_delay_ms: int = number(
+        0,
+        "Purgatorio's own: time by which followers delay each fetch, so that you can watch acks=all wait.",
+    )
+
+    # Membership and leadership
+    broker_session_timeout_ms: int = number(
+        400,
+        "Time without a heartbeat after which a broker is fenced and its leaderships move to other replicas. Kafka's "
+        "is 9000; shorter here, so that clients notice little of a broker's death.",
+        ge=10,
+    )
+    broker_heartbeat_interval_ms: int = number(
+        100,
+        "Time between two heartbeats; must be shorter than broker.session.timeout.ms. Kafka's is 2000.",
+        ge=1,
+    )
+    auto_leader_rebalance_enable: bool = flag(
+        True, "Make the preferred replica the leader again as soon as it is in sync."
+    )
+    leader_imbalance_check_interval_ms: int = number(
+        1_000,
+        "Time between two checks for such partitions. Kafka's setting counts seconds; its default is 300.",
+        ge=1,
+        long=True,
+    )
+
+    # Purgatory
+    producer_purgatory_purge_interval_requests: int = number(
+        1_000,
+        "Completed operations that may stay in the Produce purgatory's watch lists before they are removed.",
+        ge=1,
+    )
+    fetch_purgatory_purge_interval_requests: int = number(
+        1_000,
+        "Completed operations that may stay in the Fetch purgatory's watch lists before they are removed.",
+        ge=1,
+    )
+
+    delete_records_purgatory_purge_interval_requests: int = number(
+        1,
+        "Completed operations that may stay in the DeleteRecords purgatory's watch lists before they are removed.",
+        ge=1,
+    )
+
+    # Connections and requests
+    max_connections: int = number(
+        MAX_INT, "Connections of all clients together; the broker closes further ones at once.", ge=1
+    )
+    max_connections_per_ip: int = number(
+        MAX_INT, "Connections from one IP address; the broker closes further ones at once.", ge=1
+    )
+    connections_max_idle_ms: int = number(
+        600_000, "Idle time after which the broker closes a connection.", ge=1, long=True
+    )
+    socket_request_max_bytes: int = number(
+        100 * _MIB, "Largest request; the broker closes the connection of a larger one.", ge=_KIB
+    )
+    queued_max_request_bytes: int = number(
+        512 * _MIB,
+        "Bytes of the requests that the broker receives or works on, of all connections together; past it the broker "
+        "stops reading. Kafka's default is no limit; here memory stays bounded.",
+        ge=_MIB,
+        long=True,
+    )
+    max_in_flight_requests_per_connection: int = number(
+        1_000,
+        "Purgatorio's own: unanswered requests of one connection, past which the broker stops reading from it.",
+        ge=1,
+    )
+    fetch_max_bytes: int = number(
+        55 * _MIB, "Bytes in an answer to any fetch, even if the client asks for more.", ge=_KIB
+    )
+
+    # Shutdown
+    shutdown_grace_ms: int = number(
+        2_000,
+        "Purgatorio's own: time that a stopping broker has to answer parked requests and close its connections.",
+    )
+
+    @property
+    def advertised(self) -> tuple[str, int]:
+        """Host and port that clients are told to connect to; port 0 if the broker has yet to take a free one."""
+        host = self.advertised_host or ("localhost" if self.host in _WILDCARD_HOSTS else self.host)
+        return host, self.advertised_port or self.port

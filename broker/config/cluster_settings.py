@@ -1,0 +1,108 @@
+"""The settings of one process: its brokers, its admin HTTP, its log, and a `BrokerConfig` that its brokers share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from purgatorio.broker.config.broker_settings import BrokerConfig
+from purgatorio.broker.config.declare import flag, number, text
+
+_CLUSTER_ADDRESS_FIELDS: Final = frozenset({"host", "port", "advertised_host"})
+
+
+class ClusterConfig(BaseModel):
+    """The settings of one process: its brokers, its admin HTTP, its log.
+
+    Broker number i (from 0) gets id ``broker.broker_id + i`` and port ``port + i`` (0 stays 0); see `broker_configs`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
+
+    brokers: int = number(3, "Brokers in this process.", ge=1, le=100)
+    host: str = text("127.0.0.1", "The address to listen on for Kafka clients.", min_length=1)
+    port: int = number(9092, "The first broker's port, the next ones follow; 0 takes any free ones.", le=65535)
+    advertised_host: str | None = text(
+        None,
+        "The host that clients are told to connect to. Not set: `host`, or localhost if that is every interface.",
+        min_length=1,
+    )
+    racks: str | None = text(
+        None,
+        "The racks of the brokers, with commas between, e.g. a,b,c; if there are fewer racks than brokers, brokers get "
+        "them in turn. A consumer that names its rack (client.rack) reads from a replica there.",
+        pattern=r"^[^,\s]+(,[^,\s]+)*$",
+    )
+    admin_host: str | None = text(
+        None, "The address of the admin HTTP: page, metrics, health. Not set: `host`.", min_length=1
+    )
+    admin_port: int = number(9644, "The port of the admin HTTP; 0 takes any free one.", le=65535)
+    record_delays: bool = flag(
+        False,
+        "Create the topic __delayed_operations. Brokers record each delayed operation there when it ends; "
+        "purgatorio-delays makes a report of it.",
+    )
+    log_format: Literal["console", "json"] = text(
+        "console", "Format of log lines: for people (console) or machines (json)."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = text(
+        "info", "The least severe level of log lines that is written."
+    )
+    broker: BrokerConfig = Field(
+        default_factory=BrokerConfig, strict=False, description="The settings that all brokers of this process share."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_template(cls, data: Any) -> Any:
+        """Give new topics 3 replicas, or one per broker if there are fewer, unless the template has a number."""
+        if not isinstance(data, Mapping):
+            return data
+        template = data.get("broker") or {}
+        given = template.model_dump(exclude_unset=True) if isinstance(template, BrokerConfig) else dict(template)
+        if misplaced := sorted(_CLUSTER_ADDRESS_FIELDS & given.keys()):
+            raise ValueError(f"{misplaced[0]} belongs to the cluster, not to the settings that its brokers share")
+        brokers = data.get("brokers", cls.model_fields["brokers"].default)
+        if "default_replication_factor" not in given and isinstance(brokers, int):
+            given["default_replication_factor"] = max(1, min(3, brokers))
+        return {**data, "broker": given}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ClusterConfig:
+        """Refuse settings that contradict each other."""
+        if self.broker.default_replication_factor > self.brokers:
+            wanted = self.broker.default_replication_factor
+            raise ValueError(f"default_replication_factor is {wanted}, but the number of brokers is {self.brokers}")
+        for name, first in (("port", self.port), ("advertised_port", self.broker.advertised_port)):
+            if first and first + self.brokers - 1 > 65535:
+                raise ValueError(f"{name} is {first}, but {self.brokers} ports from there on do not fit below 65536")
+        if self.broker.broker_heartbeat_interval_ms >= self.broker.broker_session_timeout_ms:
+            raise ValueError("broker_heartbeat_interval_ms must be shorter than broker_session_timeout_ms")
+        if self.admin_port and self.port <= self.admin_port < self.port + self.brokers:
+            raise ValueError(f"admin_port is {self.admin_port}, which is also the port of a broker")
+        return self
+
+    def broker_configs(self) -> list[BrokerConfig]:
+        """The configuration of each broker of this process, ids and ports counted up from the first."""
+        first = self.broker
+        racks = self.racks.split(",") if self.racks is not None else [first.rack]
+        return [
+            first.model_copy(
+                update={
+                    "broker_id": first.broker_id + index,
+                    "rack": racks[index % len(racks)],
+                    "host": self.host,
+                    "port": self.port and self.port + index,
+                    "advertised_host": self.advertised_host,
+                    "advertised_port": first.advertised_port and first.advertised_port + index,
+                }
+            )
+            for index in range(self.brokers)
+        ]
+
+    @property
+    def admin_address(self) -> tuple[str, int]:
+        """Host and port that the admin HTTP listens on."""
+        return self.admin_host or self.host, self.admin_port

@@ -1,0 +1,78 @@
+"""Settings as users see them: in answers to DescribeConfigs, and as a configuration file."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from pydantic.fields import FieldInfo
+
+from purgatorio.broker.config.broker_settings import BrokerConfig
+from purgatorio.broker.config.cluster_settings import ClusterConfig
+from purgatorio.broker.config.declare import setting_type
+from purgatorio.broker.log.config_keys import ConfigType, config_text
+
+_ADDRESS_FIELDS: Final = frozenset({"host", "port", "advertised_host", "advertised_port"})
+
+
+class SettingValue(NamedTuple):
+    """One setting as DescribeConfigs shows it; `value` is in Kafka's text form (None: not set)."""
+
+    value: str | None
+    is_default: bool
+    type: ConfigType
+    doc: str
+
+
+def settings_of_process() -> dict[str, FieldInfo]:
+    """All settings of a process, by name: the cluster's own, then those that its brokers share."""
+    own = {name: field for name, field in ClusterConfig.model_fields.items() if name != "broker"}
+    return own | {name: field for name, field in BrokerConfig.model_fields.items() if name not in own}
+
+
+def describe(config: BrokerConfig) -> Mapping[str, SettingValue]:
+    """All settings of a broker under Kafka's dotted names, sorted, as DescribeConfigs answers them.
+
+    Host and port appear as Kafka's ``listeners`` and ``advertised.listeners``, the id as ``broker.id`` and ``node.id``.
+    """
+    found: dict[str, SettingValue] = {}
+    for name, field in BrokerConfig.model_fields.items():
+        if name in _ADDRESS_FIELDS:
+            continue
+        value = getattr(config, name)
+        dotted = "broker.rack" if name == "rack" else name.replace("_", ".")
+        doc = field.description or ""
+        shown = None if value is None else config_text(value)
+        found[dotted] = SettingValue(shown, value == field.default, setting_type(field), doc)
+    found["node.id"] = found["broker.id"]
+    listeners = {"listeners": (config.host, config.port), "advertised.listeners": config.advertised}
+    for dotted, (host, port) in listeners.items():
+        doc = "Addresses to listen on." if dotted == "listeners" else "Addresses that clients are told to connect to."
+        found[dotted] = SettingValue(f"PLAINTEXT://{_url_host(host)}:{port}", False, ConfigType.LIST, doc)
+    return dict(sorted(found.items()))
+
+
+def _url_host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def as_toml(config: ClusterConfig) -> str:
+    """All settings and their documentation as a TOML file for `load_cluster_config`; defaults are commented out."""
+    lines: list[str] = []
+    template = type(config)(brokers=config.brokers).broker
+    for name, field in settings_of_process().items():
+        own = name in ClusterConfig.model_fields
+        value = getattr(config if own else config.broker, name)
+        default = field.default if own else getattr(template, name)
+        lines += [f"# {line}" for line in textwrap.wrap(field.description or "", width=100)]
+        lines += [f"{'# ' if value == default else ''}{name} ={_toml_value(value)}", ""]
+    return "\n".join(lines)
+
+
+def _toml_value(value: object) -> str:
+    """A value as TOML writes it, after a space; nothing where it is not set."""
+    if value is None:
+        return ""
+    return f" {json.dumps(value, ensure_ascii=False)}"
