@@ -4,29 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 
-@dataclass(slots=True)
-class RequestContext:
-    """Who asks, in which version, and since when.
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The identity that a client has proved; its text is ``User:alice``, as in Kafka's ACLs and logs.
 
     Attributes:
-        received_ms: monotonic time at which the whole request had arrived.
-        peer: the client's address as `host:port`.
-        listener: the name of the listener that the connection came in by.
+        type: the kind of principal; Kafka's own authenticators know `User` only.
+        name: unique within its kind.
+    """
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+"""The principal of a client that has not authenticated (Kafka's `KafkaPrincipal.ANONYMOUS`)."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Session:
+    """A client's connection, as handlers see it: made once per connection, and shared by all its requests.
+
+    Sessions are compared by identity, so they may be the keys of a dict.
+
+    Attributes:
+        connection_id: unique within the broker.
+        listener: the name of the listener that accepted the connection.
+        host: the client's address; `unknown` if the connection was lost before the server asked.
+        peer: the client's address and port, as `host:port`; or `unknown`.
+        client_id: the client id of the newest request.
+        principal: changed by authentication only.
     """
 
     connection_id: str
+    listener: str
+    host: str
     peer: str
+    client_id: str | None = None
+    principal: Principal = ANONYMOUS
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """What a handler is told about a request besides its message.
+
+    Attributes:
+        session: the connection that the request came by.
+        client_id: the client id of this request; `session` has that of the newest.
+        received_ms: the clock's monotonic time at which the last byte of the request had arrived.
+    """
+
+    session: Session
     client_id: str | None
     api_key: int
     api_version: int
     received_ms: int
-    listener: str
 
 
 class Reply(Protocol):

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from purgatorio.broker.clock import Clock
+from purgatorio.broker.request import Session
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
@@ -100,9 +101,7 @@ class Connection(asyncio.Protocol):
     """The server's end of a client's connection.
 
     Attributes:
-        peer: the client's address as `host:port`.
-        address: the client's host alone.
-        client_id: what the client's last request called it.
+        session: this connection, as handlers see it; made when the transport is there.
         closed: the connection is gone; nothing can be answered any more.
     """
 
@@ -114,6 +113,7 @@ class Connection(asyncio.Protocol):
         "_close_when_answered",
         "_closing_since_ms",
         "_complete_bytes",
+        "_connection_id",
         "_corked",
         "_decoder",
         "_door",
@@ -136,24 +136,19 @@ class Connection(asyncio.Protocol):
         "_unsent_bytes",
         "_wake_scheduled",
         "_write_paused",
-        "address",
-        "client_id",
         "closed",
-        "connection_id",
-        "peer",
+        "session",
     )
 
     _transport: asyncio.Transport
+    session: Session
 
     def __init__(self, shared: Surroundings, door: Door, connection_id: str) -> None:
         self._shared = shared
         self._limits = shared.limits
         self._memory = shared.memory
         self._door = door
-        self.connection_id = connection_id
-        self.peer = "unknown"
-        self.address = "unknown"
-        self.client_id: str | None = None
+        self._connection_id = connection_id
         self.closed = False
 
         self._decoder = FrameDecoder(shared.limits.max_request_bytes)
@@ -187,7 +182,8 @@ class Connection(asyncio.Protocol):
         """Take the connection in, or refuse it if there are too many."""
         # uvloop's transports are no subclasses of asyncio's, but are what the protocol is promised.
         transport = self._transport = cast("asyncio.Transport", transport)
-        self.address, self.peer = _address_and_peer(transport.get_extra_info("peername"))
+        host, peer = _host_and_peer(transport.get_extra_info("peername"))
+        self.session = Session(connection_id=self._connection_id, listener=self._shared.listener, host=host, peer=peer)
         refusal = self._door.enter(self)
         if refusal is not None:
             self._log_refusal(*refusal)
@@ -271,6 +267,7 @@ class Connection(asyncio.Protocol):
         """Start requests, let all answers leave together that are ready by then, and read on or not."""
         backlog, exchanges = self._backlog, self._exchanges
         dispatch = self._shared.dispatcher.dispatch
+        session = self.session
         turns_left = self._limits.max_requests_per_turn
         self._corked = True
         while backlog and turns_left:
@@ -282,7 +279,7 @@ class Connection(asyncio.Protocol):
             frame = backlog.popleft()
             exchange = Exchange(self, len(frame) + 4, self._received_seconds)
             exchanges.append(exchange)
-            dispatch(frame, exchange, self, self._received_ms)
+            dispatch(frame, exchange, session, self._received_ms)
         self._corked = False
         self._flush()
         self._steer_reading()
@@ -418,8 +415,8 @@ class Connection(asyncio.Protocol):
             "connection refused",
             reason=str(reason),
             detail=detail,
-            peer=self.peer,
-            client_id=self.client_id,
+            peer=self.session.peer,
+            client_id=self.session.client_id,
             listener=self._shared.listener,
             **fields,
         )
@@ -469,10 +466,10 @@ class Connection(asyncio.Protocol):
     def snapshot(self, now_ms: int) -> ConnectionSnapshot:
         """What can be seen of this connection now."""
         return ConnectionSnapshot(
-            connection_id=self.connection_id,
+            connection_id=self._connection_id,
             listener=self._shared.listener,
-            peer=self.peer,
-            client_id=self.client_id,
+            peer=self.session.peer,
+            client_id=self.session.client_id,
             age_ms=now_ms - self._opened_ms,
             in_flight=len(self._exchanges),
             waiting=len(self._backlog),
@@ -483,7 +480,7 @@ class Connection(asyncio.Protocol):
         )
 
 
-def _address_and_peer(peername: object) -> tuple[str, str]:
+def _host_and_peer(peername: object) -> tuple[str, str]:
     """The host, and `host:port`; the client may be gone already, and then has no name."""
     match peername:
         case (str(host), int(port), *_):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
-from purgatorio.broker.request import RequestContext, Route, Routes, api_versions_response
+from purgatorio.broker.request import RequestContext, Route, Routes, Session, api_versions_response
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.logger import get_logger
@@ -13,14 +13,6 @@ from purgatorio.protocol.errors import DecodeError, ErrorCode
 from purgatorio.protocol.primitives import Buffer
 
 _log = get_logger(__name__)
-
-
-class Origin(Protocol):
-    """Where a request came from; its client id is what its last request said."""
-
-    connection_id: str
-    peer: str
-    client_id: str | None
 
 
 def api_name(api_key: int) -> str:
@@ -36,21 +28,19 @@ class Dispatcher:
 
     Args:
         routes: the APIs that are answered.
-        listener: the name of the listener, passed on to the handlers.
     """
 
-    def __init__(self, routes: Routes, listener: str) -> None:
+    def __init__(self, routes: Routes) -> None:
         self._routes = routes
-        self._listener = listener
 
-    def dispatch(self, frame: Buffer, exchange: Exchange, origin: Origin, received_ms: int) -> None:
+    def dispatch(self, frame: Buffer, exchange: Exchange, session: Session, received_ms: int) -> None:
         """Start a request; its answer, or the refusal of it, goes to `exchange`, now or later. Never raises."""
         try:
             header, position = decode_request_header(frame)
             exchange.api_key = header.api_key
             exchange.api_version = header.api_version
             exchange.correlation_id = header.correlation_id
-            origin.client_id = header.client_id
+            session.client_id = header.client_id
             route = self._routes.get(header.api_key)
             if route is None or not _is_answered(route, header.api_version):
                 self._unsupported(route, header, exchange)
@@ -60,22 +50,16 @@ class Dispatcher:
             exchange.refuse(Refusal.UNDECODABLE_REQUEST, f"{type(error).__name__}: {error}")
             return
         except Exception:  # a bug in a codec must cost no more than the connection that met it
-            _log.exception("decoder failed", peer=origin.peer, api=api_name(exchange.api_key))
+            _log.exception("decoder failed", peer=session.peer, api=api_name(exchange.api_key))
             exchange.refuse(Refusal.INTERNAL_ERROR, "the decoder failed")
             return
-        context = RequestContext(
-            origin.connection_id,
-            origin.peer,
-            header.client_id,
-            header.api_key,
-            header.api_version,
-            received_ms,
-            self._listener,
-        )
+        context = RequestContext(session, header.client_id, header.api_key, header.api_version, received_ms)
         try:
             route.handler(context, request, exchange)
         except Exception:  # a bug in a handler must cost no more than the request that met it
-            _log.exception("handler failed", peer=origin.peer, api=api_name(header.api_key), version=header.api_version)
+            _log.exception(
+                "handler failed", peer=session.peer, api=api_name(header.api_key), version=header.api_version
+            )
             _answer_failed(route, request, exchange)
 
     def _unsupported(self, route: Route | None, header: RequestHeader, exchange: Exchange) -> None:

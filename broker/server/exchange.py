@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from purgatorio.broker.request import Session
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import encode_response
@@ -16,7 +17,7 @@ _log = get_logger(__name__)
 class Owner(Protocol):
     """The connection that a request came by, as far as the request is concerned."""
 
-    peer: str
+    session: Session
     closed: bool
 
     def answered(self, exchange: Exchange) -> None:
@@ -98,6 +99,6 @@ class Exchange:
         if self._owner.closed:
             return True
         if self.parts is not None:
-            _log.error("request answered twice", peer=self._owner.peer, api_key=self.api_key, stack_info=True)
+            _log.error("request answered twice", peer=self._owner.session.peer, api_key=self.api_key, stack_info=True)
             return True
         return False

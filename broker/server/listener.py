@@ -26,7 +26,7 @@ class Listener:
         routes: the APIs that are answered, with their handlers.
         limits: the bounds of connections and requests.
         clock: tells deadlines, when requests were received, and the durations told to `observer`.
-        name: told to handlers, in logs and in snapshots.
+        name: which of a broker's listeners this is: in sessions, logs and snapshots, and part of connection ids.
         observer: told of connections, requests and bytes.
         memory: the bound on request bytes, if it is to be shared by several listeners.
     """
@@ -37,7 +37,7 @@ class Listener:
         limits: ConnectionLimits,
         clock: Clock,
         *,
-        name: str = "plaintext",
+        name: str = "PLAINTEXT",
         observer: ServerObserver | None = None,
         memory: RequestMemory | None = None,
     ) -> None:
@@ -91,7 +91,7 @@ class Listener:
             limits=self._limits,
             clock=self._clock,
             call_soon=loop.call_soon,
-            dispatcher=Dispatcher(self._routes, self.name),
+            dispatcher=Dispatcher(self._routes),
             memory=self._memory,
             observer=self._observer,
         )
@@ -134,20 +134,20 @@ class Listener:
             return Refusal.STOPPING, "the listener stops"
         if len(self._connections) >= limits.max_connections:
             return Refusal.TOO_MANY_CONNECTIONS, f"{limits.max_connections} connections are open"
-        if self._of_address[connection.address] >= limits.max_connections_per_ip:
-            detail = f"{limits.max_connections_per_ip} connections of {connection.address} are open"
+        if self._of_address[connection.session.host] >= limits.max_connections_per_ip:
+            detail = f"{limits.max_connections_per_ip} connections of {connection.session.host} are open"
             return Refusal.TOO_MANY_CONNECTIONS_OF_ADDRESS, detail
         self._connections[connection] = None
         self._empty.clear()
-        self._of_address[connection.address] += 1
+        self._of_address[connection.session.host] += 1
         return None
 
     def left(self, connection: Connection) -> None:
         """Forget a connection that is gone."""
         del self._connections[connection]
-        self._of_address[connection.address] -= 1
-        if not self._of_address[connection.address]:
-            del self._of_address[connection.address]
+        self._of_address[connection.session.host] -= 1
+        if not self._of_address[connection.session.host]:
+            del self._of_address[connection.session.host]
         if not self._connections:
             self._empty.set()
 

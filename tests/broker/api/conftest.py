@@ -23,7 +23,7 @@ from purgatorio.broker.metadata.controller import (
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
-from purgatorio.broker.request import RequestContext
+from purgatorio.broker.request import RequestContext, Session
 from purgatorio.protocol.api import (
     APIS,
     Message,
@@ -154,7 +154,8 @@ class Cluster:
         api_key = next(key for key, known in APIS.items() if known.request is type(request))
         frame = b"".join(encode_request(api_key, version, 7, "test", request))[4:]
         header, position = decode_request_header(frame)
-        context = RequestContext("1", "127.0.0.1:5", "test", api_key, version, 0, "PLAINTEXT")
+        session = Session(connection_id="1", listener="PLAINTEXT", host="127.0.0.1", peer="127.0.0.1:5")
+        context = RequestContext(session, "test", api_key, version, 0)
         reply = RecordingReply()
         api.handle(self.admin, context, decode_request(header, frame, position), reply)
         return reply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from purgatorio.broker.request import RequestContext
+from purgatorio.broker.request import RequestContext, Session
 
 
 class Replies:
@@ -29,4 +29,5 @@ class Replies:
 
 
 def context(api_key: int, version: int) -> RequestContext:
-    return RequestContext("c", "127.0.0.1:1", "test", api_key, version, 0, "plaintext")
+    session = Session(connection_id="c", listener="PLAINTEXT", host="127.0.0.1", peer="127.0.0.1:1")
+    return RequestContext(session, "test", api_key, version, 0)

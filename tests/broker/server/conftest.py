@@ -186,18 +186,18 @@ class Bench:
             for key, api in APIS.items()
         }
         self._shared = Surroundings(
-            listener="plaintext",
+            listener="PLAINTEXT",
             limits=limits,
             clock=self.clock,
             call_soon=self._callbacks.append,
-            dispatcher=Dispatcher(routes, "plaintext"),
+            dispatcher=Dispatcher(routes),
             memory=self.memory,
             observer=self.probe,
         )
 
     def connect(self, **of_transport: Any) -> tuple[Connection, FakeTransport]:
         """A new connection."""
-        connection = Connection(self._shared, self, f"plaintext-{len(self.entered)}")
+        connection = Connection(self._shared, self, f"PLAINTEXT-{len(self.entered)}")
         transport = FakeTransport(**of_transport)
         transport.protocol = connection
         connection.connection_made(transport)

@@ -200,17 +200,17 @@ def test_durations_run_from_the_last_byte_to_the_answer(make_bench: MakeBench, r
 
 
 @pytest.mark.parametrize(
-    ("peername", "peer", "address"),
+    ("peername", "peer", "host"),
     [
         (("192.0.2.7", 5000), "192.0.2.7:5000", "192.0.2.7"),
         (("2001:db8::7", 5000, 0, 0), "[2001:db8::7]:5000", "2001:db8::7"),
         (None, "unknown", "unknown"),
     ],
 )
-def test_peers_are_named_by_address_and_port(make_bench: MakeBench, peername: object, peer: str, address: str) -> None:
+def test_peers_are_named_by_address_and_port(make_bench: MakeBench, peername: object, peer: str, host: str) -> None:
     """Also those that were gone before we looked."""
     connection, _ = make_bench().connect(peername=peername)
-    assert (connection.peer, connection.address) == (peer, address)
+    assert (connection.session.peer, connection.session.host) == (peer, host)
 
 
 # Back-pressure.

@@ -58,7 +58,7 @@ class _RandomRun:
             connection, transport = self.bench.connect()
             transport.takes_all = self.random.random() < 0.5
             stream = b"".join(request_of(number) for number in range(1, self.requests_each + 1))
-            self.ends[connection.connection_id] = _End(connection, transport, deque(self.chunks(stream)))
+            self.ends[connection.session.connection_id] = _End(connection, transport, deque(self.chunks(stream)))
 
     def chunks(self, stream: bytes) -> list[bytes]:
         largest = self.random.choice([3, 40, 700])
@@ -70,7 +70,7 @@ class _RandomRun:
         return cut
 
     def decide(self, reply: Any) -> None:
-        asked = (self.bench.handler.contexts[-1].connection_id, reply)
+        asked = (self.bench.handler.contexts[-1].session.connection_id, reply)
         if self.random.random() < 0.5:
             self.parked.append(asked)
         else:

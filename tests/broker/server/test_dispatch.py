@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.request import RequestContext, Route, Routes, api_versions_response
+from purgatorio.broker.request import RequestContext, Route, Routes, Session, api_versions_response
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import Refusal
@@ -23,9 +23,9 @@ class _Owner:
     """The connection, as far as dispatching is concerned."""
 
     def __init__(self) -> None:
-        self.connection_id = "plaintext-1"
-        self.peer = "192.0.2.7:5000"
-        self.client_id: str | None = None
+        self.session = Session(
+            connection_id="PLAINTEXT-1", listener="PLAINTEXT", host="192.0.2.7", peer="192.0.2.7:5000"
+        )
         self.closed = False
         self.refusals: list[tuple[Refusal, str]] = []
         self.answers: list[Exchange] = []
@@ -47,17 +47,15 @@ class _Owner:
 
 def _dispatch(routes: Routes, data: bytes) -> _Owner:
     owner = _Owner()
-    Dispatcher(routes, "plaintext").dispatch(data[4:], Exchange(owner, len(data), 0.0), owner, 7)
+    Dispatcher(routes).dispatch(data[4:], Exchange(owner, len(data), 0.0), owner.session, 7)
     return owner
 
 
 def test_a_handler_is_told_who_asks(routes: Routes, handler: Any, request_of: RequestOf) -> None:
-    """The context carries what the connection and the header know."""
+    """The context carries the connection's session and what the header says."""
     owner = _dispatch(routes, request_of(1, ApiKey.API_VERSIONS, 2))
-    assert handler.contexts == [
-        RequestContext("plaintext-1", "192.0.2.7:5000", "tester", ApiKey.API_VERSIONS, 2, 7, "plaintext")
-    ]
-    assert owner.client_id == "tester"
+    assert handler.contexts == [RequestContext(owner.session, "tester", ApiKey.API_VERSIONS, 2, 7)]
+    assert owner.session.client_id == "tester"
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(

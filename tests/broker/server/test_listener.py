@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from purgatorio.broker.clock import ManualClock
-from purgatorio.broker.request import Routes
+from purgatorio.broker.request import Principal, Routes
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.listener import Listener
+from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.protocol.api import ApiKey
 from tests.logs import capture_logs
 
@@ -47,7 +48,7 @@ async def test_connections_are_listed(
     clock.advance_ms(30)
     (snapshot,) = listener.connections()
     assert snapshot.peer == client.name
-    assert (snapshot.client_id, snapshot.listener, snapshot.age_ms) == ("tester", "plaintext", 30)
+    assert (snapshot.client_id, snapshot.listener, snapshot.age_ms) == ("tester", "PLAINTEXT", 30)
     assert (snapshot.in_flight, snapshot.waiting, snapshot.reading_paused) == (1, 0, False)
     assert (snapshot.bytes_in, snapshot.bytes_out, snapshot.unsent_bytes) == (len(request_of(1)), 0, 0)
     handler.answer(handler.parked.pop())
@@ -57,6 +58,51 @@ async def test_connections_are_listed(
     client.writer.close()
     await probe.until(lambda: probe.closed == 1)
     assert listener.connections() == []
+
+
+async def test_a_broker_may_have_several_listeners(
+    routes: Routes, clock: ManualClock, connect: Connect, handler: Handler, probe: Probe, request_of: RequestOf
+) -> None:
+    """Handlers are told which one a request came by, request memory is shared, and each stops for itself."""
+    memory = RequestMemory(1_000_000)
+    listeners = [
+        Listener(routes, ConnectionLimits(), clock, name=name, observer=probe, memory=memory)
+        for name in ("CLIENTS", "BROKERS")
+    ]
+    clients = []
+    for number, listener in enumerate(listeners, 1):
+        await listener.start("127.0.0.1", 0)
+        clients.append(await connect(listener))
+        clients[-1].send(request_of(1))
+        await probe.until(lambda number=number: len(handler.parked) == number)  # type: ignore[misc]
+    sessions = [context.session for context in handler.contexts]
+    assert [session.listener for session in sessions] == ["CLIENTS", "BROKERS"]
+    assert [session.connection_id for session in sessions] == ["CLIENTS-1", "BROKERS-1"]
+    assert memory.used_bytes == 2 * len(request_of(1))
+    await listeners[0].stop(0)
+    assert memory.used_bytes == len(request_of(1))
+    handler.answer(handler.parked[1])
+    assert (await clients[1].answer())[0] == 1
+    await listeners[1].stop(0)
+
+
+async def test_all_requests_of_a_connection_share_its_session(
+    start_listener: Start, connect: Connect, handler: Handler, probe: Probe, request_of: RequestOf
+) -> None:
+    """Authentication changes its principal once, for all later requests; other connections keep theirs."""
+    listener = await start_listener()
+    first, second = await connect(listener), await connect(listener)
+    first.send(request_of(1))
+    await probe.until(lambda: len(handler.parked) == 1)
+    handler.contexts[0].session.principal = Principal("User", "alice")
+    first.send(request_of(2))
+    await probe.until(lambda: len(handler.parked) == 2)
+    second.send(request_of(1))
+    await probe.until(lambda: len(handler.parked) == 3)
+    sessions = [context.session for context in handler.contexts]
+    assert sessions[0] is sessions[1]
+    assert [str(session.principal) for session in sessions] == ["User:alice", "User:alice", "User:ANONYMOUS"]
+    assert [session.peer for session in sessions] == [first.name, first.name, second.name]
 
 
 # Bad input: each costs its own connection and one line in the log.
