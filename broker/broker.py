@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import Services
@@ -29,7 +29,7 @@ from purgatorio.broker.metadata.controller import (
     elect_leaders,
     preferred_elections,
 )
-from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.image import ClusterImage, Endpoint
 from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.metrics.counters import BrokerMetrics
@@ -47,6 +47,10 @@ from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
+
+PLAINTEXT: Final = "PLAINTEXT"
+"""The name of the one listener that a broker has; clients and other brokers use it."""
+INTER_BROKER_LISTENER: Final = PLAINTEXT
 
 logger = get_logger(__name__)
 
@@ -120,7 +124,7 @@ class Broker:
             build_routes(services),
             connection_limits(config),
             clock,
-            name="PLAINTEXT",
+            name=PLAINTEXT,
             observer=self.metrics,
         )
         self.fetchers = ReplicaFetcherManager(
@@ -248,7 +252,7 @@ class Broker:
                 )
                 if config.log_cleaner_enable:
                     self._spawn(self._repeat(self.replicas.compaction_steps, config.log_cleaner_backoff_ms), "cleaner")
-                self.replicas.incarnation = await self.registration.register(*self.address)
+                self.replicas.incarnation = await self.registration.register((Endpoint(PLAINTEXT, *self.address),))
                 self._metadata_changed(self.store.image)
                 self._spawn(self.registration.run(), "registration")
                 self._spawn(self._repeat(self.recorder.steps, LINGER_MS), "delay recorder")
@@ -311,10 +315,11 @@ class Broker:
             TimeoutError: it does not answer in time.
         """
         registration = self.store.image.brokers.get(broker_id)
-        if registration is None:
-            raise ConnectionError(f"broker {broker_id} is not registered")
+        endpoint = None if registration is None else registration.endpoint(INTER_BROKER_LISTENER)
+        if endpoint is None:
+            raise ConnectionError(f"broker {broker_id} is not registered with a listener {INTER_BROKER_LISTENER}")
         peer = PeerConnection(self.clock, client_id=f"broker-{self.broker_id}-fetcher")
-        await peer.connect(registration.host, registration.port)
+        await peer.connect(endpoint.host, endpoint.port)
         return peer
 
     # --- upkeep ---

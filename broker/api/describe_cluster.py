@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.context import AdminContext
-from purgatorio.broker.api.listing import CLUSTER_OPERATIONS
+from purgatorio.broker.api.listing import CLUSTER_OPERATIONS, reachable_brokers
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -39,8 +39,8 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeClusterReq
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         brokers=[
-            DescribeClusterBroker(broker_id=broker.broker_id, host=broker.host, port=broker.port, rack=broker.rack)
-            for broker in image.live_brokers.values()
+            DescribeClusterBroker(broker_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+            for broker, endpoint in reachable_brokers(image, ctx.session.listener)
         ],
     )
     if request.include_cluster_authorized_operations:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
@@ -71,7 +72,7 @@ class FetchHandler:
         fetches = self._fetches(ctx.api_version, request)
 
         def answer(partitions: list[PartitionData]) -> None:
-            reply(self._response(ctx.api_version, request, partitions))
+            reply(self._response(ctx, request, partitions))
 
         self._replicas.fetch(params, fetches, answer)
 
@@ -98,7 +99,7 @@ class FetchHandler:
             ]
         return fetches
 
-    def _response(self, version: int, request: FetchRequest, partitions: list[PartitionData]) -> FetchResponse:
+    def _response(self, ctx: RequestContext, request: FetchRequest, partitions: list[PartitionData]) -> FetchResponse:
         response = FetchResponse()
         position = 0
         for topic in request.topics:
@@ -107,18 +108,16 @@ class FetchHandler:
                 FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions[position:end])
             )
             position = end
-        if version >= NODE_ENDPOINTS_VERSION:
-            response.node_endpoints = self._endpoints(partitions)
+        if ctx.api_version >= NODE_ENDPOINTS_VERSION:
+            response.node_endpoints = self._endpoints(partitions, ctx.session.listener)
         return response
 
-    def _endpoints(self, partitions: list[PartitionData]) -> list[NodeEndpoint]:
-        """Where the leaders named in the answer are, so that a client can go there at once (KIP-951)."""
-        brokers = self._image().brokers
-        leaders = dict.fromkeys(p.current_leader.leader_id for p in partitions if p.current_leader.leader_id >= 0)
+    def _endpoints(self, partitions: list[PartitionData], listener: str) -> list[NodeEndpoint]:
+        """Where the leaders named in the answer are (KIP-951)."""
+        leader_ids = (data.current_leader.leader_id for data in partitions if data.current_leader.leader_id >= 0)
         return [
-            NodeEndpoint(node_id=b.broker_id, host=b.host, port=b.port, rack=b.rack)
-            for leader in leaders
-            if (b := brokers.get(leader)) is not None
+            NodeEndpoint(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+            for broker, endpoint in leader_endpoints(self._image(), leader_ids, listener)
         ]
 
 

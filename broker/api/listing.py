@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
+from purgatorio.broker.metadata.image import NO_LEADER, BrokerRegistration, ClusterImage, Endpoint, PartitionState
 from purgatorio.protocol.errors import ErrorCode
 
 
@@ -37,3 +37,27 @@ def leader_of(
 def offline_replicas(image: ClusterImage, state: PartitionState) -> list[int]:
     """The replicas of a partition whose brokers are not there."""
     return [replica for replica in state.replicas if image.live_broker(replica) is None]
+
+
+def reachable_brokers(image: ClusterImage, listener: str) -> Iterator[tuple[BrokerRegistration, Endpoint]]:
+    """The live brokers that have a listener of this name, each with where that is; as Kafka, without the others."""
+    for broker in image.live_brokers.values():
+        endpoint = broker.endpoint(listener)
+        if endpoint is not None:
+            yield broker, endpoint
+
+
+def leader_endpoints(
+    image: ClusterImage, leader_ids: Iterable[int], listener: str
+) -> Iterator[tuple[BrokerRegistration, Endpoint]]:
+    """Where the leaders that an answer names are, each once, so that a client can go there at once (KIP-951).
+
+    Args:
+        leader_ids: -1 where no leader is named.
+        listener: the name of the listener that the client came in by.
+    """
+    for leader_id in dict.fromkeys(leader_ids):
+        broker = image.live_broker(leader_id)
+        endpoint = None if broker is None else broker.endpoint(listener)
+        if broker is not None and endpoint is not None:
+            yield broker, endpoint

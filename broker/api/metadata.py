@@ -15,7 +15,13 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
-from purgatorio.broker.api.listing import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, leader_of, offline_replicas
+from purgatorio.broker.api.listing import (
+    CLUSTER_OPERATIONS,
+    TOPIC_OPERATIONS,
+    leader_of,
+    offline_replicas,
+    reachable_brokers,
+)
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
@@ -46,21 +52,23 @@ def handle(admin: AdminContext, ctx: RequestContext, request: MetadataRequest, r
     asked = _asked(ctx.api_version, request)
     missing = _to_create(admin, request, asked)
     if missing:
-        submit(admin, ctx, _CreateByAsking(admin, request, asked, missing), reply)
+        submit(admin, ctx, _CreateByAsking(admin, ctx, request, asked, missing), reply)
     else:
-        reply(_response(admin, admin.store.image, request, asked, {}))
+        reply(_response(admin, ctx.session.listener, request, asked, {}))
 
 
 class _CreateByAsking(ClusterChange[TopicResult]):
     def __init__(
         self,
         admin: AdminContext,
+        ctx: RequestContext,
         request: MetadataRequest,
         asked: list[MetadataRequestTopic] | None,
         missing: list[NewTopic],
     ) -> None:
         super().__init__(topic_keys(topic.name for topic in missing))
         self._admin = admin
+        self._listener = ctx.session.listener
         self._request = request
         self._asked = asked
         self._missing = missing
@@ -70,7 +78,7 @@ class _CreateByAsking(ClusterChange[TopicResult]):
 
     def respond(self, results: Sequence[TopicResult]) -> MetadataResponse:
         refusals = {result.name: result.error for result in results if result.name is not None}
-        return _response(self._admin, self._admin.store.image, self._request, self._asked, refusals)
+        return _response(self._admin, self._listener, self._request, self._asked, refusals)
 
     def refuse(self, error_code: ErrorCode) -> MetadataResponse:
         """Nothing was created; the client learns of the other topics all the same, and asks again for the missing."""
@@ -110,16 +118,21 @@ def _to_create(
 
 def _response(
     admin: AdminContext,
-    image: ClusterImage,
+    listener: str,
     request: MetadataRequest,
     asked: list[MetadataRequestTopic] | None,
     refusals: Mapping[str, ErrorCode],
 ) -> MetadataResponse:
-    """Describe the cluster as it is in `image`; `refusals` tells why topics could not be created."""
+    """Describe the cluster as this broker sees it, to a client of a listener.
+
+    Args:
+        refusals: why topics could not be created.
+    """
+    image = admin.store.image
     response = MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id=broker.broker_id, host=broker.host, port=broker.port, rack=broker.rack)
-            for broker in image.live_brokers.values()
+            MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+            for broker, endpoint in reachable_brokers(image, listener)
         ],
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,

@@ -11,8 +11,10 @@ from functools import partial
 from itertools import repeat
 from typing import Final, cast
 
+from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.broker.request import Reply, RequestContext
@@ -51,7 +53,7 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceReques
             return
         response = _response(request, results)
         if ctx.api_version >= NODE_ENDPOINTS_VERSION:
-            response.node_endpoints = _endpoints(replicas, results)
+            response.node_endpoints = _endpoints(replicas.image, results, ctx.session.listener)
         reply(response)
 
     replicas.append(
@@ -72,13 +74,14 @@ def _answer_acks_0(results: Sequence[AppendResult], reply: Reply) -> None:
         reply.close(f"produce with acks=0 failed: {failed.error_code.name}: {failed.error_message}")
 
 
-def _endpoints(replicas: ReplicaManager, results: Sequence[AppendResult]) -> list[NodeEndpoint]:
-    """Where the leaders named in the answer are, so that a client can go there at once (KIP-951)."""
-    leaders = dict.fromkeys(result.leader_id for result in results if result.leader_id >= 0)
+def _endpoints(image: ClusterImage | None, results: Sequence[AppendResult], listener: str) -> list[NodeEndpoint]:
+    """Where the leaders named in the answer are (KIP-951)."""
+    if image is None:
+        return []
+    leader_ids = (result.leader_id for result in results if result.leader_id >= 0)
     return [
-        NodeEndpoint(node_id=b.broker_id, host=b.host, port=b.port, rack=b.rack)
-        for leader in leaders
-        if (b := replicas.live_broker(leader)) is not None
+        NodeEndpoint(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+        for broker, endpoint in leader_endpoints(image, leader_ids, listener)
     ]
 
 

@@ -23,7 +23,7 @@ from purgatorio.broker.metadata.controller import (
     resume_broker,
     unregister_broker,
 )
-from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation
+from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation, Endpoint
 from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError
 from purgatorio.logger import get_logger
 
@@ -93,7 +93,7 @@ class BrokerLifecycleManager:
         """Whether to act as a leader: this broker fences itself before anybody else does."""
         return self.has_lease()
 
-    async def register(self, host: str, port: int) -> BrokerIncarnation:
+    async def register(self, endpoints: tuple[Endpoint, ...]) -> BrokerIncarnation:
         """Make this broker known; returns when the metadata that it sees say so.
 
         A broker that died and comes back waits for the end of its earlier life's session, as anybody else would.
@@ -107,7 +107,7 @@ class BrokerLifecycleManager:
         while True:
             lease_id, ends_ms = await self._new_lease()
             try:
-                epoch = await self._decide(self._registering(host, port, lease_id), lease_id)
+                epoch = await self._decide(self._registering(endpoints, lease_id), lease_id)
             except StoreClosed:
                 raise
             except StoreError as error:
@@ -195,9 +195,9 @@ class BrokerLifecycleManager:
         logger.debug("membership not changed", broker=self._broker_id, reason=str(error))
         await self._clock.sleep(self._heartbeat_interval_ms)
 
-    def _registering(self, host: str, port: int, lease_id: int) -> Decision[int]:
+    def _registering(self, endpoints: tuple[Endpoint, ...], lease_id: int) -> Decision[int]:
         return lambda image: register_broker(
-            image, self._broker_id, host, port, self._rack, lease_id=lease_id, settings=self._settings
+            image, self._broker_id, endpoints, self._rack, lease_id=lease_id, settings=self._settings
         )
 
     def _resuming(self, lease_id: int) -> Decision[bool]:

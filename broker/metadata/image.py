@@ -23,6 +23,18 @@ class BrokerIncarnation(NamedTuple):
     broker_epoch: int
 
 
+class Endpoint(NamedTuple):
+    """Where one of a broker's listeners is reached; Kafka's advertised.listeners has one such entry for each.
+
+    Attributes:
+        listener: the listener's name. A client is told the endpoints of the listener that it connected to.
+    """
+
+    listener: str
+    host: str
+    port: int
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
     """A broker that is part of the cluster.
@@ -30,7 +42,7 @@ class BrokerRegistration:
     Attributes:
         broker_epoch: new at every registration; (broker id, broker epoch) names one life of a broker, and with it one
             memory.
-        host, port: where clients and other brokers reach it.
+        endpoints: where clients and other brokers reach it, one for each of its listeners.
         lease_id: the store's lease that says that this broker lives.
         fenced: its lease ran out. It leads nothing and is in no in-sync set until it holds another one; its memory may
             still be there.
@@ -38,8 +50,7 @@ class BrokerRegistration:
 
     broker_id: int
     broker_epoch: int
-    host: str
-    port: int
+    endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     lease_id: int = NO_LEASE
     fenced: bool = False
@@ -48,6 +59,10 @@ class BrokerRegistration:
     def incarnation(self) -> BrokerIncarnation:
         """This life of the broker."""
         return BrokerIncarnation(self.broker_id, self.broker_epoch)
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """Where its listener of that name is reached; None if it has no such listener."""
+        return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
 
 
 @dataclass(frozen=True, slots=True)

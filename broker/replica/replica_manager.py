@@ -30,7 +30,6 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import (
     BrokerIncarnation,
-    BrokerRegistration,
     ClusterImage,
     PartitionState,
     Topic,
@@ -144,9 +143,10 @@ class ReplicaManager:
         """Tell a listener from now on which partitions this broker begins and ceases to lead."""
         self._leadership_listeners.append(listener)
 
-    def live_broker(self, broker_id: int) -> BrokerRegistration | None:
-        """Another broker, as far as the metadata that are acted on know it."""
-        return None if self._image is None else self._image.live_broker(broker_id)
+    @property
+    def image(self) -> ClusterImage | None:
+        """The metadata that are acted on; None until this broker is registered."""
+        return self._image
 
     def _remove_topic(self, topic: Topic) -> list[TopicPartition]:
         mine = [tp for i in range(len(topic.partitions)) if (tp := TopicPartition(topic.name, i)) in self.partitions]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from purgatorio.broker.metadata.controller.elections import settle_partitions
 from purgatorio.broker.metadata.controller.settings import TopicSettings
-from purgatorio.broker.metadata.image import NO_LEASE, BrokerRegistration, ClusterImage
+from purgatorio.broker.metadata.image import NO_LEASE, BrokerRegistration, ClusterImage, Endpoint
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 """Producer ids that a broker is given at once, as in Kafka."""
@@ -22,15 +22,15 @@ class DuplicateBrokerId(Exception):
     """Another broker that lives has this id."""
 
     def __init__(self, holder: BrokerRegistration) -> None:
-        super().__init__(f"broker id {holder.broker_id} is in use by the broker at {holder.host}:{holder.port}")
+        endpoint = holder.endpoints[0]
+        super().__init__(f"broker id {holder.broker_id} is in use by the broker at {endpoint.host}:{endpoint.port}")
         self.holder = holder
 
 
 def register_broker(
     image: ClusterImage,
     broker_id: int,
-    host: str,
-    port: int,
+    endpoints: tuple[Endpoint, ...],
     rack: str | None = None,
     *,
     lease_id: int = NO_LEASE,
@@ -49,7 +49,7 @@ def register_broker(
         raise DuplicateBrokerId(known)
     epoch = image.next_broker_epoch
     image = replace(image, next_broker_epoch=epoch + 1)
-    image = image.with_broker(BrokerRegistration(broker_id, epoch, host, port, rack, lease_id))
+    image = image.with_broker(BrokerRegistration(broker_id, epoch, endpoints, rack, lease_id))
     return settle_partitions(image, settings, broker_id), epoch
 
 

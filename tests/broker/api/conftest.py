@@ -33,6 +33,7 @@ from purgatorio.protocol.api import (
     encode_request,
     encode_response,
 )
+from tests.endpoints import plaintext
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,12 @@ class Cluster:
         for broker_id in (1, 2, 3):
             self.change(
                 lambda image, id=broker_id: register_broker(
-                    image, id, f"host-{id}", 9000 + id, f"rack-{id}", lease_id=20 + id, settings=TopicSettings()
+                    image,
+                    id,
+                    plaintext(f"host-{id}", 9000 + id),
+                    f"rack-{id}",
+                    lease_id=20 + id,
+                    settings=TopicSettings(),
                 )
             )
         self.timer = Timer(self.clock.now_ms)

@@ -28,6 +28,6 @@ class Replies:
         return said
 
 
-def context(api_key: int, version: int) -> RequestContext:
-    session = Session(connection_id="c", listener="PLAINTEXT", host="127.0.0.1", peer="127.0.0.1:1")
+def context(api_key: int, version: int, listener: str = "PLAINTEXT") -> RequestContext:
+    session = Session(connection_id="c", listener=listener, host="127.0.0.1", peer="127.0.0.1:1")
     return RequestContext(session, "test", api_key, version, 0)

@@ -10,6 +10,7 @@ from purgatorio.broker.api import elect_leaders
 from purgatorio.broker.metadata.controller import InSyncProposal, TopicSettings, change_in_sync_sets, register_broker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from tests.endpoints import plaintext
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -29,7 +30,7 @@ def results(response: Any) -> list[tuple[str, int, int]]:
 
 def bring_back(cluster: Any, broker_id: int) -> None:
     """A broker that left registers again, and joins every in-sync set."""
-    cluster.change(lambda image: register_broker(image, broker_id, "host", 1, settings=TopicSettings()))
+    cluster.change(lambda image: register_broker(image, broker_id, plaintext("host", 1), settings=TopicSettings()))
     for topic in cluster.image.topics.values():
         for index, state in enumerate(topic.partitions):
             leader = cluster.image.brokers[state.leader].incarnation
@@ -74,7 +75,7 @@ def test_an_unclean_election_brings_a_partition_back_that_lost_all_its_replicas(
     assert results(cluster.ask(elect_leaders, 2, request(UNCLEAN, 0))) == [
         ("orders", 0, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     ]
-    cluster.change(lambda image: register_broker(image, leader, "host", 1, settings=TopicSettings()))
+    cluster.change(lambda image: register_broker(image, leader, plaintext("host", 1), settings=TopicSettings()))
     assert cluster.image.partition("orders", 0).leader == -1
     assert results(cluster.ask(elect_leaders, 2, request(UNCLEAN, 0))) == [("orders", 0, ErrorCode.NONE)]
     assert cluster.image.partition("orders", 0).leader == leader
@@ -125,7 +126,7 @@ def test_an_unclean_election_is_logged_even_if_nobody_waits_for_it(
 ) -> None:
     leader = cluster.create("orders", factor=1).partitions[0].leader
     cluster.stop(leader)
-    cluster.change(lambda image: register_broker(image, leader, "host", 1, settings=TopicSettings()))
+    cluster.change(lambda image: register_broker(image, leader, plaintext("host", 1), settings=TopicSettings()))
     response = cluster.ask(elect_leaders, 2, request(UNCLEAN, 0, timeout_ms=timeout_ms))
     expected = ErrorCode.NONE if timeout_ms > 0 else ErrorCode.REQUEST_TIMED_OUT
     assert results(response) == [("orders", 0, expected)]

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import metadata
-from purgatorio.broker.metadata.controller import TopicSettings
+from purgatorio.broker.metadata.controller import TopicSettings, register_broker
+from purgatorio.broker.metadata.image import Endpoint
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseBroker
 from purgatorio.protocol.primitives import ZERO_UUID
+from tests.broker.api.harness import Replies, context
 
 VERSIONS = range(14)
 NOT_ASKED = -(2**31)
@@ -230,3 +233,26 @@ def test_a_whole_request_can_be_answered_with_an_error(cluster: Any, version: in
     response = metadata.error_response(by_name("orders"), ErrorCode.UNKNOWN_SERVER_ERROR)
     seen = cluster.travel(version, response)
     assert seen.topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_a_client_is_told_the_endpoints_of_the_listener_that_it_came_in_by(cluster: Any) -> None:
+    """As in Kafka, a broker without that listener is left out."""
+    endpoints = (Endpoint("PLAINTEXT", "inside", 1), Endpoint("EXTERNAL", "outside", 2))
+    cluster.stop(2)
+    cluster.change(lambda image: register_broker(image, 2, endpoints, settings=TopicSettings()))
+    told = {
+        listener: [(b.node_id, b.host, b.port) for b in reachable_of(cluster, listener)]
+        for listener in ("PLAINTEXT", "EXTERNAL")
+    }
+    assert told == {
+        "PLAINTEXT": [(1, "host-1", 9001), (2, "inside", 1), (3, "host-3", 9003)],
+        "EXTERNAL": [(2, "outside", 2)],
+    }
+
+
+def reachable_of(cluster: Any, listener: str) -> list[MetadataResponseBroker]:
+    """The brokers that a client of a listener is told."""
+    reply = Replies()
+    metadata.handle(cluster.admin, context(ApiKey.METADATA, 12, listener), MetadataRequest(topics=[]), reply)
+    brokers: list[MetadataResponseBroker] = reply.only.brokers
+    return brokers

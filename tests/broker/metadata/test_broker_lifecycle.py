@@ -19,6 +19,7 @@ from purgatorio.broker.metadata.store import StoreContended
 from purgatorio.broker.simulation.cluster import StoreLink
 from purgatorio.broker.simulation.loop import SimulatedClock, SimulatedLoop
 from purgatorio.broker.simulation.network import Network
+from tests.endpoints import plaintext
 
 SESSION_MS = 1_000
 HEARTBEAT_MS = 250
@@ -52,7 +53,7 @@ class Place:
         """A broker that is registered, and keeps its lease."""
         registration = self.broker(broker_id)
         node = self.loop.node(f"broker-{broker_id}")
-        await node.spawn(registration.register("host", 9090 + broker_id))
+        await node.spawn(registration.register(plaintext("host", 9090 + broker_id)))
         return registration, node.spawn(registration.run())
 
     def is_fenced(self, broker_id: int) -> bool:
@@ -162,7 +163,7 @@ def test_an_id_that_another_broker_has_and_keeps_is_refused(place: Place) -> Non
             settings=SETTINGS,
         )
         with pytest.raises(DuplicateBrokerId, match="broker id 1 is in use by the broker at host:9091"):
-            await other.register("elsewhere", 1)
+            await other.register(plaintext("elsewhere", 1))
 
     place.run(main)
 
@@ -175,7 +176,7 @@ def test_a_life_whose_id_was_taken_has_to_end(place: Place) -> None:
         view = place.store.open()
         done: asyncio.Future[int] = place.loop.create_future()
         view.submit(lambda image: fence_broker(image, lease_id, settings=SETTINGS), lambda _: None)
-        view.submit(lambda image: register_broker(image, 1, "other", 1, settings=SETTINGS), done.set_result)
+        view.submit(lambda image: register_broker(image, 1, plaintext("other", 1), settings=SETTINGS), done.set_result)
         await done
         await asyncio.sleep(2)
         place.links[1].heal()
@@ -246,7 +247,7 @@ class ByHand:
     clock: ManualClock
 
     async def join(self) -> None:
-        joining = asyncio.create_task(self.registration.register("host", 9091))
+        joining = asyncio.create_task(self.registration.register(plaintext("host", 9091)))
         await turn()
         self.store.granted.pop()(1)
         await turn()
@@ -276,7 +277,7 @@ def by_hand() -> ByHand:
 
 
 async def test_a_lease_is_reckoned_from_when_it_was_asked_for_and_not_from_the_answer(by_hand: ByHand) -> None:
-    joining = asyncio.create_task(by_hand.registration.register("host", 9091))
+    joining = asyncio.create_task(by_hand.registration.register(plaintext("host", 9091)))
     await turn()
     by_hand.clock.advance_ms(400)
     by_hand.store.granted.pop()(1)
@@ -316,7 +317,7 @@ async def test_a_lease_that_the_store_says_is_lost_is_not_relied_on_for_the_rest
 async def test_the_broker_of_a_lost_lease_is_fenced_once_however_often_it_is_told(by_hand: ByHand) -> None:
     await by_hand.join()
     store = by_hand.store
-    store.image, _ = register_broker(store.image, 2, "other", 1, lease_id=7, settings=SETTINGS)
+    store.image, _ = register_broker(store.image, 2, plaintext("other", 1), lease_id=7, settings=SETTINGS)
     store.lost(7)
     store.lost(7)
     assert len(store.submitted) == 1

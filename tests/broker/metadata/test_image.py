@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
+from tests.endpoints import plaintext
 
 STATE = PartitionState(leader=1, leader_epoch=0, replicas=(1, 2), isr=(1, 2))
 ORDERS = Topic("orders", b"o" * 16, (STATE, STATE))
@@ -14,7 +15,7 @@ EMPTY = ClusterImage(version=0, cluster_id="c")
 
 
 def broker(broker_id: int) -> BrokerRegistration:
-    return BrokerRegistration(broker_id, broker_epoch=broker_id, host="h", port=9000 + broker_id)
+    return BrokerRegistration(broker_id, broker_epoch=broker_id, endpoints=plaintext("h", 9000 + broker_id))
 
 
 def test_a_topic_is_found_by_its_id_however_it_came_into_the_image() -> None:

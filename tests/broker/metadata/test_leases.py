@@ -14,6 +14,7 @@ from purgatorio.broker.metadata.controller import TopicSettings, fence_broker, r
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import LeaseLost
+from tests.endpoints import plaintext
 
 SETTINGS = TopicSettings()
 
@@ -47,7 +48,7 @@ def register(view: EmbeddedView, turns: Any, lease_id: int, broker_id: int = 1) 
     """Register a broker that relies on a lease; its epoch, or why not."""
     told: list[Any] = []
     view.submit(
-        lambda image: register_broker(image, broker_id, "h", 1, lease_id=lease_id, settings=SETTINGS),
+        lambda image: register_broker(image, broker_id, plaintext("h", 1), lease_id=lease_id, settings=SETTINGS),
         told.append,
         told.append,
         lease_id=lease_id,

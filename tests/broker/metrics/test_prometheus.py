@@ -13,6 +13,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, build_registry
+from tests.endpoints import plaintext
 
 
 @dataclass
@@ -58,7 +59,7 @@ def brokers() -> list[FakeBroker]:
         1,
         "c",
         controller_id=1,
-        brokers={i: BrokerRegistration(i, i, "h", 1) for i in (1, 2)},
+        brokers={i: BrokerRegistration(i, i, plaintext("h", 1)) for i in (1, 2)},
         topics={"orders": Topic("orders", b"i" * 16, states)},
     )
     return [FakeBroker(1, image), FakeBroker(2, image)]

@@ -28,6 +28,7 @@ from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from tests.endpoints import plaintext
 
 PATIENCE_S = 20
 
@@ -195,7 +196,7 @@ def image_of(*isr: BrokerIncarnation, fenced: bool = False) -> ClusterImage:
     state = PartitionState(1, 0, (1, 2), isr)
     image = ClusterImage(1, "test").with_topics([Topic("orders", bytes(16), (state,))])
     for broker_id in (1, 2):
-        image = image.with_broker(BrokerRegistration(broker_id, 10 + broker_id, "h", 1))
+        image = image.with_broker(BrokerRegistration(broker_id, 10 + broker_id, plaintext("h", 1)))
     return image.with_broker(replace(image.brokers[2], fenced=True)) if fenced else image
 
 

@@ -18,6 +18,7 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
 from purgatorio.protocol.records import Record, build_batch
+from tests.endpoints import plaintext
 
 ORDERS = TopicPartition("orders", 0)
 BROKER_ID = 1
@@ -140,7 +141,7 @@ class Harness:
             may_lead=lambda: self.may_lead,
         )
         self.replicas.incarnation = BrokerIncarnation(BROKER_ID, BROKER_ID)
-        self.brokers = {i: BrokerRegistration(i, i, "127.0.0.1", 9090 + i) for i in (1, 2, 3)}
+        self.brokers = {i: BrokerRegistration(i, i, plaintext("127.0.0.1", 9090 + i)) for i in (1, 2, 3)}
 
     def set_topics(self, *topics: Topic) -> None:
         """The metadata changes to these topics."""

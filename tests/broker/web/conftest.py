@@ -24,11 +24,12 @@ from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory
 from purgatorio.broker.replica.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.follower import FollowerGate
 from purgatorio.broker.web.app import create_app
+from tests.endpoints import plaintext
 
 START_MS = 10_000
 IMAGE = functools.reduce(
     ClusterImage.with_broker,
-    [BrokerRegistration(id_, 10 + id_, "127.0.0.1", 9091 + id_, lease_id=20 + id_) for id_ in (1, 2, 3)],
+    [BrokerRegistration(id_, 10 + id_, plaintext("127.0.0.1", 9091 + id_), lease_id=20 + id_) for id_ in (1, 2, 3)],
     ClusterImage(0, "test", next_broker_epoch=14),
 )
 HOST = "broker.example"

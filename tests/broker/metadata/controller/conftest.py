@@ -10,6 +10,7 @@ import pytest
 from purgatorio.broker.metadata.controller import TopicSettings, register_broker
 from purgatorio.broker.metadata.image import ClusterImage
 from tests.broker.metadata.controller.harness import with_orders
+from tests.endpoints import plaintext
 
 MakeImage = Callable[..., ClusterImage]
 
@@ -28,7 +29,12 @@ def make_image() -> MakeImage:
         for place, broker_id in enumerate(broker_ids):
             rack = racks[place] if racks else None
             image, _ = register_broker(
-                image, broker_id, "localhost", 9000 + broker_id, rack, lease_id=broker_id, settings=TopicSettings()
+                image,
+                broker_id,
+                plaintext("localhost", 9000 + broker_id),
+                rack,
+                lease_id=broker_id,
+                settings=TopicSettings(),
             )
         return image
 

@@ -20,6 +20,7 @@ from purgatorio.broker.metadata.controller import (
 )
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState
 from purgatorio.protocol.errors import ErrorCode
+from tests.endpoints import plaintext
 
 SETTINGS = TopicSettings()
 TP = ("orders", 0)
@@ -51,7 +52,7 @@ def resume(image: ClusterImage, broker_id: int, lease_id: int = 77) -> ClusterIm
 
 def restart(image: ClusterImage, broker_id: int) -> ClusterImage:
     """It comes back empty."""
-    return register_broker(image, broker_id, "localhost", 1, lease_id=88, settings=SETTINGS)[0]
+    return register_broker(image, broker_id, plaintext("localhost", 1), lease_id=88, settings=SETTINGS)[0]
 
 
 def propose(image: ClusterImage, *isr: int) -> tuple[ClusterImage, ErrorCode]:

@@ -21,6 +21,7 @@ from purgatorio.broker.metadata.controller import (
     unregister_broker,
 )
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerRegistration, ClusterImage, PartitionState
+from tests.endpoints import plaintext
 
 SETTINGS = TopicSettings()
 
@@ -41,9 +42,9 @@ def state(image: ClusterImage, index: int) -> PartitionState:
 
 def test_a_registered_broker_is_in_the_image() -> None:
     image, epoch = register_broker(
-        ClusterImage(version=0, cluster_id="c"), 4, "host", 9092, "rack", settings=TopicSettings()
+        ClusterImage(version=0, cluster_id="c"), 4, plaintext("host", 9092), "rack", settings=TopicSettings()
     )
-    assert image.brokers == {4: BrokerRegistration(4, epoch, "host", 9092, "rack")}
+    assert image.brokers == {4: BrokerRegistration(4, epoch, plaintext("host", 9092), "rack")}
     assert image.controller_id == 4
 
 
@@ -53,7 +54,7 @@ def test_no_broker_epoch_is_ever_given_twice(steps: list[tuple[bool, int]]) -> N
     epochs: list[int] = []
     for registers, broker_id in steps:
         if registers and broker_id not in image.brokers:
-            image, epoch = register_broker(image, broker_id, "h", 1, settings=SETTINGS)
+            image, epoch = register_broker(image, broker_id, plaintext("h", 1), settings=SETTINGS)
             epochs.append(epoch)
         elif not registers and broker_id in image.brokers:
             epoch = image.brokers[broker_id].broker_epoch
@@ -100,7 +101,7 @@ def test_an_earlier_life_of_a_broker_cannot_take_the_new_one_out(three: ClusterI
 
 def test_a_broker_id_that_lives_is_not_given_twice(three: ClusterImage) -> None:
     with pytest.raises(DuplicateBrokerId, match="broker id 2 is in use by the broker at localhost:9002"):
-        register_broker(three, 2, "elsewhere", 1, settings=SETTINGS)
+        register_broker(three, 2, plaintext("elsewhere", 1), settings=SETTINGS)
 
 
 def test_a_fenced_broker_leads_nothing_and_is_nowhere_in_sync(three: ClusterImage) -> None:
@@ -126,7 +127,7 @@ def test_the_last_replica_comes_back_to_lead_as_the_same_life(three: ClusterImag
 
 def test_the_last_replica_that_comes_back_empty_is_not_elected(three: ClusterImage) -> None:
     fenced = fence(with_topic(three, (2,)), 2)
-    image, epoch = register_broker(fenced, 2, "localhost", 9002, settings=SETTINGS)
+    image, epoch = register_broker(fenced, 2, plaintext("localhost", 9002), settings=SETTINGS)
     assert epoch > fenced.brokers[2].broker_epoch
     assert (state(image, 0).leader, state(image, 0).isr, state(image, 0).elr) == (NO_LEADER, (), ())
 

@@ -22,6 +22,7 @@ from purgatorio.broker.metadata.controller import (
 )
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.errors import ErrorCode
+from tests.endpoints import plaintext
 
 SETTINGS = TopicSettings()
 
@@ -30,7 +31,7 @@ def cluster(count: int = 3, factor: int = 2, brokers: int = 3, seed: int = 7) ->
     """A cluster with topic `orders`."""
     image = ClusterImage(version=0, cluster_id="c")
     for broker_id in range(1, brokers + 1):
-        image, _ = register_broker(image, broker_id, "h", 9000, settings=TopicSettings())
+        image, _ = register_broker(image, broker_id, plaintext("h", 9000), settings=TopicSettings())
     topic = NewTopic("orders", count, factor)
     return create_topics(image, [topic], settings=SETTINGS, rng=random.Random(seed))[0]
 

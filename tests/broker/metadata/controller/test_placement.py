@@ -13,11 +13,12 @@ from purgatorio.broker.metadata.controller.placement import check_assignment, ne
 from purgatorio.broker.metadata.controller.result import Refused
 from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage
 from purgatorio.protocol.errors import ErrorCode
+from tests.endpoints import plaintext
 
 
 def brokers(ids: Iterable[int], racks: list[str] | None = None) -> dict[int, BrokerRegistration]:
     return {
-        broker_id: BrokerRegistration(broker_id, 1, "h", 9000, racks[place] if racks else None)
+        broker_id: BrokerRegistration(broker_id, 1, plaintext("h", 9000), racks[place] if racks else None)
         for place, broker_id in enumerate(ids)
     }
 
@@ -109,7 +110,7 @@ def test_an_assignment_that_cannot_be_is_refused(replicas: list[int]) -> None:
 
 
 def test_a_new_partition_is_led_by_its_first_live_replica_and_all_live_ones_are_in_sync() -> None:
-    registrations = {**brokers([1, 2, 3]), 1: BrokerRegistration(1, 7, "h", 1, fenced=True)}
+    registrations = {**brokers([1, 2, 3]), 1: BrokerRegistration(1, 7, plaintext("h", 1), fenced=True)}
     image = ClusterImage(0, "c", brokers=registrations)
     state = new_partition(image, (1, 2, 3))
     assert (state.leader, state.leader_epoch, state.replicas, state.isr_ids) == (2, 0, (1, 2, 3), (2, 3))

@@ -33,6 +33,7 @@ from purgatorio.broker.metadata.controller import (
 )
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState
 from purgatorio.protocol.errors import ErrorCode
+from tests.endpoints import plaintext
 
 SETTINGS = TopicSettings()
 TP = ("orders", 0)
@@ -134,7 +135,7 @@ class World:
 
     def _registered(self, image: ClusterImage, broker_id: int) -> ClusterImage:
         self.last_lease += 1
-        image, _ = register_broker(image, broker_id, "host", 1, lease_id=self.last_lease, settings=SETTINGS)
+        image, _ = register_broker(image, broker_id, plaintext("host", 1), lease_id=self.last_lease, settings=SETTINGS)
         return image
 
     def acting(self, broker_id: int) -> Replica | None:

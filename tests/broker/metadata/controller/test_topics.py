@@ -20,6 +20,7 @@ from purgatorio.broker.metadata.controller import (
 )
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.errors import ErrorCode
+from tests.endpoints import plaintext
 
 SETTINGS = TopicSettings(num_partitions=2, replication_factor=3)
 
@@ -198,7 +199,7 @@ def test_whatever_is_asked_for_each_name_is_answered_once_and_the_image_stays_so
 ) -> None:
     before = ClusterImage(version=0, cluster_id="c")
     for broker_id in (1, 2, 3):
-        before, _ = register_broker(before, broker_id, "h", 9000, settings=TopicSettings())
+        before, _ = register_broker(before, broker_id, plaintext("h", 9000), settings=TopicSettings())
     image, results = create_topics(before, topics, settings=SETTINGS, rng=random.Random(seed))
     assert [result.name for result in results] == list(dict.fromkeys(topic.name for topic in topics))
     created = {result.name for result in results if result.error == ErrorCode.NONE}
