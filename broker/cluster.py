@@ -66,7 +66,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """What a client is given to begin with: `host:port,host:port,…`."""
+        """The bootstrap servers for a Kafka client: host and port of each running broker, with commas between."""
         return ",".join(f"{host}:{port}" for _, host, port in self.addresses)
 
     @property

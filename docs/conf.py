@@ -1,0 +1,54 @@
+"""How Sphinx makes the site of these pages: `./scripts/docs` runs it, with warnings as errors and without a network."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from purgatorio import BrokerConfig, ClusterConfig
+
+project = "Purgatorio"
+author = "the Purgatorio contributors"
+copyright = author
+version = release = metadata.version("purgatorio")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["substitution"]
+myst_heading_anchors = 3
+exclude_patterns: list[str] = []
+
+default_role = "py:obj"  # `name` in a docstring: a link where this site describes it, else code
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_class_signature = "separated"
+napoleon_numpy_docstring = False
+python_use_unqualified_type_names = True
+
+html_theme = "furo"
+html_title = f"Purgatorio {release}"
+html_static_path: list[str] = []
+html_copy_source = False
+html_show_sphinx = False
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default is None:
+        return "not set"
+    return f"`{str(field.default).lower() if isinstance(field.default, bool) else field.default}`"
+
+
+def _settings_list(config: type[BaseModel]) -> str:
+    """One line for each setting that has a plain value: its name, its default, its documentation."""
+    return "\n".join(
+        f"* **`{name.replace('_', '.')}`** ({_default(field)}): {field.description}"
+        for name, field in config.model_fields.items()
+        if field.default_factory is None
+    )
+
+
+myst_substitutions = {
+    "cluster_settings": _settings_list(ClusterConfig),
+    "broker_settings": _settings_list(BrokerConfig),
+}
