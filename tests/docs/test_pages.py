@@ -1,0 +1,74 @@
+"""The pages name files that exist, link to pages that exist, and agree with each other about versions."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from inspect import isawaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
+FOLDERS = "broker|protocol|pipeline|purgatorio|scripts|tests|docs|examples|deploy"
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    """The table [project] of pyproject.toml."""
+    loaded: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return loaded
+
+
+def text_of(page: Path) -> str:
+    """A page without its changelog sections of the past, which name the files of their time."""
+    return page.read_text().partition("## 0.1.0")[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_path_in_a_page_exists(page: Path) -> None:
+    """A path is in backticks and begins with one of the repository's folders; a pattern in it is not checked."""
+    named = re.findall(rf"`((?:{FOLDERS})/[\w./-]*)`", text_of(page))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_leads_to_a_file(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+async def test_the_program_in_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    running = eval(compile(program, "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {})
+    assert isawaitable(running)
+    await running
+    assert re.fullmatch(r"127\.0\.0\.1:\d+(,127\.0\.0\.1:\d+){2}\n", capsys.readouterr().out)
+
+
+def test_the_changelog_begins_with_the_version(project: dict[str, Any]) -> None:
+    """With Unreleased before a release, with the version and its day at one."""
+    first = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    version = project["version"]
+    if version.endswith(".dev0"):
+        assert first == "Unreleased"
+    else:
+        assert re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", first)
+
+
+def test_the_workflow_runs_each_python_that_is_promised(project: dict[str, Any]) -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
+    promised = [c.rpartition(" ")[2] for c in project["classifiers"] if re.search(r":: 3\.\d+$", c)]
+    assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == promised
+    assert project["requires-python"] == f">={promised[0]}"
+
+
+def test_every_decision_is_listed_in_order() -> None:
+    folder = ROOT / "docs" / "decisions"
+    records = sorted(path.stem for path in folder.glob("[0-9]*.md"))
+    assert [record[:4] for record in records] == [f"{number:04}" for number in range(1, len(records) + 1)]
+    assert re.findall(r"^(\d{4}-[\w-]+)$", (folder / "index.md").read_text(), re.MULTILINE) == records
