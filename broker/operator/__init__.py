@@ -1,1 +1,34 @@
-"""What an operator does to a running cluster: stop, kill, start and restart brokers, elect leaders."""
+"""What an operator does to a running cluster, and why it may be refused."""
+
+from purgatorio.broker.operator.cluster_control import (
+    ClusterControl,
+    Member,
+    OperatedBroker,
+    OperatedCluster,
+    State,
+)
+from purgatorio.broker.operator.errors import ClusterUnavailable, NotInSync, NotThere, OperationRefused
+from purgatorio.broker.operator.restart import (
+    RESTART_TIME_LIMIT_MS,
+    Restartable,
+    not_in_sync,
+    rolling_restart,
+    wait_until_in_sync,
+)
+
+__all__ = [
+    "RESTART_TIME_LIMIT_MS",
+    "ClusterControl",
+    "ClusterUnavailable",
+    "Member",
+    "NotInSync",
+    "NotThere",
+    "OperatedBroker",
+    "OperatedCluster",
+    "OperationRefused",
+    "Restartable",
+    "State",
+    "not_in_sync",
+    "rolling_restart",
+    "wait_until_in_sync",
+]

@@ -1,8 +1,8 @@
 """What an operator does to a running cluster: stop, kill and start brokers, restart them in turn, elect leaders.
 
-The cluster does what it is told; here is decided whether it should be. Logs are in memory, so a broker that stops takes
-its replicas with it: nobody stops the last one that has everything by mistake, and a rolling restart lets each broker
-fetch everything again before the next one goes.
+`ClusterControl` decides whether the cluster may do it, and lets the cluster do it. Logs are in memory, so a broker that
+stops loses its replicas: the last in-sync replica of a partition is stopped only by force, and a rolling restart lets
+each broker fetch its replicas again before the next one stops.
 """
 
 from __future__ import annotations
@@ -14,158 +14,32 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
+from purgatorio.broker.clock import Clock, time_limit
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.topics import topic_settings
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.controller import (
-    ElectionResult,
-    ElectionType,
-    elect_leaders,
-    unregister_broker,
-)
+from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, elect_leaders, unregister_broker
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metadata.store import MetadataStore, StoreError
+from purgatorio.broker.operator.errors import ClusterUnavailable, NotThere, OperationRefused, named
+from purgatorio.broker.operator.restart import partitions_of, rolling_restart
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 
-RESTART_TIME_LIMIT_MS: Final = 60_000
-"""Time that a rolling restart gives each broker to get everything again; the logs of a process fit into its memory."""
-IN_SYNC_POLL_MS: Final = 20
 ELECTION_TIME_LIMIT_MS: Final = 5_000
 """Time that the metadata store has for an election; in one process it takes a few turns of the event loop."""
-PARTITIONS_NAMED: Final = 10
-"""Partitions that a sentence names at most."""
 
 logger = get_logger(__name__)
 
 State = Literal["running", "stopping", "starting", "stopped"]
 
 
-class OperationRefused(Exception):
-    """The cluster is not in a state in which this can be done; nothing was changed but what the sentence says."""
-
-
-class NotThere(OperationRefused):
-    """There is no such broker, topic or partition."""
-
-
-class ClusterUnavailable(OperationRefused):
-    """Nobody can do it at the moment: no broker runs, or the metadata store does not answer."""
-
-
-class NotInSync(OperationRefused):
-    """Replicas were not in sync within the time limit.
-
-    Attributes:
-        partitions: those that lack one.
-    """
-
-    def __init__(self, partitions: Sequence[TopicPartition], time_limit_ms: int) -> None:
-        super().__init__(f"not fully in sync after {time_limit_ms / 1000:g} s: {named(partitions)}")
-        self.partitions = tuple(partitions)
-
-
-def named(partitions: Sequence[TopicPartition]) -> str:
-    """Partitions as part of a sentence: the first `PARTITIONS_NAMED`, and how many more."""
-    first = ", ".join(map(str, partitions[:PARTITIONS_NAMED]))
-    further = len(partitions) - PARTITIONS_NAMED
-    return first if further <= 0 else f"{first} and {further} more"
-
-
-def _partitions(image: ClusterImage) -> Iterable[tuple[TopicPartition, PartitionState]]:
-    for topic in image.topics.values():
-        for index, state in enumerate(topic.partitions):
-            yield TopicPartition(topic.name, index), state
-
-
-# --- restarting in turn ---
-
-
-class Restartable(Protocol):
-    """Brokers that can be restarted."""
-
-    @property
-    def broker_ids(self) -> Sequence[int]:
-        """All of them."""
-        ...
-
-    @property
-    def image(self) -> ClusterImage:
-        """The newest metadata there are: those of a broker that has just started, at least."""
-        ...
-
-    def stop_broker(self, broker_id: int) -> Awaitable[None]:
-        """Stop a broker in good order."""
-        ...
-
-    def start_broker(self, broker_id: int) -> Awaitable[None]:
-        """Start a broker; when that is done it is registered."""
-        ...
-
-
-def not_in_sync(image: ClusterImage) -> list[TopicPartition]:
-    """The partitions with a replica that is not in sync, or whose broker does not live."""
-    return [
-        tp
-        for tp, state in _partitions(image)
-        if not set(state.replicas)
-        <= {incarnation.broker_id for incarnation in state.isr if image.is_alive(incarnation)}
-    ]
-
-
-async def wait_until_in_sync(cluster: Restartable, time_limit_ms: int) -> None:
-    """Wait until every partition has its full in-sync set.
-
-    Raises:
-        NotInSync: it takes longer.
-    """
-    now = asyncio.get_running_loop().time
-    deadline = now() + time_limit_ms / 1000
-    image: ClusterImage | None = None
-    missing: list[TopicPartition] = []
-    while True:
-        if cluster.image is not image:
-            image = cluster.image
-            missing = not_in_sync(image)
-        if not missing:
-            return
-        if now() >= deadline:
-            raise NotInSync(missing, time_limit_ms)
-        await asyncio.sleep(IN_SYNC_POLL_MS / 1000)
-
-
-async def rolling_restart(
-    cluster: Restartable,
-    *,
-    time_limit_ms: int = RESTART_TIME_LIMIT_MS,
-    wait: Callable[[Restartable, int], Awaitable[None]] = wait_until_in_sync,
-) -> None:
-    """Stop and start one broker after the other, each when every partition has its full in-sync set (again).
-
-    Args:
-        cluster: whose brokers.
-        time_limit_ms: how long each wait for the full in-sync set may take.
-        wait: that wait.
-
-    Raises:
-        NotInSync: a wait took too long; the brokers that follow were not touched.
-    """
-    await wait(cluster, time_limit_ms)
-    for broker_id in cluster.broker_ids:
-        await cluster.stop_broker(broker_id)
-        await cluster.start_broker(broker_id)
-        await wait(cluster, time_limit_ms)
-
-
-# --- one at a time ---
-
-
 class OperatedBroker(Protocol):
-    """A running broker, as far as an operator is concerned."""
+    """What an operator needs of a running broker; tests have brokers without sockets."""
 
     @property
     def broker_id(self) -> int:
-        """Its id."""
+        """Its id in the cluster."""
         ...
 
     @property
@@ -185,21 +59,26 @@ class OperatedBroker(Protocol):
 
 
 class OperatedCluster(Protocol):
-    """Brokers of one process that can be stopped, killed and started one by one."""
+    """The brokers of one process: each can be stopped, killed and started. Tests have a cluster without sockets."""
 
     @property
     def cluster_id(self) -> str:
-        """The name that they share."""
+        """The id of the cluster, as clients are told it."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of all brokers."""
         ...
 
     @property
     def broker_ids(self) -> Sequence[int]:
-        """All of them, running or not."""
+        """The ids of all brokers, running or not."""
         ...
 
     @property
     def brokers(self) -> Sequence[OperatedBroker]:
-        """Those that run."""
+        """The running brokers."""
         ...
 
     async def stop_broker(self, broker_id: int) -> None:
@@ -207,11 +86,11 @@ class OperatedCluster(Protocol):
         ...
 
     async def kill_broker(self, broker_id: int) -> None:
-        """End a running broker without a word."""
+        """End a running broker as a crash would."""
         ...
 
     async def start_broker(self, broker_id: int) -> None:
-        """Start a broker that does not run.
+        """Start a broker that is not running.
 
         Raises:
             OSError: its port is taken.
@@ -224,7 +103,7 @@ class Member:
     """A broker of this process, running or not.
 
     Attributes:
-        address: host and port, the last ones of a broker that does not run; None if it never ran.
+        address: host and port, of a stopped broker the last ones; None if it never ran.
     """
 
     broker_id: int
@@ -234,7 +113,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A broker that is being stopped, killed or started; the task ends with it, whoever waits for it."""
+    """A stop, kill or start that is under way; its task runs to completion even if the caller is cancelled."""
 
     state: State
     doing: str
@@ -245,13 +124,11 @@ class ClusterControl:
     """Stops, kills and starts the brokers of a cluster, and elects leaders.
 
     Args:
-        cluster: whose brokers.
-        restart_time_limit_ms: see `rolling_restart`.
+        cluster: the brokers.
     """
 
-    def __init__(self, cluster: OperatedCluster, *, restart_time_limit_ms: int = RESTART_TIME_LIMIT_MS) -> None:
+    def __init__(self, cluster: OperatedCluster) -> None:
         self._cluster = cluster
-        self._restart_time_limit_ms = restart_time_limit_ms
         self._changes: dict[int, _Change] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
         self._image = ClusterImage(version=-1, cluster_id=cluster.cluster_id)
@@ -259,26 +136,31 @@ class ClusterControl:
         self._look()
 
     @property
+    def clock(self) -> Clock:
+        """The clock of all brokers."""
+        return self._cluster.clock
+
+    @property
     def broker_ids(self) -> Sequence[int]:
-        """All brokers, running or not."""
+        """The ids of all brokers, running or not."""
         return self._cluster.broker_ids
 
     @property
     def image(self) -> ClusterImage:
-        """The newest metadata that a broker of this process has seen; while none runs, those that the last one saw."""
+        """The newest metadata that a broker of this process has seen; if none runs, the last ones seen."""
         self._look()
         return self._image
 
     @property
     def members(self) -> list[Member]:
-        """All brokers, in the order of their ids."""
+        """All brokers by ascending id."""
         self._look()
         states: dict[int, State] = {broker.broker_id: "running" for broker in self._cluster.brokers}
         states |= {broker_id: change.state for broker_id, change in self._changes.items()}
         return [Member(id_, states.get(id_, "stopped"), self._addresses.get(id_)) for id_ in self.broker_ids]
 
     def _look(self) -> None:
-        """Remember what is known while a broker runs."""
+        """Remember the addresses and the newest metadata of the running brokers."""
         for broker in self._cluster.brokers:
             self._addresses[broker.broker_id] = broker.address
             self._see(broker.store.image)
@@ -290,14 +172,14 @@ class ClusterControl:
     # --- one broker ---
 
     async def stop_broker(self, broker_id: int, *, force: bool = False) -> None:
-        """Stop a broker in good order; its records are gone with it.
+        """Stop a broker in good order; its logs are lost.
 
         Args:
-            broker_id: which one.
-            force: stop it even if partitions go offline, and lose their records, by that.
+            broker_id: the broker.
+            force: stop it even if partitions go offline and lose their records.
 
         Raises:
-            OperationRefused: it does not run, or is the last in-sync replica of a partition.
+            OperationRefused: it is not running, or it is the last in-sync replica of a partition.
         """
         broker = self._running(broker_id)
         if not force:
@@ -305,27 +187,27 @@ class ClusterControl:
             if lost:
                 raise OperationRefused(
                     f"broker {broker_id} is the last in-sync replica of {named(lost)}, which would go offline and lose "
-                    "all records; it is stopped only by force"
+                    "all records; only force stops it"
                 )
         await self._change(broker, "stopping", "being stopped", self._cluster.stop_broker)
 
     async def kill_broker(self, broker_id: int) -> None:
-        """End a broker without a word, whatever is lost by it; the others learn of it when its lease runs out.
+        """End a broker as a crash would, even if records are lost; the others notice when its lease runs out.
 
         Raises:
-            OperationRefused: it does not run.
+            OperationRefused: it is not running.
         """
         await self._change(self._running(broker_id), "stopping", "being killed", self._cluster.kill_broker)
 
     async def start_broker(self, broker_id: int) -> None:
-        """Start a broker, with empty logs, where it was before; returns when it is registered.
+        """Start a broker with empty logs at its former address; returns when it is registered.
 
         Raises:
-            OperationRefused: it runs already, or its port is taken.
+            OperationRefused: it is running, or its port is in use.
         """
         self._known(broker_id)
         if any(broker.broker_id == broker_id for broker in self._cluster.brokers):
-            raise OperationRefused(f"broker {broker_id} is running already")
+            raise OperationRefused(f"broker {broker_id} is already running")
         try:
             await self._run(broker_id, "starting", "being started", self._cluster.start_broker(broker_id))
         except OSError as error:
@@ -337,7 +219,7 @@ class ClusterControl:
         return os.strerror(error.errno).lower() if error.errno else str(error)
 
     def _known(self, broker_id: int) -> None:
-        """Raise OperationRefused unless there is this broker and nothing is being done to it."""
+        """Raise OperationRefused unless the broker exists and no operation on it is under way."""
         if broker_id not in self.broker_ids:
             raise NotThere(f"there is no broker {broker_id}, only {', '.join(map(str, self.broker_ids))}")
         change = self._changes.get(broker_id)
@@ -352,7 +234,7 @@ class ClusterControl:
         raise OperationRefused(f"broker {broker_id} is not running")
 
     def _last_in_sync(self, broker: OperatedBroker) -> list[TopicPartition]:
-        """The partitions that nobody could lead any more, if this broker left as well as those that are leaving."""
+        """The partitions that no broker could lead after this broker and those that are stopping have left."""
         before = after = self.image
         leaving = [broker_id for broker_id, change in self._changes.items() if change.state == "stopping"]
         settings = topic_settings(broker.config)
@@ -360,7 +242,7 @@ class ClusterControl:
             registration = after.brokers.get(broker_id)
             if registration is not None:
                 after, _ = unregister_broker(after, broker_id, registration.broker_epoch, settings=settings)
-        return [tp for tp, state in _partitions(before) if _is_lost(state, after.partition(*tp))]
+        return [tp for tp, state in partitions_of(before) if _is_lost(state, after.partition(*tp))]
 
     async def _change(
         self,
@@ -375,7 +257,7 @@ class ClusterControl:
             self._see(broker.store.image)
 
     async def _run(self, broker_id: int, state: State, doing: str, change: Awaitable[None]) -> None:
-        """Do something to a broker, to the end, even if whoever asked for it is gone: half of it would be neither."""
+        """Run the operation to completion even if the caller is cancelled; a half-stopped broker would be of no use."""
 
         async def run() -> None:
             try:
@@ -389,49 +271,51 @@ class ClusterControl:
         await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Wait until nothing is being done to any broker."""
+        """Wait until all operations that are under way have ended."""
         await asyncio.gather(*(change.task for change in self._changes.values()), return_exceptions=True)
 
     # --- all of them ---
 
     async def restart_brokers(self) -> None:
-        """Restart the brokers in turn, without losing anything; see `rolling_restart`.
+        """Restart the brokers one after the other without losing records; see `rolling_restart`.
 
         Raises:
-            OperationRefused: a broker does not run, a partition would lose its last in-sync replica, a restart is under
-                way already, or a broker cannot be started again; brokers that had their turn have been restarted.
-            NotInSync: replicas took too long to get everything again.
+            OperationRefused: a broker is not running, a partition has one replica only, another restart is under way,
+                or a broker cannot be started again; the brokers before that one were restarted.
+            NotInSync: replicas were not in sync in time; the brokers that follow were not touched.
         """
         if self._restarting:
-            raise OperationRefused("the brokers are being restarted already")
+            raise OperationRefused("a rolling restart is already under way")
         down = [str(member.broker_id) for member in self.members if member.state != "running"]
         if down:
             raise OperationRefused(f"not all brokers are running: start {', '.join(down)} first")
-        single = [tp for tp, state in _partitions(self.image) if len(state.replicas) == 1]
+        single = [tp for tp, state in partitions_of(self.image) if len(state.replicas) == 1]
         if single:
-            raise OperationRefused(f"there is one replica only, whose records a restart would lose, of {named(single)}")
+            raise OperationRefused(
+                f"a restart would lose the records of partitions with one replica only: {named(single)}"
+            )
         self._restarting = True
         try:
-            await rolling_restart(self, time_limit_ms=self._restart_time_limit_ms)
+            await rolling_restart(self)
         finally:
             self._restarting = False
 
     async def elect_leaders(
         self, topic: str | None = None, partition: int | None = None, *, unclean: bool = False
     ) -> list[ElectionResult]:
-        """Elect the preferred leaders, or, uncleanly, leaders of partitions that have none.
+        """Elect the preferred replicas as leaders or, uncleanly, any live replica where there is no leader.
 
         Args:
-            topic: of which topic's partitions; None: of all topics'.
-            partition: of this one only.
-            unclean: let a replica lead that may lack acknowledged records, where no other one lives.
+            topic: elect leaders of this topic's partitions; None: of all topics' partitions.
+            partition: elect the leader of this partition of the topic only.
+            unclean: if a partition has no leader, elect a live replica that may lack acknowledged records.
 
         Returns:
-            A result for the partition that is named; otherwise for those that needed an election.
+            The result for the partition if one is named, otherwise for all partitions that needed an election.
 
         Raises:
             NotThere: there is no such topic or partition.
-            ClusterUnavailable: no broker runs, or its metadata store does not do it in time.
+            ClusterUnavailable: no broker runs, or the metadata store does not answer in time.
         """
         self._check_partition(topic, partition)
         broker = next((b for b in self._cluster.brokers if b.broker_id not in self._changes), None)
@@ -441,7 +325,7 @@ class ClusterControl:
         settings = topic_settings(broker.config)
 
         def decide(image: ClusterImage) -> tuple[ClusterImage, tuple[ElectionResult, ...]]:
-            of_topic = [tp for tp, _ in _partitions(image) if topic in (None, tp.topic)]
+            of_topic = [tp for tp, _ in partitions_of(image) if topic in (None, tp.topic)]
             wanted = [tp for tp in of_topic if partition in (None, tp.partition)]
             return elect_leaders(image, wanted, election, settings=settings)
 
@@ -452,10 +336,10 @@ class ClusterControl:
             lambda error: None if answer.done() else answer.set_exception(error),
         )
         try:
-            async with asyncio.timeout(ELECTION_TIME_LIMIT_MS / 1000):
+            async with time_limit(self._cluster.clock, ELECTION_TIME_LIMIT_MS):
                 results = await answer
         except TimeoutError:
-            raise ClusterUnavailable("the metadata store does not answer; leaders may be elected yet") from None
+            raise ClusterUnavailable("the metadata store does not answer; it may elect leaders later") from None
         except StoreError as error:
             raise ClusterUnavailable(f"no leader was elected: {error}") from error
         if unclean:
@@ -465,7 +349,7 @@ class ClusterControl:
     def _check_partition(self, topic: str | None, partition: int | None) -> None:
         if topic is None:
             if partition is not None:
-                raise OperationRefused("a partition was named without its topic")
+                raise OperationRefused("a partition needs the name of its topic")
         elif topic not in self.image.topics:
             raise NotThere(f"there is no topic {topic}")
         elif partition is not None and self.image.partition(topic, partition) is None:
@@ -473,7 +357,7 @@ class ClusterControl:
 
 
 def _is_lost(before: PartitionState, after: PartitionState | None) -> bool:
-    """Whether a partition goes offline, or loses the last replica that could have led it again."""
+    """Whether a partition goes offline, or loses its last replica that could lead it again."""
     if after is None:
         return False
     goes_offline = before.leader != NO_LEADER and after.leader == NO_LEADER

@@ -16,7 +16,7 @@ from purgatorio.broker.api.fetch import FetchHandler
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import elections
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
-from purgatorio.broker.operator.cluster_control import Restartable
+from purgatorio.broker.operator import Restartable
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
 from purgatorio.broker.replica.replica_manager import ReplicaManager
@@ -130,7 +130,7 @@ def _self_fencing() -> Patches:
 def _patient_restarts() -> Patches:
     """9. A rolling restart waits for the full in-sync sets. Without: it goes from broker to broker."""
 
-    async def at_once(cluster: Restartable, time_limit_ms: int) -> None:
+    async def at_once(cluster: Restartable, time_limit_ms: float) -> None:
         return
 
     yield mock.patch.object(Nemesis, "wait_until_in_sync", staticmethod(at_once))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from purgatorio.broker.metadata.image import BrokerIncarnation, PartitionState
-from purgatorio.broker.operator.cluster_control import NotInSync, rolling_restart, wait_until_in_sync
+from purgatorio.broker.operator import NotInSync, rolling_restart, wait_until_in_sync
 from purgatorio.broker.simulation.cluster import SimulatedCluster
 from purgatorio.broker.simulation.history import Fault, History
 

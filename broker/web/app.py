@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from purgatorio.broker.metrics.prometheus import Snapshot, build_registry
-from purgatorio.broker.operator.cluster_control import OperationRefused
+from purgatorio.broker.operator import OperationRefused
 from purgatorio.broker.web import pages
 from purgatorio.broker.web.api import JsonApi
 from purgatorio.broker.web.control import ControlApi, not_done

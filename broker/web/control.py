@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from purgatorio.broker.metadata.controller import ElectionResult
-from purgatorio.broker.operator.cluster_control import ClusterUnavailable, NotInSync, NotThere, OperationRefused
+from purgatorio.broker.operator import ClusterUnavailable, NotInSync, NotThere, OperationRefused
 from purgatorio.broker.web import document
 from purgatorio.broker.web.members import read_members, read_placements
 from purgatorio.broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from purgatorio.broker.metadata.image import NO_LEADER, NO_LEASE, ClusterImage, PartitionState
-from purgatorio.broker.operator.cluster_control import Member
+from purgatorio.broker.operator import Member
 from purgatorio.broker.web import document
 from purgatorio.broker.web.views import ControlView, ShownBroker
 

@@ -7,7 +7,7 @@ import errno
 import socket
 from typing import TYPE_CHECKING, Final
 
-from purgatorio.broker.operator.cluster_control import ClusterControl
+from purgatorio.broker.operator import ClusterControl
 
 if TYPE_CHECKING:
     from purgatorio.broker.web.http_server import HttpServer

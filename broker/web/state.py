@@ -14,7 +14,7 @@ from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metrics.prometheus import PartitionView
-from purgatorio.broker.operator.cluster_control import Member
+from purgatorio.broker.operator import Member
 from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation
 from purgatorio.broker.web import document
 from purgatorio.broker.web.members import read_member, read_placement

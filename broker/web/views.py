@@ -9,7 +9,7 @@ from purgatorio.broker.clock import Clock
 from purgatorio.broker.metadata.controller import ElectionResult
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metrics.prometheus import BrokerView, PartitionView
-from purgatorio.broker.operator.cluster_control import Member, OperatedBroker, OperatedCluster
+from purgatorio.broker.operator import Member, OperatedBroker, OperatedCluster
 from purgatorio.broker.purgatory import (
     DelayedOperation,
     FinishedOperation,

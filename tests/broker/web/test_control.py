@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from purgatorio.broker.operator import cluster_control as operations
+from purgatorio.broker.operator.cluster_control import ELECTION_TIME_LIMIT_MS
+from purgatorio.broker.operator.restart import IN_SYNC_POLL_MS, RESTART_TIME_LIMIT_MS
 
 LAST = (
-    "broker 1 is the last in-sync replica of orders-0, which would go offline and lose all records; "
-    "it is stopped only by force"
+    "broker 1 is the last in-sync replica of orders-0, which would go offline and lose all records; only force stops it"
 )
 
 
@@ -31,7 +32,7 @@ async def test_a_change_that_the_brokers_state_does_not_allow_is_409(client: htt
     for path, error in (
         ("2/stop", "broker 2 is not running"),
         ("2/kill", "broker 2 is not running"),
-        ("1/start", "broker 1 is running already"),
+        ("1/start", "broker 1 is already running"),
     ):
         response = await client.post(f"/api/v1/brokers/{path}", json={})
         assert (response.status_code, response.json()) == (409, {"error": error})
@@ -107,11 +108,12 @@ async def test_a_restart_that_does_not_get_in_sync_is_504_and_says_where(
     client: httpx.AsyncClient, cluster: Any, state_of: Callable[..., Any]
 ) -> None:
     cluster.has_topic("orders", state_of(1, isr=(1, 2)))
-    cluster.control._restart_time_limit_ms = 1
-    response = await client.post("/api/v1/brokers/restart", json={})
+    asked = asyncio.create_task(client.post("/api/v1/brokers/restart", json={}))
+    await cluster.clock.run_for(RESTART_TIME_LIMIT_MS + IN_SYNC_POLL_MS)
+    response = await asked
     assert (response.status_code, response.json()) == (
         504,
-        {"error": "not fully in sync after 0.001 s: orders-0", "not_in_sync": ["orders-0"]},
+        {"error": "not fully in sync after 60 s: orders-0", "not_in_sync": ["orders-0"]},
     )
 
 
@@ -187,10 +189,11 @@ async def test_partitions_are_listed_by_name_up_to_a_limit(
 async def test_a_store_that_does_not_answer_is_503(
     client: httpx.AsyncClient, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "ELECTION_TIME_LIMIT_MS", 1)
     monkeypatch.setattr(cluster, "_turn", lambda: None)
-    response = await client.post("/api/v1/topics/elect", json={})
+    asked = asyncio.create_task(client.post("/api/v1/topics/elect", json={}))
+    await cluster.clock.run_for(ELECTION_TIME_LIMIT_MS)
+    response = await asked
     assert (response.status_code, response.json()) == (
         503,
-        {"error": "the metadata store does not answer; leaders may be elected yet"},
+        {"error": "the metadata store does not answer; it may elect leaders later"},
     )
