@@ -1,6 +1,6 @@
-"""One broker: everything is built here, wired here, started and stopped here.
+"""One broker: this file builds its parts, wires them, starts and stops them.
 
-Read this file to see how the parts hang together; each part knows only what it is given.
+Read it to see how the parts hang together; each part knows only what it is given.
 """
 
 from __future__ import annotations
@@ -18,17 +18,10 @@ from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.descriptions import describe
 from purgatorio.broker.config.topics import topic_settings, topic_synonyms
 from purgatorio.broker.delays.finished import FinishedOperations
-from purgatorio.broker.delays.recorder import LINGER_MS, TOPIC, TOPIC_CONFIGS, DelayRecorder
+from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder, create_delays_topic
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
-from purgatorio.broker.metadata.controller import (
-    ElectionType,
-    NewTopic,
-    TopicResult,
-    create_topics,
-    elect_leaders,
-    preferred_elections,
-)
+from purgatorio.broker.metadata.controller import ElectionType, elect_leaders, preferred_elections
 from purgatorio.broker.metadata.image import ClusterImage, Endpoint
 from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.metadata.store import MetadataStore
@@ -45,12 +38,13 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.logger import get_logger
-from purgatorio.protocol.errors import ErrorCode
 
 PLAINTEXT: Final = "PLAINTEXT"
-"""The name of the one listener that a broker has; clients and other brokers use it."""
+"""The name of the listener that every broker has; today it has no other."""
 INTER_BROKER_LISTENER: Final = PLAINTEXT
+"""The listener by which brokers reach each other (Kafka: inter.broker.listener.name)."""
 
 logger = get_logger(__name__)
 
@@ -61,8 +55,12 @@ class Broker:
     Args:
         config: its settings.
         store: its view of the cluster's metadata; closed with the broker.
-        clock: where its time comes from.
-        rng: where its chance comes from: topic ids, placement, spread of retries.
+        clock: the source of its time.
+        rng: the source of its random choices: topic ids, placement, spread of retries.
+
+    Attributes:
+        listeners: its listeners by name.
+        address: host and port that clients are told, of the PLAINTEXT listener; port 0 until it listens.
     """
 
     def __init__(self, config: BrokerConfig, store: MetadataStore, *, clock: Clock, rng: random.Random) -> None:
@@ -77,7 +75,7 @@ class Broker:
         self._rng = rng
         self._build_purgatories()
         self._topics = topic_settings(config)
-        self.registration = BrokerLifecycleManager(
+        self.lifecycle = BrokerLifecycleManager(
             config.broker_id,
             store,
             clock=clock,
@@ -87,7 +85,7 @@ class Broker:
             settings=self._topics,
             resumed=lambda: self.replicas.advance_high_watermarks(),
         )
-        in_sync = AlterPartitionManager(
+        alter_partition = AlterPartitionManager(
             store,
             settings=self._topics,
             withdraw=lambda partition, proposal: self.replicas.withdraw(partition, proposal),
@@ -103,33 +101,16 @@ class Broker:
             fetch_purgatory=self.fetch_purgatory,
             delete_records_purgatory=self.delete_records_purgatory,
             observer=self.metrics,
-            propose=in_sync.propose,
-            may_lead=self.registration.may_lead,
+            propose=alter_partition.propose,
+            may_lead=self.lifecycle.may_lead,
             producer_id_expiration_ms=config.producer_id_expiration_ms,
         )
         self.recorder = DelayRecorder(self.replicas, self.clock, self.metrics)
-        admin = AdminContext(
-            broker_id=config.broker_id,
-            store=store,
-            rng=rng,
-            purgatories=self.metadata_purgatories,
-            topics=self._topics,
-            auto_create_topics_enable=config.auto_create_topics_enable,
-            seems_dead=self._seems_dead,
-            broker_configs=describe(config),
-            topic_synonyms=topic_synonyms(),
-        )
-        services = Services(admin=admin, replicas=self.replicas, fetch_max_bytes=config.fetch_max_bytes)
-        self.listener = Listener(
-            build_routes(services),
-            connection_limits(config),
-            clock,
-            name=PLAINTEXT,
-            observer=self.metrics,
-        )
+        self.request_memory = RequestMemory(config.queued_max_request_bytes)
+        self.listeners = self._build_listeners()
         self.fetchers = ReplicaFetcherManager(
             self.replicas,
-            broker_epoch=lambda: self.registration.broker_epoch,
+            broker_epoch=lambda: self.lifecycle.broker_epoch,
             connect=self._connect,
             settings=fetch_settings(config),
             gate=self.gate,
@@ -141,6 +122,27 @@ class Broker:
         self._children: list[asyncio.Task[None]] = []
         self._main: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+
+    def _build_listeners(self) -> dict[str, Listener]:
+        """One listener for each name; all of them answer the same APIs and share the memory for requests."""
+        config = self.config
+        admin = AdminContext(
+            broker_id=config.broker_id,
+            store=self.store,
+            rng=self._rng,
+            purgatories=self.metadata_purgatories,
+            topics=self._topics,
+            auto_create_topics_enable=config.auto_create_topics_enable,
+            seems_dead=self._seems_dead,
+            broker_configs=describe(config),
+            topic_synonyms=topic_synonyms(),
+        )
+        routes = build_routes(Services(admin=admin, replicas=self.replicas, fetch_max_bytes=config.fetch_max_bytes))
+        limits = connection_limits(config)
+        return {
+            name: Listener(routes, limits, self.clock, name=name, observer=self.metrics, memory=self.request_memory)
+            for name in (PLAINTEXT,)
+        }
 
     def _build_purgatories(self) -> None:
         config = self.config
@@ -189,9 +191,9 @@ class Broker:
     @property
     def request_memory_used_bytes(self) -> int:
         """Request bytes that its connections hold."""
-        return self.listener.memory.used_bytes
+        return self.request_memory.used_bytes
 
-    # --- life ---
+    # --- start and stop ---
 
     async def start(self) -> None:
         """Listen, register, and follow; returns when clients are answered.
@@ -207,19 +209,20 @@ class Broker:
             await failed
 
     async def stop(self) -> None:
-        """Stop within the grace that the configuration gives; nothing is left running, open or parked."""
+        """Stop in good order within shutdown.grace.ms: leave the cluster, answer what is parked, close connections."""
         if self._main is None:
             return
         self._stopping.set()
         await self._main
 
     async def kill(self) -> None:
-        """End at once, as a process that is killed does: nothing is answered, and the cluster is told nothing.
+        """End at once, as a killed process does: parked requests get no answer, and the cluster is told nothing.
 
         Unlike a killed process it leaves nothing behind in this one: no task, no socket.
         """
         self.store.close()
-        self.listener.abort()
+        for listener in self.listeners.values():
+            listener.abort()
         if self._main is None:
             return
         for child in self._children:
@@ -229,37 +232,26 @@ class Broker:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and neither stopped nor died since."""
+        """Whether it was started, and has neither stopped nor failed since."""
         return self._main is not None and not self._main.done()
 
     def when_ended(self, callback: Callable[[BaseException | None], None]) -> None:
-        """Call back when this broker, which was started, has ended: with what it died of, or None if it was stopped."""
+        """Call back when this broker, which was started, has ended: with its failure, or None if it was stopped."""
         assert self._main is not None, "the broker was not started"
         self._main.add_done_callback(lambda main: callback(None if main.cancelled() else main.exception()))
 
     async def _run(self, started: asyncio.Future[None]) -> None:
         """The task that owns all others of this broker."""
-        await self.listener.start(self.config.host, self.config.port)
-        self.address = (self.config.advertised[0], self.config.advertised[1] or self.listener.address[1])
         unwatch = self.store.watch(self._metadata_changed)
         try:
+            endpoints = await self._listen()
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 self._spawn(self.reaper.run(), "reaper")
-                config = self.config
-                self._spawn(
-                    self._repeat(self.replicas.retention_steps, config.log_retention_check_interval_ms), "retention"
-                )
-                if config.log_cleaner_enable:
-                    self._spawn(self._repeat(self.replicas.compaction_steps, config.log_cleaner_backoff_ms), "cleaner")
-                self.replicas.incarnation = await self.registration.register((Endpoint(PLAINTEXT, *self.address),))
+                self.replicas.incarnation = await self.lifecycle.register(endpoints)
                 self._metadata_changed(self.store.image)
-                self._spawn(self.registration.run(), "registration")
-                self._spawn(self._repeat(self.recorder.steps, LINGER_MS), "delay recorder")
-                self._spawn(self._repeat(self._drop_laggards, max(1, config.replica_lag_time_max_ms // 2)), "in-sync")
-                if config.auto_leader_rebalance_enable:
-                    interval_ms = config.leader_imbalance_check_interval_ms
-                    self._spawn(self._repeat(self._take_preferred_leaderships, interval_ms), "preferred leader")
+                self._spawn(self.lifecycle.run(), "lifecycle")
+                self._start_upkeep()
                 logger.info("broker started", broker=self.broker_id, host=self.address[0], port=self.address[1])
                 started.set_result(None)
                 await self._stopping.wait()
@@ -268,24 +260,64 @@ class Broker:
                     child.cancel()
         finally:
             unwatch()
-            self.registration.close()
+            self.lifecycle.close()
             self._tasks = None
-            await self.listener.drain(0)
+            for listener in self.listeners.values():
+                await listener.drain(0)
             logger.info("broker stopped", broker=self.broker_id)
+
+    async def _listen(self) -> tuple[Endpoint, ...]:
+        """Start the listeners; returns where clients reach them.
+
+        Raises:
+            OSError: a port is taken, or the host is none of this machine's.
+        """
+        host, port = self.config.advertised
+        endpoints = []
+        for name, listener in self.listeners.items():
+            await listener.start(self.config.host, self.config.port)
+            endpoints.append(Endpoint(name, host, port or listener.address[1]))
+        self.address = (endpoints[0].host, endpoints[0].port)
+        return tuple(endpoints)
+
+    def _start_upkeep(self) -> None:
+        """Start what a broker does again and again, beside answering requests."""
+        config = self.config
+        self._every(config.log_retention_check_interval_ms, self.replicas.retention_steps, "retention")
+        if config.log_cleaner_enable:
+            self._every(config.log_cleaner_backoff_ms, self.replicas.compaction_steps, "cleaner")
+        self._every(LINGER_MS, self.recorder.steps, "delay recorder")
+        self._every(max(1, config.replica_lag_time_max_ms // 2), self._drop_laggards, "in-sync")
+        if config.auto_leader_rebalance_enable:
+            interval_ms = config.leader_imbalance_check_interval_ms
+            self._every(interval_ms, self._take_preferred_leaderships, "preferred leader")
+
+    def _every(self, interval_ms: int, steps: Callable[[], Iterator[None]], name: str) -> None:
+        """Run a task that takes these steps, and again when `interval_ms` have passed since the last one."""
+
+        async def repeat() -> None:
+            while True:
+                await self.clock.sleep(interval_ms)
+                for _ in steps():
+                    await asyncio.sleep(0)  # a turn for everything else
+
+        self._spawn(repeat(), name)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
         assert self._tasks is not None
         self._children.append(self._tasks.create_task(coroutine, name=f"broker {self.broker_id} {name}"))
 
     async def _drain(self) -> None:
-        """Take no more, answer what is parked, and let the answers go out."""
-        self.listener.stop_accepting()
+        """Accept no more requests, leave the cluster, answer what is parked, and let the answers go out."""
+        for listener in self.listeners.values():
+            listener.stop_accepting()
         for _ in self.recorder.steps():  # while it leads a partition to append them to, and followers fetch from it
             await asyncio.sleep(0)
-        await self.registration.unregister(timeout_ms=self.config.shutdown_grace_ms)
+        await self.lifecycle.unregister(timeout_ms=self.config.shutdown_grace_ms)
         for purgatory in self.purgatories:
             purgatory.shutdown()
-        await self.listener.drain(self.config.shutdown_grace_ms)
+        for listener in self.listeners.values():
+            await listener.drain(self.config.shutdown_grace_ms)
 
     # --- metadata ---
 
@@ -298,10 +330,10 @@ class Broker:
         self.fetchers.follow_leaders()
 
     def _seems_dead(self, broker_id: int) -> bool:
-        """Whether a broker is probably dead and not fenced yet.
+        """Whether a broker is probably dead and not fenced yet: its port refuses connections.
 
-        Nobody listens on its port any more. Clients are better told at once that there is no leader, which they ask
-        for again soon, than who it was; and not for longer than it takes to fence a broker that is dead.
+        A client that is told "no leader yet" asks again soon; one that is told a dead leader waits for it. This is said
+        for no longer than it takes to fence a dead broker.
         """
         return self.fetchers.seems_dead(broker_id, self.config.broker_session_timeout_ms)
 
@@ -325,15 +357,8 @@ class Broker:
     # --- upkeep ---
 
     def create_delays_topic(self, partitions: int) -> None:
-        """Have the topic created, if it is not there yet, whose being there makes brokers record delayed operations."""
-        topic = NewTopic(TOPIC, partitions, configs=TOPIC_CONFIGS)
-
-        def done(results: tuple[TopicResult, ...]) -> None:
-            for result in results:
-                if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                    logger.error("delayed operations are not recorded", topic=TOPIC, why=result.message)
-
-        self.store.submit(lambda image: create_topics(image, [topic], settings=self._topics, rng=self._rng), done)
+        """Create the topic for delayed operations if it does not exist; brokers record to it as soon as it exists."""
+        create_delays_topic(self.store, partitions, settings=self._topics, rng=self._rng)
 
     def _in_sync_set_changed(self, shrank: bool) -> None:
         if shrank:
@@ -346,21 +371,14 @@ class Broker:
         yield
 
     def _take_preferred_leaderships(self) -> Iterator[None]:
-        """Ask for the leaderships that this broker is the preferred one for and does not have."""
+        """Ask for the leadership of each partition whose preferred leader is this broker, and not the present one."""
         wanted = preferred_elections(self.image, self.broker_id)
-        if wanted and self.registration.has_lease():
+        if wanted and self.lifecycle.has_lease():
             self.store.submit(
                 lambda image: elect_leaders(image, wanted, ElectionType.PREFERRED, settings=self._topics),
                 lambda _: None,
             )
         yield
-
-    async def _repeat(self, steps: Callable[[], Iterator[None]], interval_ms: int) -> None:
-        """Do something long in steps, again and again, for as long as the broker lives."""
-        while True:
-            await self.clock.sleep(interval_ms)
-            for _ in steps():
-                await asyncio.sleep(0)
 
 
 def fetch_settings(config: BrokerConfig) -> FetchSettings:

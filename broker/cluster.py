@@ -11,7 +11,7 @@ import base64
 import random
 from types import TracebackType
 
-from purgatorio.broker.broker import Broker
+from purgatorio.broker.broker import PLAINTEXT, Broker
 from purgatorio.broker.clock import Clock, SystemClock
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.metadata.embedded import EmbeddedStore
@@ -19,19 +19,20 @@ from purgatorio.broker.web.server import AdminServer
 
 
 class BrokerStateError(Exception):
-    """A broker cannot be stopped, killed or started as it is, or there is none of that id."""
+    """A broker cannot be stopped, killed or started in its present state, or has no such id."""
 
 
 class Cluster:
     """Brokers that run together; an asynchronous context manager.
 
     Args:
-        config: how many, where, and how they are set.
-        clock: where all of them take their time from.
-        seed: makes the cluster's chance (topic ids, placement, spread of retries) the same every time; None: not.
+        config: how many brokers, where they listen, and their settings.
+        clock: the source of their time; by default the machine's. With a `ManualClock` time passes as you move it.
+        seed: makes the random choices (topic ids, placement, spread of retries) the same every time; None: does not.
 
     Attributes:
-        brokers: those that run, by ascending id.
+        brokers: the running brokers, by ascending id.
+        store: the metadata store that they share.
     """
 
     def __init__(self, config: ClusterConfig, clock: Clock | None = None, *, seed: int | None = None) -> None:
@@ -39,7 +40,7 @@ class Cluster:
         self.clock = clock if clock is not None else SystemClock()
         self._rng = random.Random(seed)
         self.cluster_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
-        self.truth = EmbeddedStore(
+        self.store = EmbeddedStore(
             self.cluster_id,
             lambda callback: asyncio.get_running_loop().call_soon(callback),
             self.clock,
@@ -52,7 +53,7 @@ class Cluster:
         self.admin = AdminServer(self)
 
     def _build(self, config: BrokerConfig) -> Broker:
-        return Broker(config, self.truth.open(), clock=self.clock, rng=random.Random(self._rng.random()))
+        return Broker(config, self.store.open(), clock=self.clock, rng=random.Random(self._rng.random()))
 
     @property
     def broker_ids(self) -> list[int]:
@@ -77,14 +78,14 @@ class Cluster:
     # --- all of it ---
 
     async def start(self) -> None:
-        """Start all brokers and the admin HTTP; returns when clients are answered.
+        """Start all brokers and the admin HTTP; returns when they answer clients.
 
         Raises:
-            OSError: a port is taken or an address is none of this machine's; whatever was started is stopped again.
+            OSError: a port is taken, or an address is none of this machine's; everything is stopped again.
         """
         loop = asyncio.get_running_loop()
         self._failure = loop.create_future()
-        self._leases = loop.create_task(self.truth.run(), name="leases")
+        self._leases = loop.create_task(self.store.run(), name="leases")
         try:
             for broker in self.brokers:
                 await self._start(broker)
@@ -97,7 +98,7 @@ class Cluster:
             raise
 
     async def failed(self) -> None:
-        """Wait until a broker dies of a broken invariant while it runs, and raise what it died of."""
+        """Wait until a running broker fails (a broken invariant, a lost registration), and raise its failure."""
         assert self._failure is not None, "the cluster was not started"
         await asyncio.shield(self._failure)
 
@@ -105,10 +106,10 @@ class Cluster:
         """Stop everything; nothing is left running, open or parked.
 
         Raises:
-            BaseExceptionGroup: what brokers died of while they ran; all others are stopped first.
+            BaseExceptionGroup: the failures of brokers while they ran; all others are stopped first.
         """
         await self.admin.stop()
-        # All at once: none of them is left to wait for the answer of one that is gone.
+        # All at once: no broker waits for an answer of one that is gone.
         outcomes = await asyncio.gather(*(broker.stop() for broker in self.brokers), return_exceptions=True)
         for broker in self.brokers:
             broker.store.close()
@@ -116,10 +117,10 @@ class Cluster:
             self._leases.cancel()
             await asyncio.wait([self._leases])
         if self._failure is not None and not self._failure.cancel() and not self._failure.cancelled():
-            self._failure.exception()  # whoever waits for it has been told; nobody need wait
+            self._failure.exception()  # mark it as seen: a caller of `failed` has been told, and there may be none
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if failures:
-            raise BaseExceptionGroup("brokers died while they ran", failures)
+            raise BaseExceptionGroup("brokers failed while they ran", failures)
 
     async def __aenter__(self) -> Cluster:
         await self.start()
@@ -147,9 +148,7 @@ class Cluster:
         raise BrokerStateError(f"there is no broker {broker_id}, only {known}")
 
     async def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker in good order: its leaderships move on, and what is parked in it is answered.
-
-        Its logs are gone with it.
+        """Stop a broker in good order: its leaderships move on, its parked requests are answered, its logs are gone.
 
         Raises:
             BrokerStateError: it does not run, or is being stopped.
@@ -157,7 +156,7 @@ class Cluster:
         await self._end(broker_id, kill=False)
 
     async def kill_broker(self, broker_id: int) -> None:
-        """Kill a broker: it answers nothing and says nothing. The others find out when its lease runs out.
+        """Kill a broker: it answers nothing and unregisters nowhere. The others fence it when its lease runs out.
 
         Raises:
             BrokerStateError: it does not run, or is being stopped.
@@ -189,8 +188,8 @@ class Cluster:
     async def _start(self, broker: Broker) -> None:
         await broker.start()
         broker.when_ended(self._broker_ended)
-        # A free port that was taken is the broker's from now on: its clients come back to it.
-        port = broker.listener.address[1]
+        # The free port that the broker took stays its own: clients come back to it after a restart.
+        port = broker.listeners[PLAINTEXT].address[1]
         self._configs[broker.broker_id] = broker.config.model_copy(update={"port": port})
 
     async def _end(self, broker_id: int, *, kill: bool) -> None:

@@ -11,6 +11,7 @@ nor fetches of followers that one of its records has woken.
 from __future__ import annotations
 
 import json
+import random
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -19,7 +20,9 @@ from typing import Any, Final
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.controller import NewTopic, TopicResult, TopicSettings, create_topics
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
+from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.delayed_fetch import FollowerKey
@@ -142,6 +145,22 @@ class DelayRecorder:
         else:
             self._metrics.delays_recorded += len(events)
         return True
+
+
+def create_delays_topic(store: MetadataStore, partitions: int, *, settings: TopicSettings, rng: random.Random) -> None:
+    """Create the topic for delayed operations if it does not exist; a failure is logged.
+
+    Args:
+        partitions: one for each broker, so that each can append to one that it leads.
+    """
+    topic = NewTopic(TOPIC, partitions, configs=TOPIC_CONFIGS)
+
+    def done(results: tuple[TopicResult, ...]) -> None:
+        for result in results:
+            if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                logger.error("delayed operations are not recorded", topic=TOPIC, why=result.message)
+
+    store.submit(lambda image: create_topics(image, [topic], settings=settings, rng=rng), done)
 
 
 def _is_own(operation: FinishedOperation) -> bool:

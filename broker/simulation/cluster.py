@@ -96,7 +96,7 @@ class SimulatedCluster:
         self.loop = loop
         self.network = network
         self.clock = SimulatedClock(loop)
-        self.truth = WatchedStore(loop, self.clock)
+        self.store = WatchedStore(loop, self.clock)
         self.brokers: dict[int, Broker] = {}
         self.nodes: dict[int, Node] = {}
         self.links: dict[int, StoreLink] = {}
@@ -118,7 +118,7 @@ class SimulatedCluster:
     @property
     def image(self) -> ClusterImage:
         """The truth."""
-        return self.truth.image
+        return self.store.image
 
     @property
     def partitions(self) -> dict[tuple[str, int], PartitionState]:
@@ -140,7 +140,7 @@ class SimulatedCluster:
 
     async def start(self) -> None:
         """Start the store and all brokers."""
-        self._leases = self.loop.create_task(self.truth.run(), name="leases")
+        self._leases = self.loop.create_task(self.store.run(), name="leases")
         await asyncio.gather(*(self.start_broker(broker_id) for broker_id in self._configs))
 
     def start_broker(self, broker_id: int) -> asyncio.Task[None]:
@@ -149,7 +149,7 @@ class SimulatedCluster:
         rng = random.Random(self._rng.random())
         self.links[broker_id] = link = StoreLink(self.network, rng, node)
         self.nodes[broker_id] = node
-        broker = Broker(self._configs[broker_id], self.truth.open(link), clock=self.clock, rng=rng)
+        broker = Broker(self._configs[broker_id], self.store.open(link), clock=self.clock, rng=rng)
         self.brokers[broker_id] = broker
         return node.spawn(broker.start(), name=f"start broker {broker_id}")
 

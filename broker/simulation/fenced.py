@@ -30,7 +30,7 @@ class FencedWatch:
         self._cluster = cluster
         self._history = history
         self._standing: dict[tuple[int, TopicPartition], _Standstill] = {}
-        cluster.truth.committed = self._committed
+        cluster.store.committed = self._committed
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
@@ -40,7 +40,7 @@ class FencedWatch:
 
     def _committed(self, before: ClusterImage, after: ClusterImage) -> None:
         for broker_id, broker in self._cluster.brokers.items():
-            incarnation = broker.registration.incarnation
+            incarnation = broker.lifecycle.incarnation
             if incarnation is None or not before.is_alive(incarnation) or after.is_alive(incarnation):
                 continue
             for tp, partition in broker.replicas.partitions.items():
@@ -56,7 +56,7 @@ class FencedWatch:
     def look(self) -> None:
         """Compare every fenced leader with where it stood."""
         for (broker_id, tp), stood in list(self._standing.items()):
-            partition, incarnation = stood.partition, stood.broker.registration.incarnation
+            partition, incarnation = stood.partition, stood.broker.lifecycle.incarnation
             running = self._cluster.brokers.get(broker_id) is stood.broker
             leads = partition.is_leader and partition.leader_epoch == stood.leader_epoch
             if not running or not leads or (incarnation is not None and self._cluster.image.is_alive(incarnation)):

@@ -96,7 +96,7 @@ class Nemesis:
 
     def _lives(self, incarnation: BrokerIncarnation) -> bool:
         broker = self._cluster.brokers.get(incarnation.broker_id)
-        running = broker is not None and broker.registration.incarnation == incarnation
+        running = broker is not None and broker.lifecycle.incarnation == incarnation
         return running and incarnation.broker_id not in self._leaving
 
     async def _take_down(self, broker_id: int, end: float, *, kill: bool) -> None:

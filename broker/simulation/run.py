@@ -157,7 +157,7 @@ class _Simulation:
         )
         rng = self._random()
         done: asyncio.Future[object] = self._loop.create_future()
-        self._cluster.truth.open().submit(
+        self._cluster.store.open().submit(
             lambda image: create_topics(image, [new], settings=TopicSettings(), rng=rng), done.set_result
         )
         await done

@@ -39,7 +39,7 @@ def read_member(member: Member, broker: ShownBroker | None, image: ClusterImage)
         "fenced": registration is not None and registration.fenced,
         "lease": {
             "id": NO_LEASE if registration is None else registration.lease_id,
-            "held": broker is not None and broker.registration.has_lease(),
+            "held": broker is not None and broker.lifecycle.has_lease(),
         },
     }
 

@@ -87,7 +87,7 @@ class FinishedView(Protocol):
         ...
 
 
-class RegistrationView(Protocol):
+class LifecycleView(Protocol):
     """A broker's membership."""
 
     def has_lease(self) -> bool:
@@ -119,7 +119,7 @@ class ShownBroker(BrokerView, Protocol):
         ...
 
     @property
-    def registration(self) -> RegistrationView:
+    def lifecycle(self) -> LifecycleView:
         """Its membership."""
         ...
 

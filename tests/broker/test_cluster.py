@@ -191,7 +191,7 @@ async def test_a_broker_that_dies_of_a_bug_is_told_of() -> None:
 
 
 def partition_state(cluster: Cluster) -> PartitionState:
-    state = cluster.truth.image.partition(*ORDERS)
+    state = cluster.store.image.partition(*ORDERS)
     assert state is not None
     return state
 
@@ -358,7 +358,7 @@ async def test_what_a_broker_has_not_recorded_yet_is_recorded_before_it_stops() 
 
 
 async def test_that_delayed_operations_cannot_be_recorded_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("purgatorio.broker.broker.TOPIC_CONFIGS", {"retention.bytes": "many"})
+    monkeypatch.setattr("purgatorio.broker.delays.recorder.TOPIC_CONFIGS", {"retention.bytes": "many"})
     with capture_logs() as logged:
         async with Cluster(ClusterConfig(port=0, admin_port=0, record_delays=True)):
             await until(lambda: any(entry["log_level"] == "error" for entry in logged))

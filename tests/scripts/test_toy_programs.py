@@ -71,7 +71,7 @@ async def test_a_leader_that_is_killed_under_load_loses_nothing_that_was_acknowl
     async with asyncio.timeout(PATIENCE_SECONDS):
         for _ in range(100):
             await producing.stdout.readline()
-    state = cluster.truth.image.partition("orders", 0)
+    state = cluster.store.image.partition("orders", 0)
     assert state is not None
     bootstrap = cluster.bootstrap
     await cluster.kill_broker(state.leader)

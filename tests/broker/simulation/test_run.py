@@ -120,7 +120,7 @@ async def failover_ms(loop: SimulatedLoop, rng: random.Random) -> int:
     await cluster.start()
     created: asyncio.Future[object] = loop.create_future()
     new = NewTopic("orders", 1, 3)
-    cluster.truth.open().submit(
+    cluster.store.open().submit(
         lambda image: create_topics(image, [new], settings=TopicSettings(), rng=random.Random(0)), created.set_result
     )
     await created

@@ -80,7 +80,7 @@ class FakePartition:
     min_in_sync_replicas: int = 1
 
 
-class FakeRegistration:
+class FakeLifecycle:
     """A membership whose lease a test may take away."""
 
     def __init__(self) -> None:
@@ -98,10 +98,10 @@ class FakeBroker:
         self.broker_id = broker_id
         self.address = ("127.0.0.1", 9091 + broker_id)
         self.config = BrokerConfig(broker_id=broker_id)
-        self.store = cluster.truth.open()
+        self.store = cluster.store.open()
         self.metrics = BrokerMetrics(broker_id)
         self.finished = FinishedOperations()
-        self.registration = FakeRegistration()
+        self.lifecycle = FakeLifecycle()
         self.gate = FollowerGate(clock)
         self.partitions: list[FakePartition] = []
         self.request_memory_used_bytes = 0
@@ -143,7 +143,7 @@ class FakeCluster:
     def __init__(self) -> None:
         self.clock = ManualClock(START_MS)
         self._turns: list[Callable[[], None]] = []
-        self.truth = EmbeddedStore("test", self._call_soon, self.clock)
+        self.store = EmbeddedStore("test", self._call_soon, self.clock)
         self.brokers: list[FakeBroker] = []
         self.broker_ids = [1, 2, 3]
         self.change_image(lambda _: IMAGE)
@@ -162,7 +162,7 @@ class FakeCluster:
 
     def change_image(self, change: Callable[[ClusterImage], ClusterImage]) -> None:
         """Change the metadata, and let all brokers see it."""
-        self.truth._compare_and_set(self.truth.image, change(self.truth.image))
+        self.store._compare_and_set(self.store.image, change(self.store.image))
         self._turn()
 
     def has_topic(self, name: str, *partitions: PartitionState, count: int = 1) -> None:

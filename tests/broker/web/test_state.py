@@ -188,7 +188,7 @@ def test_a_broker_is_shown_with_its_role_and_its_hold(cluster: Any) -> None:
 
 def test_a_fenced_broker_is_shown_as_such(cluster: Any) -> None:
     cluster.change_image(lambda image: image.with_broker(replace(image.brokers[2], fenced=True)))
-    cluster.brokers[1].registration.lease_lasts = False
+    cluster.brokers[1].lifecycle.lease_lasts = False
     second = read_state(cluster, cluster.control)["brokers"][1]
     assert (second["state"], second["registered"], second["fenced"]) == ("running", True, True)
     assert second["lease"] == {"id": 22, "held": False}
