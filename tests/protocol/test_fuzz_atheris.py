@@ -14,7 +14,7 @@ PROGRAM = """
 import sys
 import atheris
 
-with atheris.instrument_imports(include=["protocol"]):
+with atheris.instrument_imports(include=["purgatorio"]):
     from purgatorio.protocol.api import APIS
     from purgatorio.protocol.decoder import compile_decoder
     from purgatorio.protocol.errors import DecodeError
