@@ -1,12 +1,12 @@
-"""Requests and responses as they travel: the headers, the registry of APIs, and the way from frames to messages.
+"""Encoding and decoding of whole requests and responses: their headers, and the registry of APIs.
 
-A frame is a 4-byte size and what it counts: a header and a message. Requests carry their API, version, a correlation id
-and the client's id; responses carry only the correlation id, so that a client has to know what it asked.
+A frame is a 4-byte size, a header and a message. A request header carries API key, version, correlation id and client
+id; a response header carries only the correlation id, so that the client has to remember API and version.
 
-Header versions are fixed by API and version: a request header is 2 (with tagged fields) where the request is flexible
-and else 1, but 0 (without a client id) for ControlledShutdown version 0; a response header is 1 where the response is
-flexible and else 0, but 0 always for ApiVersions (KIP-511). The client id stays a string with an int16 length, even
-in header version 2 (KIP-482).
+API and version determine the header's version. A request header is version 2 (with tagged fields) if the request is
+flexible and else 1, but 0 (without a client id) for ControlledShutdown version 0. A response header is version 1 if
+the response is flexible and else 0, but always 0 for ApiVersions (KIP-511). The client id is a string with an int16
+length even in header version 2 (KIP-482).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ APIS: Final[Mapping[int, Api]] = MappingProxyType(
         )
     }
 )
-"""The APIs that this package has a codec for, by key."""
+"""The APIs that this package has codecs for, by key."""
 
 _REQUEST_HEADER: Final = Struct(">hhih")
 _REQUEST_PREFIX: Final = Struct(">ihhih")
@@ -105,10 +105,10 @@ class RequestHeader:
     """The header of a request.
 
     Attributes:
-        api_key: the API, perhaps one that `ApiKey` does not know.
+        api_key: the API's number; `ApiKey` may not know it.
         api_version: the version of request and response.
-        correlation_id: what the response has to repeat.
-        client_id: the name that the client gives itself.
+        correlation_id: the number that the response repeats.
+        client_id: the client's name for itself (`client.id`).
     """
 
     api_key: int
@@ -118,7 +118,7 @@ class RequestHeader:
 
 
 class _Codecs(dict[tuple[int, int], F]):
-    """Compiled codecs by (API key, version), each compiled when it is first needed."""
+    """Compiled codecs by (API key, version); each is compiled at its first use."""
 
     def __init__(self, make: Callable[[Api, int], F]) -> None:
         super().__init__()
@@ -140,15 +140,15 @@ _response_encoders = _Codecs[Encoder](lambda api, v: compile_encoder(api.respons
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
-    """Read the header of a request, and return it with the position where the message begins.
+    """Read the header of a request, and return it with the start position of the message.
 
-    An API without a codec is no error here: its header is read as version 1.
+    The header of an API without a codec is read as header version 1; it is not an error here.
 
     Args:
         frame: a frame without its size.
 
     Raises:
-        DecodeError: the frame is too short, or the client id not UTF-8.
+        DecodeError: the frame is too short, or the client id is not UTF-8.
     """
     try:
         api_key, version, correlation_id, length = _REQUEST_HEADER.unpack_from(frame)
@@ -173,10 +173,10 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 
 def decode_request(header: RequestHeader, frame: Buffer, position: int) -> Message:
-    """Decode the message that follows a request header; bytes after the message are ignored.
+    """Decode the message after a request header; bytes after the message are ignored.
 
     Raises:
-        UnsupportedVersion: there is no codec for this API or version.
+        UnsupportedVersion: this package has no codec for the API or version.
         DecodeError: the message is malformed.
     """
     message: Message = _request_decoders[header.api_key, header.api_version](frame, position)
@@ -184,11 +184,11 @@ def decode_request(header: RequestHeader, frame: Buffer, position: int) -> Messa
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, response: Message) -> list[Buffer]:
-    """Encode a response with its size and header, as parts to be written one after the other.
+    """Encode a response with its size and header, as parts to write one after the other.
 
     Raises:
-        UnsupportedVersion: there is no codec for this API or version.
-        EncodeError: the response cannot be written in this version.
+        UnsupportedVersion: this package has no codec for the API or version.
+        EncodeError: the response cannot be encoded in this version.
     """
     parts = _response_encoders[api_key, version](response)
     size = sum(map(len, parts))
@@ -202,11 +202,11 @@ def encode_response(api_key: int, version: int, correlation_id: int, response: M
 def encode_request(
     api_key: int, version: int, correlation_id: int, client_id: str | None, request: Message
 ) -> list[Buffer]:
-    """Encode a request with its size and header, as parts to be written one after the other.
+    """Encode a request with its size and header, as parts to write one after the other.
 
     Raises:
-        UnsupportedVersion: there is no codec for this API or version.
-        EncodeError: the request cannot be written in this version, or the client id is too long.
+        UnsupportedVersion: this package has no codec for the API or version.
+        EncodeError: the request cannot be encoded in this version, or the client id is too long.
     """
     parts = _request_encoders[api_key, version](request)
     name = b"" if client_id is None else client_id.encode()
@@ -221,15 +221,16 @@ def encode_request(
 
 
 def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:
-    """Decode a frame, without its size, that answers a request of this API and version.
+    """Decode the response, a frame without its size, to a request of this API and version.
 
-    A broker that does not know the version of an ApiVersions request answers in version 0, and so it is read here.
+    A broker that does not know the version of an ApiVersions request answers UNSUPPORTED_VERSION in version 0
+    (KIP-511); such a response is decoded as version 0.
 
     Returns:
         The correlation id, and the response.
 
     Raises:
-        UnsupportedVersion: there is no codec for this API or version.
+        UnsupportedVersion: this package has no codec for the API or version.
         DecodeError: the frame is malformed.
     """
     decoder = _response_decoders[api_key, version]
@@ -250,7 +251,7 @@ def _has_flexible_response_header(api_key: int, version: int) -> bool:
 
 
 def _skip_header_tags(frame: Buffer, position: int) -> int:
-    """Skip the tagged fields of a header, of which none is known; return the position after them."""
+    """Skip the tagged fields of a header, as no header has a known one; return the position after them."""
     try:
         first = frame[position]
         if first == 0:

@@ -1,4 +1,4 @@
-"""The numbers of Kafka's APIs."""
+"""The API keys: the numbers of Kafka's APIs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class ApiKey(enum.IntEnum):
-    """All APIs of the protocol by Kafka's names, whether or not this package has a codec for them."""
+    """All APIs of the protocol, with Kafka's names; this package has codecs for some of them (`api.APIS`)."""
 
     PRODUCE = 0
     FETCH = 1

@@ -1,6 +1,6 @@
-"""What the two compilers have in common: sizes of types, and the writing of Python source.
+"""The common part of the decoder and encoder compilers: sizes of types, and the writing of Python source.
 
-`message` tells how declarations become code; `decoder.py` and `encoder.py` do it.
+`message` describes how declarations become code; `decoder.py` and `encoder.py` do it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def smallest_bytes(wire_type: WireType[Any], version: int, flexible: bool) -> int:
     """Return the size of the smallest value of a type in a version, never less than one.
 
-    It bounds what a count may claim: `count * smallest_bytes` must not be larger than what is left of the data.
+    It limits counts: `count * smallest_bytes` must not be larger than the remaining data.
     """
     match wire_type:
         case Fixed():
@@ -53,10 +53,10 @@ def length_code(wire_type: WireType[Any], flexible: bool) -> str:
 
 
 class SourceWriter:
-    """Collects the lines of one generated function, and the objects that it refers to by name.
+    """Collects the lines of one generated function, and the objects that the function refers to by name.
 
     Attributes:
-        title: what the function is for: the message's name and version.
+        title: the message's name and version.
         version: the version of the message.
         flexible: whether the version is flexible (KIP-482).
         names: the globals of the generated function.
@@ -79,7 +79,7 @@ class SourceWriter:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Write `head:` and indent what is written meanwhile."""
+        """Write `head:` and indent the lines that the `with` block writes."""
         self.line(head + ":")
         empty = len(self._lines)
         self._depth += 1
@@ -89,7 +89,7 @@ class SourceWriter:
         self._depth -= 1
 
     def fresh(self, prefix: str) -> str:
-        """Return a name that no other value has."""
+        """Return a new, unique name."""
         self._serial += 1
         return f"{prefix}{self._serial}"
 
@@ -116,7 +116,7 @@ class SourceWriter:
         return self.name(value, "default_")
 
     def compile(self, function: str) -> Callable[..., Any]:
-        """Compile what was written and return one of its functions; tracebacks can show its source."""
+        """Compile the written source and return one of its functions; tracebacks can show its source."""
         source = "\n".join(self._lines) + "\n"
         filename = f"<{function} {self.title}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)

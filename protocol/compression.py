@@ -1,14 +1,14 @@
-"""The compression codecs of record batches; only for batches whose records must be looked at.
+"""The compression codecs of record batches, for batches whose records the broker has to read.
 
-What real clients send, and what is accepted here:
+Formats that clients send and this module accepts:
 
 * snappy: Java's is framed as the xerial library does (a magic, then length-prefixed blocks); librdkafka's is one raw
   block.
-* lz4: the LZ4 frame format, one or more frames. Written with independent blocks: Java's reader refuses linked ones.
+* lz4: the LZ4 frame format, one or more frames; written with independent blocks, as Java's reader refuses linked ones.
 * gzip, zstd: one or more members or frames.
 
-Output is capped while it is made: a small bomb never allocates more than `max_bytes` (and at most four times
-the space it needs on the way there).
+The size of the output is limited during decompression: a decompression bomb never allocates more than `max_bytes`,
+and up to there at most four times the space that the output needs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from purgatorio.protocol.errors import CorruptRecordError, RecordTooLargeError
 Buffer = bytes | bytearray | memoryview
 
 MAX_DECOMPRESSED_BYTES: Final = 100 * 1024 * 1024
-"""How far a batch may unpack unless told otherwise: what an uncompressed one could be (socket.request.max.bytes)."""
+"""The default limit of a decompressed batch: the largest uncompressed batch, by socket.request.max.bytes."""
 
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 _FIRST_GUESS_BYTES: Final = 4096
@@ -46,7 +46,7 @@ _ZSTD_LEVEL: Final = 3
 
 
 class Compression(enum.IntEnum):
-    """The codecs by their numbers in the attributes of a batch."""
+    """The codecs, by their numbers in a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -56,7 +56,7 @@ class Compression(enum.IntEnum):
 
 
 def compress(codec: Compression, data: Buffer) -> bytes:
-    """Compress the records of a batch, in the form that every client can read."""
+    """Compress the records of a batch, in the format that all clients can read."""
     if codec is Compression.GZIP:
         return bytes(cramjam.gzip.compress(data, level=_GZIP_LEVEL))
     if codec is Compression.ZSTD:
@@ -72,13 +72,13 @@ def decompress(codec: Compression, data: Buffer, max_bytes: int = MAX_DECOMPRESS
     """Decompress the records of a batch.
 
     Args:
-        codec: how they are compressed.
-        data: everything that follows the batch header.
-        max_bytes: the most that may come out.
+        codec: the codec that they are compressed with.
+        data: all bytes after the batch header.
+        max_bytes: the largest allowed size of the output.
 
     Raises:
-        CorruptRecordError: this is not what the codec writes, or it is damaged or cut short.
-        RecordTooLargeError: more than `max_bytes` would come out.
+        CorruptRecordError: the data is not in the codec's format, or is damaged or cut short.
+        RecordTooLargeError: the output would be larger than `max_bytes`.
     """
     if codec is Compression.GZIP:
         return _decompress_growing(cramjam.gzip.decompress_into, data, max_bytes)
@@ -102,9 +102,9 @@ def _corrupt(error: Exception) -> CorruptRecordError:
 
 
 def _decompress_growing(into: Callable[[Buffer, bytearray], int], data: Buffer, max_bytes: int) -> bytes:
-    """Decompress into a buffer that grows up to the cap, since no codec's header tells the true size.
+    """Decompress into a buffer that grows up to the limit, since no codec's header gives a reliable size.
 
-    The decoders stop at a full buffer, so a bomb costs one try per size, and no size above the cap is tried.
+    The decompressors stop at a full buffer, so a bomb costs one attempt per buffer size, up to the limit.
     """
     size_bytes = min(max_bytes, max(_FIRST_GUESS_BYTES, _GROWTH * len(data)))
     while True:

@@ -1,4 +1,4 @@
-"""From the declaration of a message to the function that decodes one version of it; see `message`."""
+"""The decoder compiler: from a message's declaration to a function that decodes one version; see `message`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from purgatorio.protocol.primitives import (
 )
 
 Decoder = Callable[[Buffer, int], Any]
-"""Takes the data and the position where the message begins, and returns the message; raises DecodeError."""
+"""A decoder takes the data and the message's start position, and returns the message; it raises DecodeError."""
 
 
 def compile_decoder(cls: type[Message], version: int, flexible: bool) -> Decoder:
@@ -43,9 +43,9 @@ def compile_decoder(cls: type[Message], version: int, flexible: bool) -> Decoder
 class _DecoderWriter(SourceWriter):
     """Writes `decode(data, pos)`.
 
-    Locals of the generated function: `data`, `pos` and `size` (of the data); `n` for the length or count that has
-    just been read; `end` for where a string ends; `item` for an element before it is appended; numbered names for
-    whatever lives longer.
+    Locals of the generated function: `data`, `pos` and `size` (of the data); `n` for the length or count just read;
+    `end` for the end position of a string; `item` for an element before it is appended; numbered names for values
+    that are used later.
     """
 
     def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
@@ -80,7 +80,7 @@ class _DecoderWriter(SourceWriter):
         self._run.append((code, target))
 
     def _end_run(self) -> None:
-        """Read the present run, straight into its targets."""
+        """Read the present run straight into its targets."""
         if not self._run:
             return
         codes = "".join(code for code, _ in self._run)
@@ -94,7 +94,7 @@ class _DecoderWriter(SourceWriter):
         local = self.fresh("m")
         fields = fields_of(cls)
         name = self.name(cls, cls.__name__)
-        # A frozen struct is made when all its fields are known, which are plain locals until then.
+        # The fields of a frozen struct are locals until all are known; then the struct is made.
         frozen = cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
         targets = f"{local}_" if frozen else f"{local}."
         if not frozen:

@@ -1,4 +1,4 @@
-"""From the declaration of a message to the function that encodes one version of it; see `message`."""
+"""The encoder compiler: from a message's declaration to a function that encodes one version; see `message`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from purgatorio.protocol.message import (
 from purgatorio.protocol.primitives import MAX_STRING_BYTES, ONE_BYTE_UVARINTS, Buffer, encode_uvarint
 
 Encoder = Callable[[Any], list[Buffer]]
-"""Takes a message and returns its parts, of which the first is always `bytes`; raises EncodeError."""
+"""An encoder takes a message and returns its parts, of which the first is always `bytes`; it raises EncodeError."""
 
 JOIN_BELOW_BYTES: Final = 2048
-"""Buffers of records below this size are copied next to their neighbours: a copy is cheaper than one more part."""
+"""Buffers of records below this size are joined with their neighbours: a copy is cheaper than one more part."""
 
 
 def compile_encoder(cls: type[Message], version: int, flexible: bool) -> Encoder:
@@ -45,7 +45,7 @@ def long_string_length(length_plus_one: int) -> bytes:
 
 
 def add_records(parts: list[Buffer], out: list[Buffer], records: Any) -> None:
-    """Add buffers of records: small ones to the chunks that are being joined, large ones as parts of their own."""
+    """Add buffers of records: small ones to the chunks to be joined, large ones as parts of their own."""
     for buffer in records:
         if len(buffer) < JOIN_BELOW_BYTES:
             out.append(buffer)
@@ -59,8 +59,8 @@ def add_records(parts: list[Buffer], out: list[Buffer], records: Any) -> None:
 class _EncoderWriter(SourceWriter):
     """Writes `encode(m1)`.
 
-    Locals of the generated function: `out` and its `append` collect chunks; `parts` what leaves unjoined; `s` and `n`
-    are the string in hand and its length; numbered names are structs (m), arrays (a) and tagged sections (t).
+    Locals of the generated function: `out` and its `append` collect chunks; `parts` are returned; `s` and `n` are the
+    current string and its length; numbered names are structs (m), arrays (a) and tagged sections (t).
     """
 
     def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
@@ -108,7 +108,7 @@ class _EncoderWriter(SourceWriter):
             self.line(f"{self._append}({self._take_run()})")
 
     def _length(self, wire_type: WireType[Any]) -> None:
-        """Write the run and the length or count `n`, which in flexible versions already has one added."""
+        """Write the run and the length or count `n`, to which flexible versions have already added one."""
         if not self.flexible:
             self._fixed(length_code(wire_type, self.flexible), "n")
             self._end_run()
@@ -126,7 +126,7 @@ class _EncoderWriter(SourceWriter):
             self.line(f"{self._append}({self._take_run()} + {long}(n))")
 
     def _struct(self, cls: type, local: str) -> None:
-        """Write a struct; its last run is left open."""
+        """Write a struct, and leave its last run open."""
         for field in fields_of(cls):
             if field.is_in(self.version) and field.wire.tag is None:
                 self._value(field.wire.type, f"{local}.{field.name}", field.is_nullable(self.version))
@@ -150,7 +150,7 @@ class _EncoderWriter(SourceWriter):
                 self._sized(wire_type, source, nullable)
 
     def _check_uuid(self, source: str) -> None:
-        """Refuse what `pack` would pad or cut in silence."""
+        """Refuse a UUID of another size than 16 bytes, which `pack` would pad or cut without an error."""
         with self.block(f"if len({source}) != 16"):
             self.line(f'raise EncodeError(f"{self.title}: {{{source}!r}} is no UUID")')
 
@@ -260,7 +260,7 @@ class _EncoderWriter(SourceWriter):
             self.line(f"{section} += (encode_uvarint({field.wire.tag}), encode_uvarint(len({value})), {value})")
 
     def _is_default(self, field: WireField, local: str) -> str:
-        """Return a condition that is cheap where the message leaves the default alone."""
+        """Return the condition that a field has its default; it is cheap for a field that was never set."""
         source = f"{local}.{field.name}"
         if field.fresh:
             return f"{source} == []"

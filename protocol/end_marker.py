@@ -9,7 +9,7 @@ from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.errors import InvalidRecordError
 from purgatorio.protocol.records import NO_LEADER_EPOCH, Record, build_batch, iter_records
 
-_KEY: Final = struct.Struct(">hh")  # version, type: 0 abort, 1 commit; others are no business of transactions
+_KEY: Final = struct.Struct(">hh")  # version, type: 0 abort, 1 commit; other types do not end transactions
 _VALUE: Final = struct.Struct(">hi")  # version, coordinator epoch
 
 
@@ -29,7 +29,7 @@ def build_end_marker(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytes:
-    """Make the control batch that commits or aborts a producer's transaction on one partition (KIP-98)."""
+    """Build the control batch that commits or aborts a producer's transaction on one partition (KIP-98)."""
     key = _KEY.pack(0, 1 if marker.committed else 0)
     record = Record(base_offset, timestamp_ms, key, _VALUE.pack(0, marker.coordinator_epoch))
     return build_batch(
@@ -44,10 +44,10 @@ def build_end_marker(
 
 
 def read_end_marker(batch: Buffer) -> EndMarker | None:
-    """What a control batch says about its producer's transaction; None if it is another kind of marker, or emptied.
+    """Read the end marker in a control batch; None if the marker is of another type, or compaction has removed it.
 
     Raises:
-        CorruptRecordError: it is no control batch that anyone writes.
+        CorruptRecordError: the key or the value of the control record is too short, or the batch is malformed.
     """
     record = next(iter_records(batch), None)
     if record is None:

@@ -1,21 +1,21 @@
-"""Kafka's error codes, and everything that this package raises.
+"""Kafka's error codes, and the exceptions that this package raises.
 
 ProtocolError
-├── EncodeError                    a message cannot be written: value out of range, null where none is allowed
-└── DecodeError                    bytes that are not what they claim to be; the peer's fault
+├── EncodeError                    a message cannot be encoded: value out of range, null where none is allowed
+└── DecodeError                    the bytes are malformed; the peer's fault
     ├── BufferUnderflow            the data ends before the value does
-    ├── InvalidLength              a length or count is negative, or promises more than the data can hold
+    ├── InvalidLength              a length or count is negative, or larger than the data can hold
     ├── InvalidUtf8                a string is not UTF-8
     ├── UnexpectedNull             null where this version allows none
     ├── MalformedVarint            a varint longer than five bytes (ten for a varlong), or out of range
     ├── UnsupportedVersion         no codec for this API or this version of it
-    ├── FrameError                 the stream cannot be cut into frames; nothing more can be read from it
+    ├── FrameError                 the stream cannot be cut into frames; it is unreadable from here on
     │   ├── FrameTooLarge
     │   ├── NegativeFrameSize
     │   └── TlsOnPlainListener
     └── CorruptRecordError         a record batch is damaged (CORRUPT_MESSAGE); carries the code to answer
         ├── InvalidRecordError     well formed, but not acceptable (INVALID_RECORD)
-        ├── RecordTooLargeError    larger than allowed, packed or unpacked (MESSAGE_TOO_LARGE)
+        ├── RecordTooLargeError    larger than allowed, compressed or decompressed (MESSAGE_TOO_LARGE)
         └── UnsupportedCompressionError    unknown codec (UNSUPPORTED_COMPRESSION_TYPE)
 """
 
@@ -26,7 +26,7 @@ from typing import ClassVar
 
 
 class ErrorCode(enum.IntEnum):
-    """The error codes of the protocol, by Kafka's names."""
+    """The error codes of the protocol, with Kafka's names."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -213,11 +213,11 @@ class ProtocolError(Exception):
 
 
 class EncodeError(ProtocolError):
-    """A message cannot be written in the asked version; the caller's fault."""
+    """A message cannot be encoded in the given version; the caller's fault."""
 
 
 class DecodeError(ProtocolError):
-    """Bytes are not what they claim to be; the peer's fault."""
+    """The bytes are malformed; the peer's fault."""
 
 
 class BufferUnderflow(DecodeError):
@@ -225,7 +225,7 @@ class BufferUnderflow(DecodeError):
 
 
 class InvalidLength(DecodeError):
-    """A length or a count is negative, or promises more than the remaining data can hold."""
+    """A length or a count is negative, or larger than the remaining data can hold."""
 
 
 class InvalidUtf8(DecodeError):
@@ -241,11 +241,11 @@ class MalformedVarint(DecodeError):
 
 
 class UnsupportedVersion(DecodeError):
-    """There is no codec for this API, or for this version of it.
+    """This package has no codec for the API, or for this version of it.
 
     Attributes:
-        api_key: the API as the wire names it, perhaps one that `ApiKey` does not know.
-        api_version: the version that was asked for.
+        api_key: the API's number; `ApiKey` may not know it.
+        api_version: the requested version.
     """
 
     def __init__(self, api_key: int, api_version: int) -> None:
@@ -255,10 +255,10 @@ class UnsupportedVersion(DecodeError):
 
 
 class FrameError(DecodeError):
-    """The byte stream cannot be cut into frames; nothing more can be read from this connection.
+    """The byte stream cannot be cut into frames; the connection is unreadable from here on.
 
     Attributes:
-        frames: those that were complete before the error.
+        frames: the frames that were complete before the error.
     """
 
     frames: tuple[memoryview | bytes, ...] = ()
@@ -268,7 +268,7 @@ class FrameTooLarge(FrameError):
     """A frame announces more bytes than the limit.
 
     Attributes:
-        size_bytes: the announced size, without the four bytes that announce it.
+        size_bytes: the announced size, without the size field's four bytes.
         max_frame_bytes: the limit.
     """
 
@@ -291,7 +291,7 @@ class NegativeFrameSize(FrameError):
 
 
 class TlsOnPlainListener(FrameError):
-    """The stream opens with a TLS handshake, but this end speaks plaintext (KAFKA-4090)."""
+    """A client opened a TLS handshake on a plaintext listener (KAFKA-4090)."""
 
     def __init__(self) -> None:
         super().__init__("the peer opens with a TLS handshake, but this listener speaks plaintext")
@@ -301,25 +301,25 @@ class CorruptRecordError(DecodeError):
     """A record batch is damaged.
 
     Attributes:
-        error_code: the code that tells the producer.
+        error_code: the code that the broker answers to the producer.
     """
 
     error_code: ClassVar[ErrorCode] = ErrorCode.CORRUPT_MESSAGE
 
 
 class InvalidRecordError(CorruptRecordError):
-    """A record or a batch is well formed, but not acceptable."""
+    """A record or a batch is well formed, but the broker does not accept it."""
 
     error_code: ClassVar[ErrorCode] = ErrorCode.INVALID_RECORD
 
 
 class RecordTooLargeError(CorruptRecordError):
-    """A record or a batch is larger than allowed, as it is or when decompressed."""
+    """A record or a batch is larger than allowed, compressed or decompressed."""
 
     error_code: ClassVar[ErrorCode] = ErrorCode.MESSAGE_TOO_LARGE
 
 
 class UnsupportedCompressionError(CorruptRecordError):
-    """A batch names a compression codec that is unknown."""
+    """A batch names an unknown compression codec."""
 
     error_code: ClassVar[ErrorCode] = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE

@@ -1,4 +1,4 @@
-"""From a stream of bytes to frames, without I/O: a frame is a 4-byte size and that many bytes."""
+"""The sans-IO frame decoder: bytes in, frames out. A frame is a 4-byte size and that many bytes."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from purgatorio.protocol.errors import FrameError, FrameTooLarge, NegativeFrameS
 from purgatorio.protocol.primitives import Buffer
 
 SIZE_BYTES: Final = 4
-"""The size of the size in front of a frame."""
+"""The size of the int32 in front of a frame, which gives the frame's size."""
 
 COPY_UP_TO_BYTES: Final = 1024
-"""Frames up to this size are copied out of what was read: that is cheaper than a view, which would also keep all of a
-large read alive for as long as one small request is parked."""
+"""Frames up to this size are copied out of the received chunk. A copy is cheaper than a view, and a view would keep
+the whole chunk alive for as long as one small request is parked."""
 
 _SIZE: Final = Struct(">i")
 _TLS_HANDSHAKE: Final = b"\x16\x03"
-"""How a TLS record that carries a ClientHello begins: content type 22, protocol version 3.x."""
+"""The first bytes of a TLS record that carries a ClientHello: content type 22, protocol version 3.x."""
 
 
 class FrameDecoder:
-    """Cuts a byte stream into frames, however the stream was split on its way.
+    """Cuts a byte stream into frames, however the network split the stream.
 
-    The size is checked before anything is kept, and what is kept of a partial frame is what arrived of it, so that
-    `pending_bytes` bounds the memory.
+    The decoder checks a frame's size before it keeps any byte of the frame, and of a partial frame it keeps only the
+    bytes that arrived. So `pending_bytes` is all the memory that a connection's partial frame takes.
 
     Args:
         max_frame_bytes: the largest frame, without its size (Kafka's `socket.request.max.bytes`).
@@ -39,17 +39,17 @@ class FrameDecoder:
 
     @property
     def pending_bytes(self) -> int:
-        """How many bytes of a partial frame are held, those of its size included."""
+        """The number of bytes held of a partial frame, its size field included."""
         return len(self._partial)
 
     def feed(self, data: Buffer) -> list[memoryview | bytes]:
-        """Take what was read, and return the frames that are now complete, without their sizes.
+        """Take received bytes, and return the frames that are now complete, without their size fields.
 
         A large frame that lies whole in `data` is a view of it; so `data` must not change afterwards.
 
         Raises:
-            FrameTooLarge, NegativeFrameSize, TlsOnPlainListener: nothing more can be read from this stream. The
-                frames that were complete before the error are in its `frames`.
+            FrameTooLarge, NegativeFrameSize, TlsOnPlainListener: the stream is unreadable from here on. The error's
+                `frames` are those that were complete before it.
         """
         frames: list[memoryview | bytes] = []
         try:
@@ -61,7 +61,7 @@ class FrameDecoder:
         return frames
 
     def _cut(self, data: Buffer, position: int, frames: list[memoryview | bytes]) -> None:
-        """Cut frames from `position` on, and keep what is left of `data`."""
+        """Cut frames from `position` on, and keep the rest of `data` as a partial frame."""
         view = memoryview(data)
         end = len(view)
         while end - position >= SIZE_BYTES:
@@ -76,7 +76,7 @@ class FrameDecoder:
             self._partial = bytearray(view[position:])
 
     def _finish_partial(self, data: Buffer, frames: list[memoryview | bytes]) -> int:
-        """Go on with the frame that is held in part, and return how much of `data` belonged to it."""
+        """Add to the partial frame, and return how many bytes of `data` belonged to it."""
         view = memoryview(data)
         partial = self._partial
         position = 0
@@ -94,7 +94,7 @@ class FrameDecoder:
         return position + taken
 
     def _checked_size(self, data: Buffer, position: int) -> int:
-        """The size that stands at `position`."""
+        """Read the frame size at `position` and check it against the limit."""
         if self._at_start:
             self._at_start = False
             if bytes(data[position : position + len(_TLS_HANDSHAKE)]) == _TLS_HANDSHAKE:

@@ -1,6 +1,6 @@
-"""How messages are declared, and how a declaration becomes code.
+"""Declarations of messages, and how a declaration becomes code.
 
-A message is declared once for all of its versions, as a class whose fields say how they lie on the wire:
+A message is declared once for all of its versions, as a class whose fields declare their wire types:
 
     @wire_struct
     class Pong(Message):
@@ -9,26 +9,26 @@ A message is declared once for all of its versions, as a class whose fields say 
         racks: list[str] = array(STRING, since=1)
         epoch: int = int32(default=-1, since=2, tag=0)
 
-What results is a slotted dataclass whose constructor takes keywords only and knows Kafka's default of every
+`wire_struct` makes a slotted dataclass whose constructor takes keywords only and knows Kafka's default of every
 field, so that `Pong(host="a")` is a message of any version: encoding leaves out the fields that the version does
 not have, decoding gives them their defaults.
 
 From declaration to code
 ------------------------
-Walking over declarations at run time would cost more than all else the broker does for a small request. So
-`compile_decoder` and `compile_encoder` walk once per (class, version) and write Python source for exactly that
-version: no loops over fields, no calls per field, no questions about versions. The source is compiled and cached
-by the caller when the first such message is met (about a millisecond), and shows in tracebacks.
+Interpreting declarations at run time would cost more than the rest of the broker's work for a small request. So
+`compile_decoder` and `compile_encoder` read them once per (class, version) and write Python source for exactly that
+version: no loops over fields, no calls per field, no checks of the version. The caller compiles and caches the
+source at the first such message (about a millisecond); tracebacks show it.
 
 Three ideas make the source fast:
 
-* Neighbours of fixed size are read by one precompiled `Struct`, straight into the attributes. The length in front
-  of a string, the count in front of an array, and the count of tagged fields at a struct's end belong to such a
-  run: an int16 or int32 in the old versions, and in the flexible ones (KIP-482) the first byte of a varint, which
-  nearly always is its only one.
+* One precompiled `Struct` reads a run of neighbouring fields of fixed size straight into the attributes. The length
+  in front of a string, the count in front of an array, and the count of tagged fields at a struct's end belong to
+  such a run: an int16 or int32 in the old versions, and in the flexible ones (KIP-482) the first byte of a varint,
+  which nearly always is its only one.
 * Nested structs and arrays become nested loops in the same function.
-* An encoder appends chunks to a list and joins them, but a large buffer of records is handed through as a part of
-  its own: parts go to `writelines`, and records are never copied.
+* An encoder appends chunks to a list and joins them, but passes a large buffer of records on as a part of its own:
+  parts go to `writelines`, and records are never copied.
 
 For `Pong` in version 2, the first flexible one, the decoder is (names as generated, error handling left out):
 
@@ -82,10 +82,10 @@ and its encoder:
 
 Safety of decoders
 ------------------
-Lengths are checked against the data before slicing, and counts against the bytes left divided by the size of the
-smallest possible element before anything is allocated, so that memory stays proportional to the data. Unknown tagged
-fields are skipped and bytes after the message ignored. Whatever the bytes are, only `DecodeError` is raised: what
-the buffer itself raises at its end is converted in one place, around the whole function.
+A decoder checks lengths against the data before it slices, and counts against the bytes left divided by the size of
+the smallest possible element before it allocates, so that memory stays proportional to the data. It skips unknown
+tagged fields and ignores bytes after the message. It raises only `DecodeError`, for any bytes: one `try` around the
+whole function converts the errors that the buffer raises at its end.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ Records = Buffer | Sequence[Buffer] | None
 """A field of record batches: decoded as a memoryview into the frame; written from one buffer or from several."""
 
 LATEST: Final = 0x7FFF
-"""The version in which a field ends that no version has dropped."""
+"""The last version of a field that no version has dropped."""
 
 NEVER: Final = LATEST + 1
 
@@ -115,13 +115,13 @@ WIRE: Final = "wire"
 
 
 class Message:
-    """The base of all requests and responses; its subclasses are declared by `wire_struct`."""
+    """The base of all requests and responses; `wire_struct` declares its subclasses."""
 
     __slots__: ClassVar[tuple[str, ...]] = ()
 
 
 class WireType(Generic[T]):
-    """How a value lies on the wire; `T` is its Python type."""
+    """The wire type of a value; `T` is its Python type."""
 
     __slots__: ClassVar[tuple[str, ...]] = ()
 
@@ -131,7 +131,7 @@ class Fixed(WireType[T]):
     """A value of fixed size.
 
     Attributes:
-        code: its format character(s) for the struct module.
+        code: its format characters for the `struct` module.
         size_bytes: its size on the wire.
     """
 
@@ -151,7 +151,7 @@ class BytesType(WireType[bytes]):
 
 @dataclass(frozen=True, slots=True)
 class RecordsType(WireType[Any]):
-    """Record batches behind a length as that of bytes; never copied."""
+    """Record batches behind the same length as bytes have; never copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +187,11 @@ class Wire:
     """The declaration of one field.
 
     Attributes:
-        type: how its value lies on the wire.
+        type: its wire type.
         since: the first version that has it.
         until: the last version that has it.
         null_since: the first version in which it may be null.
-        tag: its tag if it lies among the tagged fields.
+        tag: its tag, if it is a tagged field (KIP-482).
     """
 
     type: WireType[Any]
@@ -206,10 +206,10 @@ class WireField:
     """One field of a struct as the compiler sees it.
 
     Attributes:
-        name: the attribute.
+        name: the attribute's name.
         wire: the declaration.
-        default: the value where the version or the data does not have the field; None if `fresh` makes one.
-        fresh: makes the default where it is mutable.
+        default: the value if the version or the data does not have the field; None if `fresh` makes it.
+        fresh: makes a mutable default.
     """
 
     name: str
@@ -228,7 +228,7 @@ class WireField:
 
 @cache
 def fields_of(cls: type) -> tuple[WireField, ...]:
-    """Return the declared fields of a wire struct, in the order of the wire."""
+    """Return the declared fields of a wire struct, in wire order."""
     return tuple(
         WireField(
             field.name,
@@ -246,11 +246,11 @@ def wire_struct(cls: C, /) -> C: ...
 def wire_struct(*, frozen: bool = False) -> Callable[[C], C]: ...
 @dataclass_transform(kw_only_default=True)
 def wire_struct(cls: Any = None, /, *, frozen: bool = False) -> Any:
-    """Declare a struct of the protocol: a slotted dataclass of keywords whose fields are made by the functions below.
+    """Declare a struct of the protocol: a slotted dataclass with keywords only; the functions below make its fields.
 
     Args:
         cls: the class, when used without parentheses.
-        frozen: makes it immutable and hashable, as a struct has to be that is the default of a `struct` field.
+        frozen: makes it immutable and hashable; the class of a `struct` field must be frozen.
     """
     make = dataclass(slots=True, kw_only=True, frozen=frozen)
     return make if cls is None else make(cls)
@@ -356,12 +356,12 @@ def nullable_array(
 
 
 def struct(cls: type[T], *, since: int = 0, until: int = LATEST, tag: int | None = None) -> T:
-    """Declare a nested struct; it has to be frozen, since all messages share its default."""
+    """Declare a nested struct; its class must be frozen, since all messages share its default."""
     return _field(cls(), Wire(StructType(cls), since, until, tag=tag))
 
 
 def nullable_struct(cls: type[T], *, since: int = 0, until: int = LATEST, null_since: int = 0) -> T | None:
-    """Declare a nested struct that may be null from version `null_since` on, and is by default."""
+    """Declare a nested struct that may be null from version `null_since` on, and is null by default."""
     return _field(None, Wire(StructType(cls), since, until, null_since))
 
 
@@ -371,7 +371,7 @@ def _array_of(element: WireType[T] | type[T]) -> ArrayType[T]:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API: its messages and the versions of it that the codec knows.
+    """One API: its messages, and the versions that this package has codecs for.
 
     Attributes:
         key: its number.

@@ -1,11 +1,11 @@
-"""The pieces that all messages are made of: varints, lengths, tagged fields, UUIDs.
+"""The primitives of all messages: varints, lengths, tagged fields, UUIDs.
 
-The compiled codecs (see `message`) read fixed-size values and short lengths in line; what is here is what they
-call for the rare cases (a varint of more than one byte, an unknown tag, a length that is wrong), and what other
-modules need outside of a message.
+The compiled codecs (see `message`) read fixed-size values and short lengths in line. They call the functions here for
+the rare cases: a varint of more than one byte, an unknown tag, a wrong length. Other modules use them outside of
+messages.
 
 Readers take the data and a position and return the value and the position after it. Reading past the end raises
-IndexError from the buffer itself, which the compiled decoders turn into `BufferUnderflow`, as other callers have to.
+IndexError from the buffer itself; compiled decoders convert it to `BufferUnderflow`, and other callers have to as well.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_uvarint_tail(data: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Read the rest of an unsigned varint whose first byte says that more follow.
+    """Read the rest of an unsigned varint of more than one byte.
 
     Raises:
-        MalformedVarint: it does not end with its fifth byte, or does not fit into 32 bits.
+        MalformedVarint: the varint does not end with its fifth byte, or does not fit into 32 bits.
     """
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
@@ -66,7 +66,7 @@ def read_uvarlong(data: Buffer, position: int) -> tuple[int, int]:
     """Read an unsigned varint of at most ten bytes.
 
     Raises:
-        MalformedVarint: it does not end with its tenth byte, or does not fit into 64 bits.
+        MalformedVarint: the varint does not end with its tenth byte, or does not fit into 64 bits.
     """
     value = 0
     for shift in range(0, 70, 7):
@@ -120,16 +120,16 @@ def encode_varint(value: int) -> bytes:
 
 
 def skip_tagged_fields(data: Buffer, position: int, size_bytes: int, first: int) -> int:
-    """Skip a section of tagged fields of which none is known, and return the position after it.
+    """Skip a section of unknown tagged fields, and return the position after it.
 
     Args:
-        data: the buffer that the section lies in.
-        position: where the section goes on after the first byte of its count.
+        data: the buffer that holds the section.
+        position: the position after the first byte of the section's field count.
         size_bytes: the size of `data`.
-        first: the first byte of the count of fields.
+        first: the first byte of the field count.
 
     Raises:
-        InvalidLength: the section promises more than the data holds.
+        InvalidLength: the section is longer than the data.
     """
     count = first
     if count > 0x7F:
@@ -145,16 +145,16 @@ def skip_tagged_fields(data: Buffer, position: int, size_bytes: int, first: int)
 
 
 def check_count(count: int, element_bytes: int, remaining_bytes: int, what: str) -> None:
-    """Refuse a count of elements that the remaining bytes cannot hold, before anything is allocated for them.
+    """Refuse a count of elements that the remaining bytes cannot hold, before memory is allocated for them.
 
     Args:
-        count: how many elements the data claims to have.
-        element_bytes: the size of the smallest such element.
-        remaining_bytes: how many bytes are left.
-        what: what is counted, for the message of the error.
+        count: the number of elements that the data announces.
+        element_bytes: the size of the smallest possible element.
+        remaining_bytes: the number of bytes left.
+        what: the name of the counted field, for the error's message.
 
     Raises:
-        UnexpectedNull: the count is -1, which stands for null.
+        UnexpectedNull: the count is -1, which means null.
         InvalidLength: the count is negative, or too large.
     """
     if 0 <= count * element_bytes <= remaining_bytes:
@@ -165,7 +165,7 @@ def check_count(count: int, element_bytes: int, remaining_bytes: int, what: str)
 
 
 def bad_length(length: int, remaining_bytes: int, what: str) -> DecodeError:
-    """Tell what is wrong with the length of a string or of bytes that cannot be read; the caller raises it."""
+    """Return the error for a wrong length of a string or of bytes."""
     if length == -1:
         return UnexpectedNull(f"{what}: null where a value must be")
     if length < 0:
@@ -176,6 +176,6 @@ def bad_length(length: int, remaining_bytes: int, what: str) -> DecodeError:
 
 
 def bad_tag_length(tag: int, excess_bytes: int, what: str) -> DecodeError:
-    """Tell that the announced length of a known tagged field is not what its value takes; the caller raises it."""
+    """Return the error for a known tagged field whose value is longer or shorter than its announced length."""
     relation = "longer" if excess_bytes > 0 else "shorter"
     return InvalidLength(f"{what}: tagged field {tag} is {abs(excess_bytes)} bytes {relation} than it says")

@@ -1,11 +1,11 @@
-"""Record batches (magic 2): their header, and their records where those must be looked at.
+"""Record batches (magic 2): reading, checking and building them, and iterating over their records.
 
-A broker treats a batch as opaque: `read_header` and `validate_batch` check what the header says, `place_batch` gives it
-its place in a log. Base offset and partition leader epoch lie outside the CRC, so placing a batch leaves the CRC alone.
+A broker treats a batch as opaque: `read_header` and `validate_batch` check the header, and `place_batch` writes base
+offset and partition leader epoch into it. These two fields lie outside the CRC, so that the CRC stays as it is.
 Magic 0 and 1 are not supported (KIP-724). Sources: KIP-98 (format), KIP-534 (delete horizon).
 
-Where more than one error fits, the choice is Kafka's: no whole batch, or an older magic, is INVALID_RECORD; a magic
-that does not exist, an impossible size or a wrong CRC is CORRUPT_MESSAGE.
+Where two errors fit, the code is the one that Kafka answers: INVALID_RECORD for an incomplete batch or an older magic;
+CORRUPT_MESSAGE for an unknown magic, an impossible size or a wrong CRC.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from purgatorio.protocol.errors import (
 )
 
 HEADER_SIZE: Final = 61
-"""Bytes of a batch before its records."""
+"""Size in bytes of the batch header, which lies before the records."""
 MAGIC: Final = 2
 NO_PRODUCER_ID: Final = -1
 NO_SEQUENCE: Final = -1
@@ -41,7 +41,7 @@ _LENGTH: Final = struct.Struct(">i")
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
 _BEFORE_CRC: Final = struct.Struct(">qiibI")
 
-_LENGTH_END: Final = 12  # base offset and length: what the length does not count
+_LENGTH_END: Final = 12  # base offset and batch length, which the batch length does not count
 _EPOCH_END: Final = 16
 _CRC_START: Final = 17
 _CRC_END: Final = 21
@@ -61,7 +61,7 @@ _crc32c = google_crc32c.value
 
 
 class TimestampType(IntEnum):
-    """Whose clock the timestamps of a batch come from."""
+    """The source of a batch's timestamps: the producer (create time) or the broker (log append time)."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -86,17 +86,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Size of the whole batch."""
+        """Size of the whole batch, header included."""
         return self.batch_length + _LENGTH_END
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record, or where it was before compaction."""
+        """Offset of the last record; compaction may have removed that record and keeps the offset."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def compression(self) -> Compression:
-        """How the records are compressed.
+        """The codec that the records are compressed with.
 
         Raises:
             UnsupportedCompressionError: the codec is unknown.
@@ -118,17 +118,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are markers, not for applications."""
+        """Whether the records are control records (transaction markers), which consumers do not deliver."""
         return self.attributes & _CONTROL != 0
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the tombstones of a compacted batch may go, if that was decided; milliseconds since 1970 (KIP-534)."""
+        """When compaction may drop the batch's tombstones, in milliseconds since 1970; None if not set (KIP-534)."""
         return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
 
     @property
     def has_producer_id(self) -> bool:
-        """Whether the producer is idempotent, so that sequences count."""
+        """Whether an idempotent producer made the batch, so that its sequence numbers count."""
         return self.producer_id > NO_PRODUCER_ID
 
     @property
@@ -140,7 +140,7 @@ class BatchHeader(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record as it was read from a batch, or to be put into one."""
+    """One record, read from a batch or to be written into one."""
 
     offset: int
     timestamp_ms: int
@@ -153,11 +153,11 @@ class Record(NamedTuple):
 
 
 def read_header(data: Buffer, position: int = 0) -> BatchHeader:
-    """Read the header of the batch at `position`; the whole batch must be there.
+    """Read the header of the batch at `position`; `data` must hold the whole batch.
 
     Raises:
         InvalidRecordError: the data ends before the batch does, or its magic is 0 or 1.
-        CorruptRecordError: the magic does not exist, or the length is less than a header.
+        CorruptRecordError: the magic is unknown, or the length is less than a header.
     """
     available = len(data) - position
     if available < HEADER_SIZE:
@@ -169,7 +169,7 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
 
 
 def _unreadable(data: Buffer, position: int, available: int) -> CorruptRecordError:
-    """Why no header can be read: the magic goes first, as the size of an old message may be smaller than a header."""
+    """Return the error for an unreadable header; check the magic first, as an old message may be shorter than it."""
     if available > _EPOCH_END:
         magic = data[position + _EPOCH_END]
         if magic < MAGIC:
@@ -183,11 +183,11 @@ def _unreadable(data: Buffer, position: int, available: int) -> CorruptRecordErr
 
 
 def iter_batches(data: Buffer, *, allow_partial: bool = False) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Go through the batches of a record set; the views are slices of `data`.
+    """Iterate over the batches of a record set, as headers and views (slices) of `data`.
 
     Args:
         data: batches, one after another.
-        allow_partial: end quietly at a batch that is cut short (a fetch answer may end so), instead of raising.
+        allow_partial: stop without an error at an incomplete last batch, as a fetch response may end with one.
 
     Raises:
         CorruptRecordError: as `read_header`.
@@ -211,7 +211,7 @@ def check_crc(header: BatchHeader, batch: Buffer) -> None:
     """Check the CRC-32C of exactly one batch.
 
     Raises:
-        CorruptRecordError: it does not fit the bytes.
+        CorruptRecordError: the header's CRC differs from the computed one.
     """
     computed = _crc32c(bytes(batch[_CRC_END:]))
     if computed != header.crc:
@@ -219,7 +219,7 @@ def check_crc(header: BatchHeader, batch: Buffer) -> None:
 
 
 def validate_batch(header: BatchHeader, batch: Buffer) -> None:
-    """Check what a producer's batch claims about itself, without a look at its records.
+    """Check CRC and header of a batch that a producer sent; its records are not read.
 
     Args:
         header: the header of `batch`.
@@ -227,7 +227,8 @@ def validate_batch(header: BatchHeader, batch: Buffer) -> None:
 
     Raises:
         CorruptRecordError: CORRUPT_MESSAGE for a wrong CRC; INVALID_RECORD for a base offset other than 0, a record
-            count that does not fit the offsets, or a missing sequence; UNSUPPORTED_COMPRESSION_TYPE for an unknown one.
+            count that does not match the offsets, a control batch, or a missing sequence number;
+            UNSUPPORTED_COMPRESSION_TYPE for an unknown codec.
     """
     check_crc(header, batch)
     if header.base_offset:
@@ -244,14 +245,14 @@ def validate_batch(header: BatchHeader, batch: Buffer) -> None:
 
 
 def place_batch(batch: Buffer, base_offset: int, leader_epoch: int, *, log_append_time_ms: int | None = None) -> bytes:
-    """Copy a batch, with its place in a log written into it.
+    """Return a copy of a batch with the base offset and leader epoch that it has in the log.
 
     Args:
         batch: exactly one batch.
         base_offset: the offset of its first record.
         leader_epoch: the epoch of the leader that appends it.
-        log_append_time_ms: if given, the timestamp of all records from now on (message.timestamp.type=LogAppendTime);
-            this changes the CRC.
+        log_append_time_ms: if given, it replaces all records' timestamps (message.timestamp.type=LogAppendTime),
+            which changes the CRC.
     """
     length = len(batch) - _LENGTH_END
     if log_append_time_ms is None:
@@ -270,16 +271,16 @@ def place_batch(batch: Buffer, base_offset: int, leader_epoch: int, *, log_appen
 
 
 def iter_records(batch: Buffer, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
-    """Go through the records of one batch. Its CRC is not checked here.
+    """Iterate over the records of one batch, whose CRC is not checked here.
 
     Args:
         batch: exactly one batch.
-        max_bytes: how large the records may be when unpacked.
+        max_bytes: the largest allowed size of the decompressed records.
 
     Raises:
-        CorruptRecordError: CORRUPT_MESSAGE if they cannot be unpacked, MESSAGE_TOO_LARGE if they unpack to more than
-            `max_bytes`, INVALID_RECORD if they are malformed or not as many as the header says. Raised where the damage
-            is met, so records before it may have been given already.
+        CorruptRecordError: CORRUPT_MESSAGE if the records cannot be decompressed, MESSAGE_TOO_LARGE if they decompress
+            to more than `max_bytes`, INVALID_RECORD if they are malformed or their number is not the header's. The
+            iterator raises at the damaged record, after it has yielded the records before it.
     """
     header = read_header(batch)
     body = memoryview(batch)[HEADER_SIZE : header.size_bytes]
@@ -309,7 +310,7 @@ _Fields = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | N
 
 
 def _read_record(data: bytes, position: int) -> _Fields:
-    """Read the record at `position`: offset delta, timestamp delta, key, value, headers, and where it ends."""
+    """Read the record at `position`; return offset delta, timestamp delta, key, value, headers and end position."""
     length, position = _read_varint(data, position)
     end = position + length
     if length < 0 or end > len(data):
@@ -356,7 +357,7 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
 
 
 def _read_varint(data: bytes, position: int, max_shift: int = 35) -> tuple[int, int]:
-    """A zigzag varint and where it ends: five bytes at most, or with a `max_shift` of 70 ten."""
+    """Read a zigzag varint of at most five bytes (ten with a `max_shift` of 70); return it and its end position."""
     byte = data[position]
     position += 1
     if byte < 0x80:
@@ -422,24 +423,24 @@ def build_batch(
     last_offset_delta: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytes:
-    """Make a batch.
+    """Build a batch.
 
     Args:
-        records: in the order of their offsets, which start at or after `base_offset`.
-        base_offset: the offset that the batch starts at.
-        compression: how to compress the records.
-        producer_id: with `producer_epoch` and `base_sequence`, who sends it; −1 for no one in particular.
-        producer_epoch: see `producer_id`.
-        base_sequence: see `producer_id`.
-        leader_epoch: the epoch of the leader that appends it.
-        transactional: whether it belongs to a transaction.
-        control: whether its records are markers.
-        log_append_time_ms: if given, the broker's time stands for the records' own.
-        last_offset_delta: where the batch ends, if not at its last record (after compaction).
-        delete_horizon_ms: when its tombstones may go (KIP-534).
+        records: in ascending order of their offsets, which start at or after `base_offset`.
+        base_offset: the first offset of the batch.
+        compression: the codec for the records.
+        producer_id: the idempotent producer's id; −1 for a producer that is not idempotent.
+        producer_epoch: the idempotent producer's epoch.
+        base_sequence: the sequence number of the first record.
+        leader_epoch: the epoch of the leader that appends the batch.
+        transactional: whether the batch belongs to a transaction.
+        control: whether the records are control records.
+        log_append_time_ms: if given, the broker's time, which replaces the records' timestamps.
+        last_offset_delta: the last offset relative to the first, if compaction has removed the last record.
+        delete_horizon_ms: when compaction may drop the batch's tombstones (KIP-534).
 
     Raises:
-        EncodeError: offsets that do not ascend from `base_offset`, or a field out of range.
+        EncodeError: the offsets do not ascend from `base_offset`, or a field is out of range.
     """
     listed = list(records)
     base_timestamp = listed[0].timestamp_ms if listed else NO_TIMESTAMP

@@ -1,4 +1,4 @@
-"""AlterConfigs, key 33, versions 0 to 2 (KIP-133): set all configs of a resource; what is not named is reset.
+"""AlterConfigs, key 33, versions 0 to 2 (KIP-133): set all configs of a resource; configs not named are reset.
 
 Version 2 is the first flexible one. IncrementalAlterConfigs (KIP-339) has replaced it.
 """
@@ -39,7 +39,7 @@ class AlterConfigsResource:
 
 @wire_struct
 class AlterConfigsRequest(Message):
-    """Asks for configs to be set; `validate_only` sets nothing."""
+    """Asks to set configs; `validate_only` sets nothing."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
@@ -47,7 +47,7 @@ class AlterConfigsRequest(Message):
 
 @wire_struct
 class AlterConfigsResourceResponse:
-    """What became of one resource's configs."""
+    """The result for one resource."""
 
     error_code: int = int16()
     error_message: str | None = nullable_string()
@@ -57,7 +57,7 @@ class AlterConfigsResourceResponse:
 
 @wire_struct
 class AlterConfigsResponse(Message):
-    """Tells per resource whether its configs were changed."""
+    """Tells for each resource whether its configs were changed."""
 
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

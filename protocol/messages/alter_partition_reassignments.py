@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments, key 45, versions 0 and 1 (KIP-455): other replicas for partitions.
+"""AlterPartitionReassignments, key 45, versions 0 and 1 (KIP-455): move partitions to other brokers.
 
-All versions are flexible. Version 1 lets a client insist on the number of replicas (KIP-860).
+All versions are flexible. Version 1 lets a client forbid another replication factor (KIP-860).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from purgatorio.protocol.message import (
 
 @wire_struct
 class ReassignablePartition:
-    """One partition and the brokers that are to hold it; null calls a reassignment off."""
+    """One partition and its target replicas; null cancels its reassignment."""
 
     partition_index: int = int32()
     replicas: list[int] | None = nullable_array(INT32, default_null=True)
@@ -48,7 +48,7 @@ class AlterPartitionReassignmentsRequest(Message):
 
 @wire_struct
 class ReassignablePartitionResponse:
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -65,7 +65,7 @@ class ReassignableTopicResponse:
 
 @wire_struct
 class AlterPartitionReassignmentsResponse(Message):
-    """Tells per partition whether its reassignment began."""
+    """Tells for each partition whether its reassignment has started or was cancelled."""
 
     throttle_time_ms: int = int32()
     allow_replication_factor_change: bool = boolean(True, since=1)

@@ -1,11 +1,11 @@
-"""ApiVersions, key 18, versions 0 to 4: which APIs and versions the broker answers, and its features.
+"""ApiVersions, key 18, versions 0 to 4: the APIs and versions that the broker serves, and its features.
 
 Versions 0 to 2 have an empty request. Version 1 adds throttle_time_ms, after the keys. Version 3 is the first flexible
 one, and adds the client's name and version and the broker's features. Version 4 lets a feature's minimum be 0
 (KIP-1022).
 
 A broker that does not know the version answers UNSUPPORTED_VERSION in version 0, with the keys, so that the client can
-choose another (KIP-511). For the same reason the response header is version 0 always.
+choose another (KIP-511). For the same reason the response header is always version 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from purgatorio.protocol.message import Api, Message, array, boolean, int16, int
 
 @wire_struct
 class ApiVersionsRequest(Message):
-    """Asks what the broker answers."""
+    """Asks for the APIs that the broker serves."""
 
     client_software_name: str = string(since=3)
     client_software_version: str = string(since=3)
@@ -24,7 +24,7 @@ class ApiVersionsRequest(Message):
 
 @wire_struct
 class ApiVersion:
-    """One API that the broker answers."""
+    """One API that the broker serves."""
 
     api_key: int = int16()
     min_version: int = int16()
@@ -33,7 +33,7 @@ class ApiVersion:
 
 @wire_struct
 class SupportedFeatureKey:
-    """One feature that the broker could use (KIP-584)."""
+    """One feature that the broker supports (KIP-584)."""
 
     name: str = string(since=3)
     min_version: int = int16(since=3)
@@ -42,7 +42,7 @@ class SupportedFeatureKey:
 
 @wire_struct
 class FinalizedFeatureKey:
-    """One feature that the cluster uses (KIP-584)."""
+    """One feature that the cluster has enabled (KIP-584)."""
 
     name: str = string(since=3)
     max_version_level: int = int16(since=3)
@@ -51,7 +51,7 @@ class FinalizedFeatureKey:
 
 @wire_struct
 class ApiVersionsResponse(Message):
-    """Says what the broker answers; `finalized_features_epoch` is -1 while no features are known."""
+    """Lists the APIs that the broker serves; `finalized_features_epoch` is -1 while no features are known."""
 
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)

@@ -1,4 +1,4 @@
-"""CreatePartitions, key 37, versions 0 to 3 (KIP-195): more partitions for topics.
+"""CreatePartitions, key 37, versions 0 to 3 (KIP-195): add partitions to topics.
 
 Version 2 is the first flexible one; 3 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
 """
@@ -23,14 +23,14 @@ from purgatorio.protocol.message import (
 
 @wire_struct
 class CreatePartitionsAssignment:
-    """The brokers that are to hold one new partition; the first is the preferred leader."""
+    """The replicas of one new partition; the first is the preferred leader."""
 
     broker_ids: list[int] = array(INT32)
 
 
 @wire_struct
 class CreatePartitionsTopic:
-    """One topic and how many partitions it is to have; without assignments the broker places them."""
+    """One topic and its new number of partitions; without assignments the controller places them."""
 
     name: str = string()
     count: int = int32()
@@ -39,7 +39,7 @@ class CreatePartitionsTopic:
 
 @wire_struct
 class CreatePartitionsRequest(Message):
-    """Asks for partitions; `validate_only` creates nothing."""
+    """Asks to create partitions; `validate_only` creates nothing."""
 
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
     timeout_ms: int = int32()
@@ -48,7 +48,7 @@ class CreatePartitionsRequest(Message):
 
 @wire_struct
 class CreatePartitionsTopicResult:
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: str = string()
     error_code: int = int16()
@@ -57,7 +57,7 @@ class CreatePartitionsTopicResult:
 
 @wire_struct
 class CreatePartitionsResponse(Message):
-    """Tells per topic whether its partitions were created."""
+    """Tells for each topic whether its partitions were created."""
 
     throttle_time_ms: int = int32()
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)

@@ -1,7 +1,7 @@
 """CreateTopics, key 19, versions 2 to 7.
 
 * 4 lets a client leave partitions and replication factor to the broker, with -1 (KIP-464).
-* 5 is the first flexible version, and answers with what was created (KIP-525).
+* 5 is the first flexible version, and adds the created topics' partitions and configs to the response (KIP-525).
 * 6 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599); 7 answers with topic ids (KIP-516).
 """
 
@@ -27,7 +27,7 @@ from purgatorio.protocol.message import (
 
 @wire_struct
 class CreatableReplicaAssignment:
-    """The brokers that are to hold one partition; the first is the preferred leader."""
+    """The replicas of one partition; the first is the preferred leader."""
 
     partition_index: int = int32()
     broker_ids: list[int] = array(INT32)
@@ -54,7 +54,7 @@ class CreatableTopic:
 
 @wire_struct
 class CreateTopicsRequest(Message):
-    """Asks for topics; `validate_only` creates nothing."""
+    """Asks to create topics; `validate_only` creates nothing."""
 
     topics: list[CreatableTopic] = array(CreatableTopic)
     timeout_ms: int = int32(60_000)
@@ -63,7 +63,7 @@ class CreateTopicsRequest(Message):
 
 @wire_struct
 class CreatableTopicConfigs:
-    """One config of a topic that was created."""
+    """One config of a created topic."""
 
     name: str = string(since=5)
     value: str | None = nullable_string(since=5)
@@ -74,7 +74,7 @@ class CreatableTopicConfigs:
 
 @wire_struct
 class CreatableTopicResult:
-    """What became of one topic; numbers are -1 where they are not known."""
+    """The result for one topic; unknown numbers are -1."""
 
     name: str = string()
     topic_id: bytes = uuid(since=7)
@@ -88,7 +88,7 @@ class CreatableTopicResult:
 
 @wire_struct
 class CreateTopicsResponse(Message):
-    """Tells per topic whether it was created."""
+    """Tells for each topic whether it was created."""
 
     throttle_time_ms: int = int32(since=2)
     topics: list[CreatableTopicResult] = array(CreatableTopicResult)

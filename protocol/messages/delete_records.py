@@ -1,4 +1,4 @@
-"""DeleteRecords, key 21, versions 0 to 2 (KIP-107): deletes everything before an offset. Version 2 is flexible."""
+"""DeleteRecords, key 21, versions 0 to 2 (KIP-107): delete records before an offset. Version 2 is flexible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from purgatorio.protocol.message import Api, Message, array, int16, int32, int64
 
 @wire_struct
 class DeleteRecordsPartition:
-    """One partition and the offset to delete up to; -1 for its high watermark."""
+    """One partition and its new first offset; -1 means its high watermark."""
 
     partition_index: int = int32()
     offset: int = int64()
@@ -24,7 +24,7 @@ class DeleteRecordsTopic:
 
 @wire_struct
 class DeleteRecordsRequest(Message):
-    """Asks for deletions."""
+    """Asks to delete records."""
 
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
     timeout_ms: int = int32()
@@ -32,7 +32,7 @@ class DeleteRecordsRequest(Message):
 
 @wire_struct
 class DeleteRecordsPartitionResult:
-    """Where one partition begins now, on every replica; -1 on error."""
+    """The result for one partition: the lowest log start offset of its live replicas; -1 on error."""
 
     partition_index: int = int32()
     low_watermark: int = int64()
@@ -49,7 +49,7 @@ class DeleteRecordsTopicResult:
 
 @wire_struct
 class DeleteRecordsResponse(Message):
-    """Tells per partition what was deleted."""
+    """Tells for each partition its low watermark, or an error."""
 
     throttle_time_ms: int = int32()
     topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)

@@ -11,7 +11,7 @@ from purgatorio.protocol.message import STRING, Api, Message, array, int16, int3
 
 @wire_struct
 class DeleteTopicState:
-    """One topic to delete, by name or, where that is null, by id."""
+    """One topic to delete, by name or, if the name is null, by id."""
 
     name: str | None = nullable_string(None, since=6, null_since=6)
     topic_id: bytes = uuid(since=6)
@@ -19,7 +19,7 @@ class DeleteTopicState:
 
 @wire_struct
 class DeleteTopicsRequest(Message):
-    """Asks for topics to be deleted."""
+    """Asks to delete topics."""
 
     topics: list[DeleteTopicState] = array(DeleteTopicState, since=6)
     topic_names: list[str] = array(STRING, until=5)
@@ -28,7 +28,7 @@ class DeleteTopicsRequest(Message):
 
 @wire_struct
 class DeletableTopicResult:
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: str | None = nullable_string(null_since=6)
     topic_id: bytes = uuid(since=6)
@@ -38,7 +38,7 @@ class DeletableTopicResult:
 
 @wire_struct
 class DeleteTopicsResponse(Message):
-    """Tells per topic whether it was deleted."""
+    """Tells for each topic whether it was deleted."""
 
     throttle_time_ms: int = int32(since=1)
     responses: list[DeletableTopicResult] = array(DeletableTopicResult)

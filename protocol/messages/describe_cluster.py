@@ -22,7 +22,7 @@ from purgatorio.protocol.message import (
 
 @wire_struct
 class DescribeClusterRequest(Message):
-    """Asks who the brokers (endpoint type 1) or controllers (2) are."""
+    """Asks for the brokers (endpoint type 1) or controllers (2)."""
 
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8(1, since=1)
@@ -31,7 +31,7 @@ class DescribeClusterRequest(Message):
 
 @wire_struct
 class DescribeClusterBroker:
-    """Where one broker is reached."""
+    """One broker and its endpoint."""
 
     broker_id: int = int32()
     host: str = string()
@@ -42,7 +42,7 @@ class DescribeClusterBroker:
 
 @wire_struct
 class DescribeClusterResponse(Message):
-    """Tells the cluster's id, controller and brokers; authorized operations are -2^31 where nobody asked."""
+    """Gives the cluster's id, controller and brokers; authorized operations are -2^31 unless requested."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

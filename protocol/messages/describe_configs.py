@@ -24,7 +24,7 @@ from purgatorio.protocol.message import (
 
 @wire_struct
 class DescribeConfigsResource:
-    """A topic (type 2) or broker (type 4), and the configs to tell; null: all."""
+    """A topic (type 2) or broker (type 4), and the configs to describe; null means all."""
 
     resource_type: int = int8()
     resource_name: str = string()
@@ -42,7 +42,7 @@ class DescribeConfigsRequest(Message):
 
 @wire_struct
 class DescribeConfigsSynonym:
-    """One place that a config can come from, with its value there."""
+    """One source of a config, with the value there (KIP-226)."""
 
     name: str = string(since=1)
     value: str | None = nullable_string(since=1)
@@ -76,7 +76,7 @@ class DescribeConfigsResult:
 
 @wire_struct
 class DescribeConfigsResponse(Message):
-    """Tells the configs."""
+    """Gives the configs of each resource."""
 
     throttle_time_ms: int = int32()
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult)

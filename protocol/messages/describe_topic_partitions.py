@@ -29,7 +29,7 @@ class TopicRequest:
 
 @wire_struct
 class Cursor:
-    """Where a page begins."""
+    """The first partition of a page."""
 
     topic_name: str = string()
     partition_index: int = int32()
@@ -37,7 +37,7 @@ class Cursor:
 
 @wire_struct
 class DescribeTopicPartitionsRequest(Message):
-    """Asks for topics, all of them if the list is empty, from the cursor on."""
+    """Asks for topics (all if the list is empty), from the cursor on."""
 
     topics: list[TopicRequest] = array(TopicRequest)
     response_partition_limit: int = int32(2_000)
@@ -46,7 +46,7 @@ class DescribeTopicPartitionsRequest(Message):
 
 @wire_struct
 class DescribeTopicPartitionsResponsePartition:
-    """One partition; the eligible leader replicas are null where the broker keeps none."""
+    """One partition; the eligible leader replicas are null if the cluster does not track them."""
 
     error_code: int = int16()
     partition_index: int = int32()
@@ -61,7 +61,7 @@ class DescribeTopicPartitionsResponsePartition:
 
 @wire_struct
 class DescribeTopicPartitionsResponseTopic:
-    """One topic; authorized operations are -2^31 where nobody asked."""
+    """One topic; authorized operations are -2^31 unless requested."""
 
     error_code: int = int16()
     name: str | None = nullable_string()
@@ -73,7 +73,7 @@ class DescribeTopicPartitionsResponseTopic:
 
 @wire_struct
 class DescribeTopicPartitionsResponse(Message):
-    """Tells one page; the cursor is where the next one begins, or null."""
+    """Gives one page; the cursor is the start of the next page, or null."""
 
     throttle_time_ms: int = int32()
     topics: list[DescribeTopicPartitionsResponseTopic] = array(DescribeTopicPartitionsResponseTopic)

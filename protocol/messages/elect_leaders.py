@@ -1,6 +1,6 @@
-"""ElectLeaders, key 43, versions 0 to 2 (KIP-183, KIP-460): new leaders for partitions, preferred or unclean.
+"""ElectLeaders, key 43, versions 0 to 2 (KIP-183, KIP-460): elect leaders of partitions, preferred or unclean.
 
-Version 1 adds the kind of election, and an error of the whole request; 2 is the first flexible one.
+Version 1 adds the election type, and a top-level error code; 2 is the first flexible one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TopicPartitions:
 
 @wire_struct
 class ElectLeadersRequest(Message):
-    """Asks for elections; the type is 0 for preferred, 1 for unclean ones; null partitions mean all of them."""
+    """Asks for elections of type 0 (preferred) or 1 (unclean); null partitions mean all partitions."""
 
     election_type: int = int8(since=1)
     topic_partitions: list[TopicPartitions] | None = nullable_array(TopicPartitions)
@@ -40,7 +40,7 @@ class ElectLeadersRequest(Message):
 
 @wire_struct
 class PartitionResult:
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_id: int = int32()
     error_code: int = int16()
@@ -57,7 +57,7 @@ class ReplicaElectionResult:
 
 @wire_struct
 class ElectLeadersResponse(Message):
-    """Tells per partition whether a leader was elected."""
+    """Tells for each partition whether a leader was elected."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16(since=1)

@@ -1,4 +1,4 @@
-"""Fetch, key 1, versions 4 to 18: read record batches; followers replicate with it, too.
+"""Fetch, key 1, versions 4 to 18: read record batches; consumers and followers send it.
 
 * Versions 0 to 3 serve the old record formats and have no codec (dropped by KIP-896).
 * 4 adds the isolation level and aborted transactions (KIP-98); 5 adds log_start_offset (KIP-107).
@@ -6,7 +6,7 @@
 * 9 adds current_leader_epoch (KIP-320); 10 allows zstd (KIP-110); 11 adds racks and preferred replicas (KIP-392).
 * 12 is the first flexible version, and adds last_fetched_epoch and diverging_epoch (KIP-595).
 * 13 names topics by id (KIP-516); 14 may answer OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405).
-* 15 moves replica_id into the tagged replica_state, with the broker's epoch (KIP-903).
+* 15 moves replica_id into the tagged replica_state, and adds the broker epoch (KIP-903).
 * 16 adds the endpoints of current leaders (KIP-951); 17 the replica's directory id (KIP-853).
 * 18 adds the high watermark that the follower knows (KIP-1166).
 """
@@ -36,12 +36,12 @@ from purgatorio.protocol.message import (
 )
 
 UNKNOWN_HIGH_WATERMARK: Final = 2**63 - 1
-"""Stands for a high watermark that the fetching replica does not tell (KIP-1166)."""
+"""The high watermark in a request that does not give one (KIP-1166)."""
 
 
 @wire_struct(frozen=True)
 class ReplicaState:
-    """The follower that fetches; its id is -1 for a consumer."""
+    """The fetching follower's id and broker epoch; the id is -1 for a consumer."""
 
     replica_id: int = int32(-1, since=15)
     replica_epoch: int = int64(-1, since=15)
@@ -49,7 +49,7 @@ class ReplicaState:
 
 @wire_struct
 class FetchPartition:
-    """One partition to read; epochs are -1 where the client does not tell."""
+    """One partition to read; epochs are -1 if the client does not give them."""
 
     partition: int = int32()
     current_leader_epoch: int = int32(-1, since=9)
@@ -81,9 +81,9 @@ class ForgottenTopic:
 
 @wire_struct
 class FetchRequest(Message):
-    """Asks for records; waits up to `max_wait_ms` until `min_bytes` are there.
+    """Asks for records; the broker waits up to `max_wait_ms` for `min_bytes`.
 
-    `replica_id` is -1 for a consumer; from version 15 on `replica_state` has it instead.
+    `replica_id` is -1 for a consumer; from version 15 on it is in `replica_state`.
     """
 
     cluster_id: str | None = nullable_string(None, since=12, null_since=12, tag=0)
@@ -102,7 +102,7 @@ class FetchRequest(Message):
 
 @wire_struct(frozen=True)
 class EpochEndOffset:
-    """Where the follower's log diverges: the largest epoch below its own, and that epoch's end."""
+    """The point of divergence: the leader's largest epoch up to the follower's last fetched one, and its end offset."""
 
     epoch: int = int32(-1, since=12)
     end_offset: int = int64(-1, since=12)
@@ -110,7 +110,7 @@ class EpochEndOffset:
 
 @wire_struct(frozen=True)
 class LeaderIdAndEpoch:
-    """The leader that the broker knows, with its epoch; -1 where it knows none."""
+    """The leader that the broker knows, with its epoch; -1 if it knows none."""
 
     leader_id: int = int32(-1, since=12)
     leader_epoch: int = int32(-1, since=12)
@@ -126,7 +126,7 @@ class SnapshotId:
 
 @wire_struct
 class AbortedTransaction:
-    """One aborted transaction among the records, for readers of committed data."""
+    """One aborted transaction in the fetched range, for read_committed consumers."""
 
     producer_id: int = int64(since=4)
     first_offset: int = int64(since=4)
@@ -160,7 +160,7 @@ class FetchableTopicResponse:
 
 @wire_struct
 class NodeEndpoint:
-    """Where a leader that the response names is reached."""
+    """The endpoint of a leader that the response names."""
 
     node_id: int = int32(since=16)
     host: str = string(since=16)
@@ -170,7 +170,7 @@ class NodeEndpoint:
 
 @wire_struct
 class FetchResponse(Message):
-    """Gives records per partition; `session_id` 0 declines a fetch session."""
+    """Gives the records of each partition; `session_id` 0 declines a fetch session."""
 
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16(since=7)

@@ -22,7 +22,7 @@ from purgatorio.protocol.message import (
 
 @wire_struct
 class AlterableConfig:
-    """One config and what to do to it: 0 set, 1 delete, 2 append to a list, 3 subtract from one."""
+    """One config and its operation: 0 set, 1 delete, 2 append to a list, 3 subtract from a list."""
 
     name: str = string()
     config_operation: int = int8()
@@ -40,7 +40,7 @@ class AlterConfigsResource:
 
 @wire_struct
 class IncrementalAlterConfigsRequest(Message):
-    """Asks for configs to be changed; `validate_only` changes nothing."""
+    """Asks to change configs; `validate_only` changes nothing."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
@@ -48,7 +48,7 @@ class IncrementalAlterConfigsRequest(Message):
 
 @wire_struct
 class AlterConfigsResourceResponse:
-    """What became of one resource's configs."""
+    """The result for one resource."""
 
     error_code: int = int16()
     error_message: str | None = nullable_string()
@@ -58,7 +58,7 @@ class AlterConfigsResourceResponse:
 
 @wire_struct
 class IncrementalAlterConfigsResponse(Message):
-    """Tells per resource whether its configs were changed."""
+    """Tells for each resource whether its configs were changed."""
 
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

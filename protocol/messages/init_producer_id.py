@@ -1,4 +1,4 @@
-"""InitProducerId, key 22, versions 0 to 6 (KIP-98): an identity for an idempotent or transactional producer.
+"""InitProducerId, key 22, versions 0 to 6 (KIP-98): a producer id and epoch for a producer.
 
 * 2 is the first flexible version; 3 lets a producer bump its own epoch (KIP-360).
 * 4 may answer PRODUCER_FENCED (KIP-588); 5 may answer TRANSACTION_ABORTABLE (KIP-890).
@@ -13,7 +13,7 @@ from purgatorio.protocol.message import Api, Message, boolean, int16, int32, int
 
 @wire_struct
 class InitProducerIdRequest(Message):
-    """Asks for an identity; without a transactional id, for an idempotent producer's."""
+    """Asks for a producer id; the transactional id is null for an idempotent producer without transactions."""
 
     transactional_id: str | None = nullable_string()
     transaction_timeout_ms: int = int32()
@@ -25,7 +25,7 @@ class InitProducerIdRequest(Message):
 
 @wire_struct
 class InitProducerIdResponse(Message):
-    """The identity; -1 where there is none."""
+    """Gives the producer id and epoch; -1 on error."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

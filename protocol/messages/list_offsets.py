@@ -1,8 +1,8 @@
-"""ListOffsets, key 2, versions 1 to 11: the offset that belongs to a timestamp.
+"""ListOffsets, key 2, versions 1 to 11: look up offsets by timestamp.
 
 * 2 adds the isolation level (KIP-98); 4 adds leader epochs (KIP-320); 6 is the first flexible version.
-* Timestamps below 0 are words; some came with a version: -3, the largest timestamp, with 7 (KIP-734); -4, the earliest
-  local offset, with 8 (KIP-405); -5, the latest in tiered storage, with 9 (KIP-1005); -6 with 11 (KIP-1023).
+* Negative timestamps have special meanings; versions added some: 7 the largest timestamp, -3 (KIP-734); 8 the earliest
+  local offset, -4 (KIP-405); 9 the latest offset in tiered storage, -5 (KIP-1005); 11 adds -6 (KIP-1023).
 * 10 adds a time limit for lookups in tiered storage (KIP-1075).
 """
 
@@ -14,7 +14,7 @@ from purgatorio.protocol.message import Api, Message, array, int8, int16, int32,
 
 @wire_struct
 class ListOffsetsPartition:
-    """One partition and the timestamp to look up; the epoch is -1 where the client does not tell."""
+    """One partition and the timestamp to look up; the epoch is -1 if the client does not give it."""
 
     partition_index: int = int32()
     current_leader_epoch: int = int32(-1, since=4)
@@ -41,7 +41,7 @@ class ListOffsetsRequest(Message):
 
 @wire_struct
 class ListOffsetsPartitionResponse:
-    """What was found; offset and timestamp are -1 where nothing was."""
+    """The result for one partition; offset and timestamp are -1 if no record matches."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -60,7 +60,7 @@ class ListOffsetsTopicResponse:
 
 @wire_struct
 class ListOffsetsResponse(Message):
-    """Tells the offsets."""
+    """Gives the offsets of each partition."""
 
     throttle_time_ms: int = int32(since=2)
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)

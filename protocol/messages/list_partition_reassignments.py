@@ -1,4 +1,4 @@
-"""ListPartitionReassignments, key 46, version 0 (KIP-455): which partitions are on the move. Flexible."""
+"""ListPartitionReassignments, key 46, version 0 (KIP-455): list the ongoing reassignments. Flexible."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ListPartitionReassignmentsTopics:
 
 @wire_struct
 class ListPartitionReassignmentsRequest(Message):
-    """Asks for the reassignments of these partitions; null means all of them."""
+    """Asks for the reassignments of these partitions; null means all partitions."""
 
     timeout_ms: int = int32(60000)
     topics: list[ListPartitionReassignmentsTopics] | None = nullable_array(
@@ -37,7 +37,7 @@ class ListPartitionReassignmentsRequest(Message):
 
 @wire_struct
 class OngoingPartitionReassignment:
-    """One partition: its replicas, and which of them come and go."""
+    """One partition: its replicas, and those that its reassignment adds and removes."""
 
     partition_index: int = int32()
     replicas: list[int] = array(INT32)
@@ -55,7 +55,7 @@ class OngoingTopicReassignment:
 
 @wire_struct
 class ListPartitionReassignmentsResponse(Message):
-    """Tells the partitions that are on the move."""
+    """Lists the partitions with an ongoing reassignment."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

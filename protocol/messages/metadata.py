@@ -5,7 +5,7 @@
 * 4 adds allow_auto_topic_creation; older requests always allow it.
 * 7 adds leader epochs (KIP-320); 8 authorized operations (KIP-430); 9 is the first flexible version.
 * 10 adds topic ids (KIP-516); 11 drops the cluster's authorized operations (KIP-700); 12 lets clients ask by topic id,
-  and the answer's name be null; 13 adds a top-level error code (KIP-1102).
+  and the response's topic name be null; 13 adds a top-level error code (KIP-1102).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from purgatorio.protocol.message import (
 )
 
 NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
-"""Stands for authorized operations that were not asked for (KIP-430)."""
+"""The value of authorized operations that the client did not request (KIP-430)."""
 
 
 @wire_struct
 class MetadataRequestTopic:
-    """One topic asked for, by name or, from version 12 on, by id."""
+    """One requested topic, by name or, from version 12 on, by id."""
 
     topic_id: bytes = uuid(since=10)
     name: str | None = nullable_string(null_since=10)
@@ -42,7 +42,7 @@ class MetadataRequestTopic:
 
 @wire_struct
 class MetadataRequest(Message):
-    """Asks for brokers and topics; `topics` None asks for all of them from version 1 on."""
+    """Asks for brokers and topics; from version 1 on, `topics` None means all topics."""
 
     topics: list[MetadataRequestTopic] | None = nullable_array(MetadataRequestTopic, null_since=1)
     allow_auto_topic_creation: bool = boolean(True, since=4)
@@ -52,7 +52,7 @@ class MetadataRequest(Message):
 
 @wire_struct
 class MetadataResponseBroker:
-    """One broker and where clients reach it."""
+    """One broker and its endpoint for clients."""
 
     node_id: int = int32()
     host: str = string()
@@ -62,7 +62,7 @@ class MetadataResponseBroker:
 
 @wire_struct
 class MetadataResponsePartition:
-    """One partition; its leader is -1 while it has none."""
+    """One partition; the leader's id is -1 while there is none."""
 
     error_code: int = int16()
     partition_index: int = int32()
@@ -75,7 +75,7 @@ class MetadataResponsePartition:
 
 @wire_struct
 class MetadataResponseTopic:
-    """One topic; its name is None only where an unknown topic id was asked for."""
+    """One topic; its name is None only if the client asked for an unknown topic id."""
 
     error_code: int = int16()
     name: str | None = nullable_string(null_since=12)
@@ -87,7 +87,7 @@ class MetadataResponseTopic:
 
 @wire_struct
 class MetadataResponse(Message):
-    """Tells the brokers of the cluster and the topics that were asked for."""
+    """Gives the brokers of the cluster, and the requested topics."""
 
     throttle_time_ms: int = int32(since=3)
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch, key 23, versions 2 to 4 (KIP-101, KIP-279, KIP-320): where leader epochs end.
+"""OffsetForLeaderEpoch, key 23, versions 2 to 4 (KIP-101, KIP-279, KIP-320): look up end offsets of leader epochs.
 
-Version 3 adds the asking replica's id, -2 for a client that debugs; 4 is the first flexible one.
+Version 3 adds the requesting replica's id (-1 for a consumer, -2 for a debugging client); 4 is the first flexible one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from purgatorio.protocol.message import Api, Message, array, int16, int32, int64
 
 @wire_struct
 class OffsetForLeaderPartition:
-    """One partition and the epoch to look up; the current epoch is -1 where the client does not tell."""
+    """One partition and the epoch to look up; the current epoch is -1 if the client does not give it."""
 
     partition: int = int32()
     current_leader_epoch: int = int32(-1, since=2)
@@ -28,7 +28,7 @@ class OffsetForLeaderTopic:
 
 @wire_struct
 class OffsetForLeaderEpochRequest(Message):
-    """Asks for the ends of leader epochs."""
+    """Asks for the end offsets of leader epochs."""
 
     replica_id: int = int32(-2, since=3)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
@@ -36,7 +36,7 @@ class OffsetForLeaderEpochRequest(Message):
 
 @wire_struct
 class EpochEndOffset:
-    """The largest epoch that is not above the asked one, and where it ends; -1 where there is none."""
+    """The largest epoch up to the requested one, and its end offset; -1 if there is none."""
 
     error_code: int = int16()
     partition: int = int32()
@@ -54,7 +54,7 @@ class OffsetForLeaderTopicResult:
 
 @wire_struct
 class OffsetForLeaderEpochResponse(Message):
-    """Tells the ends of leader epochs."""
+    """Gives the end offset of each requested leader epoch."""
 
     throttle_time_ms: int = int32(since=2)
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)

@@ -49,7 +49,7 @@ class TopicProduceData:
 
 @wire_struct
 class ProduceRequest(Message):
-    """Asks to append; `acks` is -1 (all in-sync replicas), 1 (the leader) or 0 (no answer at all)."""
+    """Asks to append batches; `acks` is -1 (all in-sync replicas), 1 (the leader) or 0 (no response)."""
 
     transactional_id: str | None = nullable_string(None, since=3, null_since=3)
     acks: int = int16()
@@ -59,7 +59,7 @@ class ProduceRequest(Message):
 
 @wire_struct
 class BatchIndexAndErrorMessage:
-    """One record that was refused, by its place in the batch."""
+    """One rejected record, by its index in the batch, with the reason."""
 
     batch_index: int = int32(since=8)
     batch_index_error_message: str | None = nullable_string(None, since=8)
@@ -67,7 +67,7 @@ class BatchIndexAndErrorMessage:
 
 @wire_struct(frozen=True)
 class LeaderIdAndEpoch:
-    """The leader that the broker knows, with its epoch; -1 where it knows none."""
+    """The leader that the broker knows, with its epoch; -1 if it knows none."""
 
     leader_id: int = int32(-1, since=10)
     leader_epoch: int = int32(-1, since=10)
@@ -75,9 +75,9 @@ class LeaderIdAndEpoch:
 
 @wire_struct
 class PartitionProduceResponse:
-    """What became of the batches of one partition.
+    """The result for one partition.
 
-    `log_append_time_ms` is -1 where the topic keeps the producers' timestamps.
+    `log_append_time_ms` is -1 if the topic keeps the producers' timestamps.
     """
 
     index: int = int32()
@@ -101,7 +101,7 @@ class TopicProduceResponse:
 
 @wire_struct
 class NodeEndpoint:
-    """Where a leader that the response names is reached."""
+    """The endpoint of a leader that the response names."""
 
     node_id: int = int32(since=10)
     host: str = string(since=10)
@@ -111,7 +111,7 @@ class NodeEndpoint:
 
 @wire_struct
 class ProduceResponse(Message):
-    """Tells per partition where the batches went, or why they did not."""
+    """Gives for each partition the base offset of its batches, or an error."""
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32(since=1)

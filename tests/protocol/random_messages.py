@@ -31,7 +31,7 @@ CASES = [
 
 
 class Maker:
-    """Makes random messages: extremes as often as ordinary values, empty and null as often as full."""
+    """Makes random messages: extreme values as often as ordinary ones, empty and null ones as often as full ones."""
 
     def __init__(self, seed: str, version: int) -> None:
         self.rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Headers, the registry, and known bytes."""
+"""Request and response headers, the registry of APIs, and known bytes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_bytes_of_a_metadata_request() -> None:
 
 @pytest.mark.parametrize("client_id", ["me", "", None, "ü" * 100])
 @pytest.mark.parametrize("version", [1, 9])
-def test_a_request_comes_out_as_it_went_in(version: int, client_id: str | None) -> None:
+def test_a_request_is_decoded_as_it_was_encoded(version: int, client_id: str | None) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
     frame = request_bytes(ApiKey.METADATA, version, request, client_id)[4:]
     header, position = decode_request_header(frame)
@@ -59,7 +59,7 @@ def test_a_request_comes_out_as_it_went_in(version: int, client_id: str | None) 
     assert decode_request(header, frame, position) == request
 
 
-def test_every_response_comes_out_as_it_went_in() -> None:
+def test_every_response_is_decoded_as_it_was_encoded() -> None:
     for api in APIS.values():
         for version in api.versions:
             data = b"".join(encode_response(api.key, version, 7, api.response()))
@@ -67,13 +67,13 @@ def test_every_response_comes_out_as_it_went_in() -> None:
             assert decode_response(api.key, version, data[4:]) == (7, api.response())
 
 
-def test_an_api_that_is_not_known_has_a_header_all_the_same() -> None:
+def test_the_header_of_an_unknown_api_is_decoded() -> None:
     header, _ = decode_request_header(bytes.fromhex("03e700050000000700026d65"))
     assert (header.api_key, header.api_version, header.client_id) == (999, 5, "me")
 
 
 @pytest.mark.parametrize("size_bytes", range(10))
-def test_a_header_that_ends_too_soon_is_an_error(size_bytes: int) -> None:
+def test_a_header_that_is_cut_short_is_an_error(size_bytes: int) -> None:
     with pytest.raises(DecodeError):
         decode_request_header(bytes.fromhex("000300090000000700026d6500")[:size_bytes])
 

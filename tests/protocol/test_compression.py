@@ -1,4 +1,4 @@
-"""Every codec against itself and against what other clients write and read, and against bombs and garbage."""
+"""Every codec against itself, against other clients' codecs, and against decompression bombs and garbage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AIOKAFKA_DECODERS = {
 
 
 def frames(codec: Compression, data: bytes) -> bytes:
-    """What the codec's own library makes of `data`, without anything of ours."""
+    """Compress `data` with the codec's own library, without our code."""
     return bytes(
         {
             Compression.GZIP: cramjam.gzip.compress,
@@ -47,7 +47,7 @@ def frames(codec: Compression, data: bytes) -> bytes:
 
 @pytest.mark.parametrize("codec", Compression)
 @pytest.mark.parametrize("data", SAMPLES, ids=len)
-def test_what_is_compressed_can_be_decompressed_within_exactly_its_size(codec: Compression, data: bytes) -> None:
+def test_compressed_data_is_decompressed_with_a_limit_of_exactly_its_size(codec: Compression, data: bytes) -> None:
     packed = compress(codec, data)
     assert decompress(codec, packed, max(1, len(data))) == data
     assert decompress(codec, memoryview(bytearray(packed))) == data
@@ -76,7 +76,7 @@ def test_lz4_blocks_are_independent_since_javas_reader_refuses_others() -> None:
     assert packed[4] & 0x20
 
 
-def test_several_members_or_frames_are_one_payload() -> None:
+def test_several_members_or_frames_are_decompressed_as_one_payload() -> None:
     for codec in (Compression.GZIP, Compression.LZ4, Compression.ZSTD):
         assert decompress(codec, compress(codec, b"one,") + compress(codec, b"two")) == b"one,two"
 
@@ -90,8 +90,8 @@ def test_one_byte_more_than_allowed_is_too_large(codec: Compression) -> None:
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD, Compression.LZ4])
-def test_a_bomb_is_refused_without_unpacking_it(codec: Compression) -> None:
-    """A gigabyte of zeros in a few kilobytes costs no more memory than the cap, several times over."""
+def test_a_bomb_is_refused_without_decompressing_it(codec: Compression) -> None:
+    """A gigabyte of zeros in a few kilobytes takes no more memory than a few times the limit."""
     chunk = compress(codec, bytes(1 << 20))
     bomb = chunk * 1024
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -108,7 +108,7 @@ def test_a_gzip_bomb_of_a_single_member_is_refused() -> None:
         decompress(Compression.GZIP, bomb, 1 << 20)
 
 
-def test_a_snappy_block_cannot_promise_more_than_it_can_hold() -> None:
+def test_a_snappy_block_that_announces_more_than_it_can_hold_is_refused() -> None:
     with pytest.raises(CorruptRecordError, match="promises more"):
         decompress(Compression.SNAPPY, b"\xff\xff\xff\xff\x0f" + b"abc")
 
@@ -135,17 +135,17 @@ def test_payloads_that_are_cut_short_are_corrupt(codec: Compression) -> None:
     packed = compress(codec, random.Random(2).randbytes(1000))
     for length in range(0, len(packed), 7):
         if codec is Compression.SNAPPY and length == 16:
-            continue  # a framing without blocks is empty, not damaged
+            continue  # a payload without blocks is empty, not damaged
         with pytest.raises(CorruptRecordError):
             decompress(codec, packed[:length])
 
 
 @given(st.sampled_from(CODECS), st.binary(max_size=300), st.binary(max_size=300), st.randoms(use_true_random=False))
 @example(Compression.ZSTD, b"", b"\x28\xb5\x2f\xfd\x00\xff", random.Random(0))
-def test_garbage_is_refused_or_unpacked_within_the_cap(
+def test_garbage_is_refused_or_decompressed_within_the_limit(
     codec: Compression, data: bytes, garbage: bytes, rng: random.Random
 ) -> None:
-    """Whole garbage, and damaged payloads: nothing but the errors of records comes out, and never too much."""
+    """Random bytes and damaged payloads raise only errors of records, and never decompress to more than the limit."""
     damaged = bytearray(compress(codec, data))
     for _ in range(3):
         damaged[rng.randrange(len(damaged))] = rng.randrange(256)

@@ -1,4 +1,4 @@
-"""Whatever the bytes are: a message, or a `DecodeError`, in bounded memory."""
+"""Decoders return a message or raise `DecodeError` for any bytes, in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUNDS = 40
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:
-    """Valid bytes with a few of them changed, cut, doubled or blown up."""
+    """Change, cut, double or enlarge a few of some valid bytes."""
     changed = bytearray(data)
     for _ in range(rng.randrange(1, 4)):
         at = rng.randrange(len(changed) + 1)
@@ -73,7 +73,7 @@ def test_a_count_that_the_data_cannot_hold_allocates_nothing() -> None:
     ("api", "version", "kind"), [case for case in CASES if case.values[1] >= case.values[0].flexible_from]
 )
 def test_unknown_tagged_fields_are_skipped(api: Api, version: int, kind: str) -> None:
-    """The message itself ends in its tagged fields: one more, with a tag that nobody knows, changes nothing."""
+    """A message ends in its tagged fields: one more, with an unknown tag, changes nothing."""
     cls = api.request if kind == "request" else api.response
     encode, decode = compile_encoder(cls, version, True), compile_decoder(cls, version, True)
     message = cls()

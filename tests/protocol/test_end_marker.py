@@ -1,4 +1,4 @@
-"""The markers that end transactions."""
+"""The control records that end transactions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_marker_is_read_as_it_was_built(committed: bool) -> None:
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (5, 2, -1)
 
 
-def test_another_client_sees_a_control_record() -> None:
+def test_kafka_python_sees_a_control_record() -> None:
     batch = build_end_marker(EndMarker(False, 0), producer_id=5, producer_epoch=2, timestamp_ms=1000)
     parsed = MemoryRecords(batch).next_batch()
     assert parsed.is_control_batch

@@ -1,4 +1,4 @@
-"""Streams to frames, however they were split."""
+"""A frame decoder gives the same frames however the stream is split."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_any_split_of_a_stream_gives_the_same_frames(seed: int) -> None:
     assert decoder.pending_bytes == 0
 
 
-def test_what_is_held_of_a_partial_frame_is_what_arrived() -> None:
+def test_a_partial_frame_holds_only_the_bytes_that_arrived() -> None:
     decoder = FrameDecoder(LIMIT)
     assert decoder.feed(b"\0\0") == []
     assert decoder.pending_bytes == 2
@@ -70,7 +70,7 @@ def test_kafka_4090_a_tls_client_is_recognised(split: int) -> None:
         feed_all(decoder, hello[:split], hello[split:])
 
 
-def test_the_same_bytes_later_in_the_stream_are_a_size_like_any_other() -> None:
+def test_tls_bytes_later_in_the_stream_are_an_ordinary_size() -> None:
     decoder = FrameDecoder(2**31 - 1)
     decoder.feed(framed(b"first"))
     assert decoder.feed(bytes.fromhex("16030102")) == []

@@ -1,6 +1,6 @@
-"""Every message in every version against kafka-python, which has its own reading of Kafka's message definitions.
+"""Every message in every version against kafka-python, which implements Kafka's message definitions independently.
 
-Where the two differ, it is kafka-python that differs from Kafka; kio, which agrees with us there, is the judge.
+Where the two differ, kafka-python differs from Kafka; kio, which is generated from Kafka's definitions, agrees with us.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GIVEN_AS_A_SET = "_authorized_operations"
 
 @cache
 def their_classes() -> dict[str, Any]:
-    """kafka-python's messages by name."""
+    """Return kafka-python's message classes by name."""
     found: dict[str, Any] = {}
     for package in ("admin", "consumer", "metadata", "producer"):
         root = importlib.import_module(f"kafka.protocol.{package}")
@@ -40,7 +40,7 @@ def their_classes() -> dict[str, Any]:
 
 def same(ours: Any, theirs: Any, version: int) -> bool:
     if hasattr(type(ours), "__dataclass_fields__"):
-        if theirs is None:  # a tagged struct that is not there: its default
+        if theirs is None:  # an absent tagged struct, which has its default
             return bool(ours == type(ours)())
         return all(
             same(getattr(ours, field.name), getattr(theirs, field.name), version)

@@ -1,6 +1,6 @@
 """Every message in every version against kio, which is generated from Kafka's own message definitions.
 
-What we encode, kio reads as the same values and writes as the same bytes, and we decode as what we began with.
+kio decodes our bytes to the same values and encodes those to the same bytes, and we decode our bytes to the message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROUNDS = 5
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Whether a value of ours and one of kio's mean the same."""
+    """Whether a value of ours equals a value of kio's."""
     match theirs:
         case datetime.timedelta():
             return bool(ours == theirs // datetime.timedelta(milliseconds=1))
@@ -45,7 +45,7 @@ def same(ours: Any, theirs: Any) -> bool:
 
 
 def named(mine: dict[str, Any], name: str) -> Any:
-    """Our field of kio's name; kio leaves the unit off where it gives the value a type of time."""
+    """Return our field for kio's name; kio omits the unit of a field that has a type of time."""
     return mine[name] if name in mine else mine[f"{name}_ms"]
 
 

@@ -1,4 +1,4 @@
-"""Record batches: round trips, other implementations' builders and parsers, damage of every kind."""
+"""Record batches: round trips, other implementations' builders and parsers, and damaged batches."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ record_headers = st.lists(st.tuples(st.text(max_size=8), nullable_bytes), max_si
 
 @st.composite
 def record_lists(draw: st.DrawFn, *, min_size: int = 1) -> list[Record]:
-    """Records with ascending offsets from 0, not all of them next to each other."""
+    """Records with ascending offsets from 0, with gaps between some of them."""
     deltas = draw(st.lists(st.integers(1, 3), min_size=min_size, max_size=12))
     offsets = [total - 1 for total in itertools.accumulate(deltas)]
     return [
@@ -67,7 +67,7 @@ def some_records(count: int) -> list[Record]:
 
 
 def patched(batch: bytes, **fields: int) -> bytes:
-    """A batch with other values in its header, and a CRC that fits them."""
+    """Return a batch with other values in its header, and the CRC that matches them."""
     header = read_header(batch)._replace(**fields)
     raw = bytearray(HEADER.pack(*header) + batch[HEADER_SIZE:])
     if "crc" not in fields:
@@ -76,7 +76,7 @@ def patched(batch: bytes, **fields: int) -> bytes:
 
 
 def with_body(body: bytes, count: int) -> bytes:
-    """An uncompressed batch around any bytes."""
+    """Return an uncompressed batch with these bytes as its records."""
     fields = (0, 49 + len(body), -1, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
     raw = bytearray(HEADER.pack(*fields) + body)
     raw[17:21] = google_crc32c.value(bytes(raw[21:])).to_bytes(4, "big")
@@ -87,9 +87,7 @@ def with_body(body: bytes, count: int) -> bytes:
 
 
 @given(record_lists(min_size=0), st.sampled_from(Compression), st.integers(0, 2**40))
-def test_records_come_back_as_they_were_built(
-    records: list[Record], compression: Compression, base_offset: int
-) -> None:
+def test_records_are_read_as_they_were_built(records: list[Record], compression: Compression, base_offset: int) -> None:
     records = [record._replace(offset=record.offset + base_offset) for record in records]
     batch = build_batch(records, base_offset=base_offset, compression=compression, leader_epoch=3)
     header = read_header(batch)
@@ -104,7 +102,7 @@ def test_records_come_back_as_they_were_built(
         assert header.compression is compression
 
 
-def test_a_header_tells_everything_that_it_was_built_with() -> None:
+def test_a_header_has_every_field_that_it_was_built_with() -> None:
     batch = build_batch(
         some_records(3),
         compression=Compression.ZSTD,
@@ -130,7 +128,7 @@ def test_a_header_tells_everything_that_it_was_built_with() -> None:
     assert {record.timestamp_ms for record in iter_records(batch)} == {5000}
 
 
-def test_a_plain_header_tells_that_there_is_nothing_special() -> None:
+def test_a_plain_header_has_no_producer_and_no_delete_horizon() -> None:
     header = read_header(build_batch(some_records(1)))
     assert not header.has_producer_id
     assert header.last_sequence == -1
@@ -138,7 +136,7 @@ def test_a_plain_header_tells_that_there_is_nothing_special() -> None:
     assert header.timestamp_type is TimestampType.CREATE_TIME
 
 
-def test_timestamps_may_lie_before_the_delete_horizon_that_they_are_counted_from() -> None:
+def test_timestamps_may_be_earlier_than_the_delete_horizon_that_is_their_base() -> None:
     records = some_records(3)
     assert list(iter_records(build_batch(records, delete_horizon_ms=10**12))) == records
 
@@ -205,7 +203,7 @@ def test_placing_a_batch_changes_its_offset_and_epoch_but_not_its_crc(view: type
 
 
 @pytest.mark.parametrize("view", [bytes, bytearray, memoryview])
-def test_log_append_time_takes_the_place_of_all_timestamps(view: type) -> None:
+def test_log_append_time_replaces_all_timestamps(view: type) -> None:
     batch = build_batch(some_records(3), compression=Compression.GZIP)
     placed = place_batch(view(batch), 5, 1, log_append_time_ms=77)
     header = read_header(placed)
@@ -258,7 +256,7 @@ def test_a_length_beyond_the_data_is_invalid(length: int) -> None:
 
 
 @pytest.mark.parametrize("position", [0, 1, 2, 10, 39, 40, 60])
-def test_every_damaged_byte_after_the_crc_is_noticed(position: int) -> None:
+def test_every_damaged_byte_after_the_crc_is_detected(position: int) -> None:
     batch = bytearray(build_batch(some_records(2)))
     batch[21 + position] ^= 0x40
     with pytest.raises(CorruptRecordError) as caught:
@@ -282,14 +280,14 @@ def test_every_damaged_byte_after_the_crc_is_noticed(position: int) -> None:
         ({"crc": 0}, ErrorCode.CORRUPT_MESSAGE),
     ],
 )
-def test_what_a_producer_may_not_claim_is_refused(fields: dict[str, int], code: ErrorCode) -> None:
+def test_a_header_that_a_producer_may_not_send_is_refused(fields: dict[str, int], code: ErrorCode) -> None:
     batch = patched(build_batch(some_records(2)), **fields)
     with pytest.raises(CorruptRecordError) as caught:
         validate_batch(read_header(batch), batch)
     assert caught.value.error_code is code
 
 
-def test_an_unknown_codec_cannot_be_named_or_unpacked() -> None:
+def test_a_batch_with_an_unknown_codec_is_refused() -> None:
     batch = patched(build_batch(some_records(2)), attributes=6)
     with pytest.raises(UnsupportedCompressionError):
         list(iter_records(batch))
@@ -298,7 +296,7 @@ def test_an_unknown_codec_cannot_be_named_or_unpacked() -> None:
 # --- several batches ---
 
 
-def test_batches_are_cut_at_their_lengths_without_copies() -> None:
+def test_batches_are_views_of_the_record_set() -> None:
     batches = [build_batch(some_records(n)) for n in (1, 2, 3)]
     data = b"".join(batches)
     found = list(iter_batches(data))
@@ -307,7 +305,7 @@ def test_batches_are_cut_at_their_lengths_without_copies() -> None:
     assert all(batch.obj is data for _, batch in found)
 
 
-def test_a_partial_batch_at_the_end_is_left_out_where_it_may_be() -> None:
+def test_an_incomplete_last_batch_is_left_out_only_if_allowed() -> None:
     whole, partial = build_batch(some_records(1)), build_batch(some_records(2))
     for length in range(len(partial)):
         data = whole + partial[:length]
@@ -317,7 +315,7 @@ def test_a_partial_batch_at_the_end_is_left_out_where_it_may_be() -> None:
                 list(iter_batches(data))
 
 
-def test_a_damaged_length_is_no_partial_batch() -> None:
+def test_a_damaged_length_is_an_error_and_not_an_incomplete_batch() -> None:
     with pytest.raises(CorruptRecordError):
         list(iter_batches(patched(build_batch(some_records(1)), batch_length=-5), allow_partial=True))
 
@@ -375,11 +373,11 @@ def test_malformed_records_are_invalid(body: bytes) -> None:
         list(iter_records(with_body(body, 1)))
 
 
-def test_the_pattern_of_those_malformed_records_is_itself_well_formed() -> None:
+def test_the_template_of_the_malformed_records_is_well_formed() -> None:
     assert list(iter_records(with_body(GOOD, 1))) == [Record(0, 0, None, None)]
 
 
-def test_a_timestamp_that_leaves_the_range_is_invalid() -> None:
+def test_a_timestamp_out_of_range_is_invalid() -> None:
     batch = patched(with_body(record_bytes(1, 0, -1, -1, 0), 1), base_timestamp=2**63 - 1)
     with pytest.raises(InvalidRecordError, match="timestamp"):
         list(iter_records(batch))
@@ -390,14 +388,14 @@ def test_offsets_within_a_batch_ascend() -> None:
         list(iter_records(with_body(GOOD + GOOD, 2)))
 
 
-def test_a_count_of_records_that_is_not_there_is_invalid() -> None:
+def test_a_record_count_other_than_the_number_of_records_is_invalid() -> None:
     batch = build_batch(some_records(3))
     for count in (0, 2, 4, 2**31 - 1):
         with pytest.raises(InvalidRecordError):
             list(iter_records(patched(batch, record_count=count)))
 
 
-def test_records_that_unpack_to_more_than_allowed_are_too_large() -> None:
+def test_records_that_decompress_to_more_than_allowed_are_too_large() -> None:
     batch = build_batch([Record(0, 0, None, bytes(1 << 20))], compression=Compression.GZIP)
     assert len(batch) < 4096
     with pytest.raises(RecordTooLargeError):
@@ -408,12 +406,12 @@ def test_records_that_unpack_to_more_than_allowed_are_too_large() -> None:
 
 
 @pytest.mark.parametrize("offsets", [(0, 0), (1, 0), (-1,), (5, 4)])
-def test_offsets_that_do_not_ascend_cannot_be_built(offsets: tuple[int, ...]) -> None:
+def test_a_batch_whose_offsets_do_not_ascend_cannot_be_built(offsets: tuple[int, ...]) -> None:
     with pytest.raises(EncodeError):
         build_batch([Record(offset, 0, None, None) for offset in offsets])
 
 
-def test_fields_out_of_range_cannot_be_built() -> None:
+def test_a_batch_with_a_field_out_of_range_cannot_be_built() -> None:
     with pytest.raises(EncodeError):
         build_batch(some_records(1), producer_epoch=2**15)
     with pytest.raises(EncodeError):
@@ -428,7 +426,7 @@ def test_fields_out_of_range_cannot_be_built() -> None:
     st.sampled_from(Compression),
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), min_size=1, max_size=6),
 )
-def test_damage_gives_an_error_of_records_or_nothing(
+def test_a_damaged_batch_raises_only_errors_of_records(
     records: list[Record], compression: Compression, damage: list[tuple[int, int]]
 ) -> None:
     batch = bytearray(build_batch(records, compression=compression))
@@ -438,13 +436,13 @@ def test_damage_gives_an_error_of_records_or_nothing(
 
 
 @given(st.binary(max_size=200))
-def test_garbage_gives_an_error_of_records_or_nothing(data: bytes) -> None:
+def test_garbage_raises_only_errors_of_records(data: bytes) -> None:
     read_everything(data)
     read_everything(with_body(data, random.Random(len(data)).randrange(1, 5)))
 
 
 def read_everything(data: bytes) -> None:
-    """Read all that can be read, with the errors of records as the only ones that may come."""
+    """Read all batches and records of `data`; only errors of records may be raised."""
     for partial in (False, True):
         try:
             for header, batch in iter_batches(data, allow_partial=partial):
