@@ -1,8 +1,8 @@
-"""The cluster as one broker sees it at one moment: brokers, topics, partition states.
+"""The cluster image: brokers, topics and partition states, as of one version of the metadata.
 
-An image is never changed. A decision of `metadata.controller` derives a new one, and a `MetadataStore` makes it
-the truth by compare-and-set on its version. Mappings inside an image are plain dicts that nobody writes to: a proxy
-around them would cost on every lookup of the produce and fetch paths.
+Images are immutable. A decision of `metadata.controller` derives a new image, and a `MetadataStore` commits it by
+compare-and-set on its version. The mappings in an image are plain dicts and must not be written to: a read-only proxy
+around them would slow every lookup of the produce and fetch paths.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ NO_LEASE: Final = -1
 
 
 class BrokerIncarnation(NamedTuple):
-    """One life of a broker, and so one memory. Logs are in memory: the next life of the same id begins empty."""
+    """One incarnation of a broker (KIP-903): from a registration to the end of its process.
+
+    Logs are in memory, so the next incarnation of the same broker id starts with empty logs.
+    """
 
     broker_id: int
     broker_epoch: int
 
 
 class Endpoint(NamedTuple):
-    """Where one of a broker's listeners is reached; Kafka's advertised.listeners has one such entry for each.
+    """The address that a broker advertises for one of its listeners, as an entry of Kafka's advertised.listeners.
 
     Attributes:
-        listener: the listener's name. A client is told the endpoints of the listener that it connected to.
+        listener: the listener's name. Metadata gives a client the endpoints of the listener that it connected to.
     """
 
     listener: str
@@ -37,15 +40,14 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """A broker that is part of the cluster.
+    """The registration of a broker in the cluster.
 
     Attributes:
-        broker_epoch: new at every registration; (broker id, broker epoch) names one life of a broker, and with it one
-            memory.
-        endpoints: where clients and other brokers reach it, one for each of its listeners.
-        lease_id: the store's lease that says that this broker lives.
-        fenced: its lease ran out. It leads nothing and is in no in-sync set until it holds another one; its memory may
-            still be there.
+        broker_epoch: new at every registration; (broker id, broker epoch) identifies one incarnation.
+        endpoints: the endpoint of each of its listeners, for clients and other brokers.
+        lease_id: the lease in the metadata store that this broker renews while it lives.
+        fenced: whether its lease has expired. A fenced broker leads no partition and is in no ISR until it holds a new
+            lease; its process may still run, with its logs.
     """
 
     broker_id: int
@@ -57,28 +59,28 @@ class BrokerRegistration:
 
     @property
     def incarnation(self) -> BrokerIncarnation:
-        """This life of the broker."""
+        """The incarnation that made this registration."""
         return BrokerIncarnation(self.broker_id, self.broker_epoch)
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Where its listener of that name is reached; None if it has no such listener."""
+        """Return the endpoint of its listener of that name, or None if it has no such listener."""
         return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """Who leads a partition, who holds it, who is in sync.
+    """Leader, replicas and in-sync replicas of a partition.
 
     Attributes:
         leader: a broker id, or NO_LEADER.
-        leader_epoch: grows by one whenever the leader changes (KIP-101).
+        leader_epoch: grows by one whenever the leader changes (KIP-101) or a replica is removed.
         replicas: broker ids; the first is the preferred leader.
-        isr: the committed in-sync replicas, in the order of `replicas`: lives, not ids, since a broker that comes back
-            comes back empty (KIP-903).
+        isr: the committed in-sync replicas, in the order of `replicas`. They are incarnations, not broker ids, since a
+            restarted broker has empty logs (KIP-903).
         partition_epoch: grows by one with every change of this state (KIP-497).
-        elr: the eligible leader replicas (KIP-966): they left the in-sync set when it had shrunk below
-            min.insync.replicas, so they have everything that was acknowledged. Empty while the set is large enough.
-        adding, removing: while the replicas are being reassigned (KIP-455): those of `replicas` that come and that go.
+        elr: the eligible leader replicas (KIP-966): they left the ISR when it was smaller than min.insync.replicas, so
+            they have all acknowledged records. Empty while the ISR has min.insync.replicas.
+        adding, removing: those of `replicas` that an ongoing reassignment adds and removes (KIP-455).
     """
 
     leader: int
@@ -97,12 +99,12 @@ class PartitionState:
 
     @property
     def preferred_leader(self) -> int:
-        """The broker that leads if it can: the first replica that is not just being added."""
+        """The preferred leader: the first replica that an ongoing reassignment does not add."""
         return next(broker_id for broker_id in self.replicas if broker_id not in self.adding)
 
     @property
-    def lasting_replicas(self) -> int:
-        """How many replicas there are at least, before and after a reassignment that is going on."""
+    def min_replica_count(self) -> int:
+        """The number of replicas before or after an ongoing reassignment, whichever is smaller."""
         return len(self.replicas) - max(len(self.adding), len(self.removing))
 
     @property
@@ -113,7 +115,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic: partition number i is `partitions[i]`; `configs` holds only what was set for this topic."""
+    """A topic: partition i is `partitions[i]`; `configs` holds only the configs that are set for this topic."""
 
     name: str
     topic_id: bytes
@@ -123,16 +125,16 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    """Everything that brokers agree on.
+    """The committed metadata of the cluster.
 
     Attributes:
-        version: given by the store: it grows with every committed change, and decisions leave it alone.
-        controller_id: the broker that clients send administrative requests to: the lowest live id, or NO_BROKER.
-        brokers: all that are registered, the fenced ones too.
+        version: set by the metadata store; it grows with every committed change. Decisions do not change it.
+        controller_id: the broker that clients send administrative requests to: the lowest live broker id, or NO_BROKER.
+        brokers: all registered brokers, fenced ones included.
         topics: by name.
-        next_producer_id: the first producer id that no broker has been given.
+        next_producer_id: the first producer id that is not allocated to a broker.
         next_broker_epoch: the epoch of the next registration.
-        topic_names: topic id to name; derived from `topics` where it is not given.
+        topic_names: topic id to name; derived from `topics` if not given.
     """
 
     version: int
@@ -150,13 +152,13 @@ class ClusterImage:
             object.__setattr__(self, "topic_names", names)
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        """The topic with this 16-byte id, if there is one."""
+        """Return the topic with this 16-byte id, or None."""
         assert self.topic_names is not None
         name = self.topic_names.get(topic_id)
         return None if name is None else self.topics[name]
 
     def partition(self, topic: str, index: int) -> PartitionState | None:
-        """The state of a partition, if there is such a topic and such a partition of it."""
+        """Return the state of a partition, or None if the topic or the partition does not exist."""
         found = self.topics.get(topic)
         if found is None or not 0 <= index < len(found.partitions):
             return None
@@ -164,21 +166,21 @@ class ClusterImage:
 
     @property
     def partition_count(self) -> int:
-        """Partitions of all topics together."""
+        """The number of partitions of all topics."""
         return sum(len(topic.partitions) for topic in self.topics.values())
 
     def live_broker(self, broker_id: int) -> BrokerRegistration | None:
-        """The registration of a broker that is not fenced."""
+        """Return the registration of a broker, or None if it is fenced or not registered."""
         registration = self.brokers.get(broker_id)
         return None if registration is None or registration.fenced else registration
 
     @property
     def live_brokers(self) -> dict[int, BrokerRegistration]:
-        """All brokers that are not fenced, by id."""
+        """The registered brokers that are not fenced, by id."""
         return {key: registration for key, registration in self.brokers.items() if not registration.fenced}
 
     def is_alive(self, incarnation: BrokerIncarnation) -> bool:
-        """Whether this very life of a broker goes on, and is not fenced."""
+        """Whether this incarnation is the registered one of its broker, and is not fenced."""
         registration = self.brokers.get(incarnation.broker_id)
         return (
             registration is not None
@@ -187,25 +189,25 @@ class ClusterImage:
         )
 
     def with_version(self, version: int) -> ClusterImage:
-        """This image as the store commits it."""
+        """Return this image with the version that the store commits it as."""
         return replace(self, version=version)
 
     def with_broker(self, registration: BrokerRegistration) -> ClusterImage:
-        """With this broker, in place of an earlier registration of the same id."""
+        """Return an image with this broker; it replaces an earlier registration of the same id."""
         return self._with_brokers({**self.brokers, registration.broker_id: registration})
 
     def without_broker(self, broker_id: int) -> ClusterImage:
-        """Without this broker; partition states still name it."""
+        """Return an image without this broker; partition states still name it."""
         return self._with_brokers({key: value for key, value in self.brokers.items() if key != broker_id})
 
     def _with_brokers(self, brokers: dict[int, BrokerRegistration]) -> ClusterImage:
-        # Sorted, so that listings and placements do not depend on who registered first.
+        # Sorted, so that listings and placements do not depend on the order of registrations.
         ordered = dict(sorted(brokers.items()))
         live = [broker_id for broker_id, registration in ordered.items() if not registration.fenced]
         return replace(self, brokers=ordered, controller_id=min(live, default=NO_BROKER))
 
     def with_topics(self, topics: Iterable[Topic]) -> ClusterImage:
-        """With these topics, each in place of one of the same name."""
+        """Return an image with these topics; each replaces a topic of the same name."""
         changed = {topic.name: topic for topic in topics}
         same_ids = all(
             (known := self.topics.get(topic.name)) is not None and known.topic_id == topic.topic_id
@@ -215,13 +217,13 @@ class ClusterImage:
         return replace(self, topics={**self.topics, **changed}, topic_names=names)
 
     def without_topics(self, names: Iterable[str]) -> ClusterImage:
-        """Without the topics of these names."""
-        gone = frozenset(names)
-        topics = {name: topic for name, topic in self.topics.items() if name not in gone}
+        """Return an image without the topics of these names."""
+        removed = frozenset(names)
+        topics = {name: topic for name, topic in self.topics.items() if name not in removed}
         return replace(self, topics=topics, topic_names=None)
 
     def with_partitions(self, states: Mapping[tuple[str, int], PartitionState]) -> ClusterImage:
-        """With these states of partitions that exist, by topic and partition number."""
+        """Return an image with these states of existing partitions, given by topic and partition number."""
         rows: dict[str, list[PartitionState]] = {}
         for (name, index), state in states.items():
             row = rows.setdefault(name, list(self.topics[name].partitions))

@@ -1,4 +1,4 @@
-"""What a topic may be called."""
+"""The rules for topic names."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from typing import Final
 
 MAX_TOPIC_NAME_LENGTH: Final = 249
-"""Kafka keeps a partition in a directory `<topic>-<partition>`, and file names end at 255 characters."""
+"""Kafka's limit: it keeps a partition in a directory `<topic>-<partition>`, whose name has at most 255 characters."""
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics that brokers keep their own state in."""
+"""Kafka's internal topics, which hold state of the coordinators."""
 
 _ALLOWED = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def topic_name_problem(name: str) -> str | None:
-    """What is wrong with a topic name, as one sentence; None if nothing is."""
+    """Return the reason why a topic name is invalid, as one sentence; None if it is valid."""
     if not name:
         return "A topic name must not be empty."
     if name in {".", ".."}:
@@ -28,10 +28,13 @@ def topic_name_problem(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """Equal for names that Kafka's metrics cannot tell apart: they write `.` as `_`. No two topics may share it."""
+    """Return a key that is equal for names that differ only in `.` and `_`; no two topics may have the same key.
+
+    Kafka's metrics write `.` as `_`, so such names would collide there.
+    """
     return name.replace(".", "_")
 
 
 def is_internal(name: str) -> bool:
-    """Whether brokers keep their own state in this topic."""
+    """Whether this is one of Kafka's internal topics."""
     return name in INTERNAL_TOPICS

@@ -32,7 +32,7 @@ def _identity() -> Patches:
         return image.live_broker(incarnation.broker_id) is not None
 
     yield mock.patch.object(ClusterImage, "is_alive", is_alive)
-    yield mock.patch.object(elections, "_lasts", lambda image, incarnation: incarnation.broker_id in image.brokers)
+    yield mock.patch.object(elections, "_may_return", lambda image, incarnation: incarnation.broker_id in image.brokers)
     yield mock.patch.object(Partition, "_is_elected", return_value=True)
     yield mock.patch.object(Partition, "_end_of", _end_of_any_life)
 
@@ -87,12 +87,12 @@ def _min_in_sync() -> Patches:
 
 def _eligible_replicas() -> Patches:
     """5. Who left a set that was too small stays eligible. Without: when the last one in sync dies, nobody is."""
-    cull = elections._cull
+    remove_dead = elections._remove_dead
 
     def forget(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
-        return replace(cull(image, state, min_in_sync), elr=())
+        return replace(remove_dead(image, state, min_in_sync), elr=())
 
-    yield mock.patch.object(elections, "_cull", forget)
+    yield mock.patch.object(elections, "_remove_dead", forget)
 
 
 def _explicit_unclean_elections() -> Patches:

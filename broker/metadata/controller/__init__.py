@@ -1,7 +1,7 @@
 """The controller's decisions: pure functions from an image to a new image and a result.
 
-Any broker may take any of them; the store's compare-and-set keeps them from contradicting each other. A decision that
-refuses everything returns the very image it was given. Randomness comes from the caller.
+Any broker may make any decision; the metadata store's compare-and-set serializes them. A decision that changes nothing
+returns the image that it was given. The caller passes in randomness.
 """
 
 from purgatorio.broker.metadata.controller.brokers import (

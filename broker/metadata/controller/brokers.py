@@ -1,9 +1,9 @@
-"""Decisions about brokers and what each of them is given: registrations, epochs, ranges of producer ids.
+"""Decisions about brokers: registrations, fencing, broker epochs, and blocks of producer ids.
 
-Logs are in memory, so every life of a broker begins with empty ones. When a life ends, by leaving or by the same id
-registering again, its replicas are gone: in the same change it leaves every in-sync set and can be elected nowhere.
-A broker that is fenced may only be slow or cut off: it loses its leaderships, and takes part again as the same life
-once it holds a lease again.
+Logs are in memory, so every incarnation of a broker starts with empty logs. An incarnation ends when the broker leaves
+or its id is registered again. Its replicas are lost then: the same change removes it from every ISR and ELR.
+A fenced broker may only be slow or partitioned from the metadata store. It loses its leaderships, and rejoins as the
+same incarnation when it holds a lease again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from purgatorio.broker.metadata.controller.settings import TopicSettings
 from purgatorio.broker.metadata.image import NO_LEASE, BrokerRegistration, ClusterImage, Endpoint
 
 PRODUCER_ID_BLOCK_SIZE = 1000
-"""Producer ids that a broker is given at once, as in Kafka."""
+"""The number of producer ids in the block that a broker allocates at once, as in Kafka."""
 
 
 class DuplicateBrokerId(Exception):
-    """Another broker that lives has this id."""
+    """A live broker has this broker id."""
 
     def __init__(self, holder: BrokerRegistration) -> None:
         endpoint = holder.endpoints[0]
@@ -36,13 +36,13 @@ def register_broker(
     lease_id: int = NO_LEASE,
     settings: TopicSettings,
 ) -> tuple[ClusterImage, int]:
-    """Make a broker part of the cluster; an earlier life of the same id ends.
+    """Register a broker; this ends an earlier incarnation of the same broker id.
 
     Returns:
-        The broker epoch of the life that begins.
+        The new image, and the broker epoch of the new incarnation.
 
     Raises:
-        DuplicateBrokerId: the earlier life still goes on, as far as anybody knows.
+        DuplicateBrokerId: the earlier incarnation is not fenced.
     """
     known = image.live_broker(broker_id)
     if known is not None:
@@ -56,10 +56,10 @@ def register_broker(
 def unregister_broker(
     image: ClusterImage, broker_id: int, broker_epoch: int, *, settings: TopicSettings
 ) -> tuple[ClusterImage, bool]:
-    """Take a broker out of the cluster, if it still is in this epoch; what it led is led by others.
+    """Remove a broker from the cluster if it has this broker epoch; other replicas lead its partitions.
 
     Returns:
-        Whether it was; a broker that registered again meanwhile is left alone.
+        The new image, and whether the broker was removed; a broker that has registered again is left alone.
     """
     known = image.brokers.get(broker_id)
     if known is None or known.broker_epoch != broker_epoch:
@@ -68,10 +68,10 @@ def unregister_broker(
 
 
 def fence_broker(image: ClusterImage, lease_id: int, *, settings: TopicSettings) -> tuple[ClusterImage, int | None]:
-    """Fence the broker whose lease ran out: it leads nothing from now on.
+    """Fence the broker whose lease has expired: it loses its leaderships and leaves every ISR.
 
     Returns:
-        Its id, or None if no broker relies on that lease (any more).
+        The new image, and the broker's id, or None if no live broker holds that lease.
     """
     for registration in image.live_brokers.values():
         if registration.lease_id == lease_id:
@@ -83,10 +83,11 @@ def fence_broker(image: ClusterImage, lease_id: int, *, settings: TopicSettings)
 def resume_broker(
     image: ClusterImage, broker_id: int, broker_epoch: int, lease_id: int, *, settings: TopicSettings
 ) -> tuple[ClusterImage, bool]:
-    """Let a broker whose lease ran out go on as the same life, under a new lease.
+    """Unfence a broker under a new lease; it continues as the same incarnation.
 
     Returns:
-        Whether it may; it may not if it was unregistered, or if its id was registered anew, and then it has to end.
+        The new image, and whether the broker may continue. It may not if it was unregistered, or if its id was
+        registered again; then this incarnation has to end.
     """
     known = image.brokers.get(broker_id)
     if known is None or known.broker_epoch != broker_epoch:
@@ -96,6 +97,6 @@ def resume_broker(
 
 
 def allocate_producer_ids(image: ClusterImage, count: int = PRODUCER_ID_BLOCK_SIZE) -> tuple[ClusterImage, range]:
-    """Take `count` producer ids that nobody else gets."""
+    """Allocate a block of `count` producer ids; no id is allocated twice."""
     ids = range(image.next_producer_id, image.next_producer_id + count)
     return replace(image, next_producer_id=ids.stop), ids

@@ -1,4 +1,4 @@
-"""Decisions about what is configured for a topic."""
+"""Decisions that change the configs of topics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from purgatorio.protocol.errors import ErrorCode
 
 
 class ConfigOperation(enum.IntEnum):
-    """What to do with one config, with the codes of IncrementalAlterConfigs (KIP-339)."""
+    """The operations on a config, with the codes of IncrementalAlterConfigs (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -29,8 +29,8 @@ class ConfigChange:
     """One operation on one config.
 
     Attributes:
-        operation: a code of ConfigOperation; unknown ones are refused.
-        value: the new value; for APPEND and SUBTRACT list items with commas between; not looked at for DELETE.
+        operation: a code of ConfigOperation; unknown codes are refused.
+        value: the new value; for APPEND and SUBTRACT, comma-separated list items; ignored for DELETE.
     """
 
     name: str
@@ -39,10 +39,10 @@ class ConfigChange:
 
 
 def check_configs(configs: Mapping[str, str | None], defaults: LogConfig, *, replicas: int) -> dict[str, str]:
-    """Check all that is set for a topic.
+    """Check all configs that are set for a topic.
 
     Args:
-        replicas: how many each of its partitions has, at least.
+        replicas: the smallest number of replicas of its partitions.
 
     Raises:
         Refused: with INVALID_CONFIG.
@@ -66,7 +66,7 @@ def check_configs(configs: Mapping[str, str | None], defaults: LogConfig, *, rep
 
 
 def topic_log_config(topic: Topic, settings: TopicSettings) -> LogConfig:
-    """The configuration of a topic's logs: what is set for it, over the broker's defaults."""
+    """Return the configuration of a topic's logs: the topic's configs over the broker's defaults."""
     return LogConfig.from_strings(topic.configs, settings.log)
 
 
@@ -78,7 +78,7 @@ def alter_topic_configs(
     settings: TopicSettings,
     validate_only: bool = False,
 ) -> tuple[ClusterImage, TopicResult]:
-    """Set exactly these configs for a topic; what is set now and not among them goes back to its default."""
+    """Set exactly these configs for a topic; its other configs are reset to their defaults."""
     try:
         topic = _topic(image, name)
         return _replace(image, topic, configs, settings, validate_only)
@@ -94,7 +94,7 @@ def incremental_alter_topic_configs(
     settings: TopicSettings,
     validate_only: bool = False,
 ) -> tuple[ClusterImage, TopicResult]:
-    """Change some configs of a topic and leave the others as they are; all of the changes are made or none."""
+    """Change some configs of a topic and leave the others as they are; all changes are made, or none."""
     try:
         topic = _topic(image, name)
         twice = [config for config, times in Counter(change.name for change in changes).items() if times > 1]
@@ -122,11 +122,11 @@ def _replace(
     settings: TopicSettings,
     validate_only: bool,
 ) -> tuple[ClusterImage, TopicResult]:
-    replicas = min(state.lasting_replicas for state in topic.partitions)
+    replicas = min(state.min_replica_count for state in topic.partitions)
     checked = check_configs(configs, settings.log, replicas=replicas)
     changed = replace(topic, configs=checked)
     if checked != topic.configs:
-        # With a smaller min.insync.replicas the high watermark may move on without those who were eligible.
+        # With a smaller min.insync.replicas the high watermark may advance without the eligible leader replicas.
         states = [settle(image, s, min_in_sync_replicas(changed, s, settings)) for s in topic.partitions]
         changed = replace(changed, partitions=tuple(states))
         if not validate_only:
@@ -135,7 +135,7 @@ def _replace(
 
 
 def _apply(configs: dict[str, str], change: ConfigChange, defaults: LogConfig) -> None:
-    """Make one change; whether the outcome is valid is checked when all are made."""
+    """Make one change; the resulting configs are checked after all changes are made."""
     if change.operation == ConfigOperation.DELETE:
         configs.pop(change.name, None)
         return
@@ -150,7 +150,7 @@ def _apply(configs: dict[str, str], change: ConfigChange, defaults: LogConfig) -
 
 
 def _changed_list(configs: Mapping[str, str], name: str, value: str, operation: int, defaults: LogConfig) -> str:
-    """A list config with items added or taken away; where the topic does not set it, starting from the default."""
+    """Return a list config with items added or removed; the default's items if the topic does not set it."""
     key = TOPIC_CONFIGS.get(name)
     if key is not None and key.type is not ConfigType.LIST:
         raise Refused(ErrorCode.INVALID_CONFIG, f"Config '{name}' is not a list.")

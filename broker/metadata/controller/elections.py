@@ -1,14 +1,15 @@
-"""Who leads a partition, and who could: decisions about the state of partitions, and the one rule behind them.
+"""Leader elections: decisions about leader, ISR and ELR of partitions, and the one rule behind them.
 
-`settle` is that rule. Everything that happens to a partition (a broker dies, is fenced, comes back, joins or leaves the
-in-sync set; replicas are reassigned; min.insync.replicas changes) is brought to it, and it alone chooses leaders:
+`settle` is that rule. Every event of a partition (a broker dies, is fenced, comes back, joins or leaves the ISR;
+replicas are reassigned; min.insync.replicas changes) ends in `settle`, and only `settle` chooses leaders:
 
-1. In-sync replicas whose broker does not live leave the set.
-2. Who leaves when the set has fewer than min.insync.replicas stays eligible (KIP-966), for as long as the same life of
-   its broker lasts: the high watermark has not moved since, so it has everything that was acknowledged. Once the set
-   is large enough again nobody else is eligible: the high watermark moves on without them.
-3. The leader stays if it still is in sync. Otherwise the first replica in sync leads, then the first eligible one;
-   if there is none, the partition is offline, until one comes back or an operator elects another one uncleanly.
+1. Dead and fenced replicas leave the ISR.
+2. Replicas that leave an ISR smaller than min.insync.replicas stay eligible leader replicas (KIP-966) until their
+   broker's incarnation ends: the high watermark has not advanced since, so they have all acknowledged records. When
+   the ISR has min.insync.replicas again the ELR is emptied, since the high watermark advances without its replicas.
+3. The leader stays if it is in sync. Otherwise the first in-sync replica leads, and without one the first live eligible
+   leader replica. Without either the partition is offline, until such a replica comes back or an operator runs an
+   unclean election.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
 
 
 class ElectionType(enum.IntEnum):
-    """Which leader ElectLeaders asks for (KIP-460)."""
+    """The election type of ElectLeaders (KIP-460)."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -34,7 +35,7 @@ class ElectionType(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ElectionResult:
-    """The outcome for one partition; `state` is None if there is no such partition."""
+    """The outcome for one partition; `state` is None if the partition does not exist."""
 
     topic: str
     partition: int
@@ -44,38 +45,40 @@ class ElectionResult:
 
 
 def min_in_sync_replicas(topic: Topic, state: PartitionState, settings: TopicSettings) -> int:
-    """min.insync.replicas of a partition, or the number of its replicas where there are fewer."""
+    """Return min.insync.replicas of a partition, or the number of its replicas if that is smaller."""
     configured = topic.configs.get(MIN_IN_SYNC_REPLICAS)
     wanted = settings.log.min_insync_replicas if configured is None else int(configured)
     return min(wanted, len(state.replicas))
 
 
 def settle(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
-    """The state with its in-sync set, its eligible replicas and its leader as the brokers of `image` allow.
+    """Return the state with the ISR, ELR and leader that follow from the brokers of `image`.
 
-    Epochs grow by what changed; a state that is settled is returned as it is.
+    Epochs grow as `with_epochs` says; a settled state is returned unchanged.
     """
-    return with_epochs(state, _elect(image, _finish_reassignment(_cull(image, state, min_in_sync)), min_in_sync))
+    return with_epochs(state, _elect(image, _finish_reassignment(_remove_dead(image, state, min_in_sync)), min_in_sync))
 
 
-def _cull(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
-    """Take out who does not live, and keep eligible who may be."""
+def _remove_dead(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
+    """Remove dead and fenced replicas from the ISR; keep eligible ones in the ELR."""
     isr = tuple(incarnation for incarnation in state.isr if image.is_alive(incarnation))
     elr: tuple[BrokerIncarnation, ...] = ()
     if len(isr) < min_in_sync:
         candidates = dict.fromkeys((*state.isr, *state.elr))
-        elr = tuple(incarnation for incarnation in candidates if incarnation not in isr and _lasts(image, incarnation))
+        elr = tuple(
+            incarnation for incarnation in candidates if incarnation not in isr and _may_return(image, incarnation)
+        )
     return replace(state, isr=isr, elr=in_replica_order(state, elr))
 
 
-def _lasts(image: ClusterImage, incarnation: BrokerIncarnation) -> bool:
-    """Whether this life of a broker, fenced or not, may still come back with its memory."""
+def _may_return(image: ClusterImage, incarnation: BrokerIncarnation) -> bool:
+    """Whether this incarnation, fenced or not, may come back with its logs."""
     registration = image.brokers.get(incarnation.broker_id)
     return registration is not None and registration.broker_epoch == incarnation.broker_epoch
 
 
 def in_replica_order(state: PartitionState, incarnations: Iterable[BrokerIncarnation]) -> tuple[BrokerIncarnation, ...]:
-    """In the order of the replicas; who is no replica any more is left out."""
+    """Return the incarnations in the order of the replicas, without those that are not replicas."""
     by_id = {incarnation.broker_id: incarnation for incarnation in incarnations}
     return tuple(by_id[broker_id] for broker_id in state.replicas if broker_id in by_id)
 
@@ -86,16 +89,16 @@ def _elect(image: ClusterImage, state: PartitionState, min_in_sync: int) -> Part
         return state
     if state.isr:
         return replace(state, leader=state.isr[0].broker_id)
-    heir = next((incarnation for incarnation in state.elr if image.is_alive(incarnation)), None)
-    if heir is None:
+    elected = next((incarnation for incarnation in state.elr if image.is_alive(incarnation)), None)
+    if elected is None:
         return replace(state, leader=NO_LEADER)
-    # Where one is enough, the high watermark moves on with the heir alone.
-    others = tuple(incarnation for incarnation in state.elr if incarnation != heir) if min_in_sync > 1 else ()
-    return replace(state, leader=heir.broker_id, isr=(heir,), elr=others)
+    # With a min.insync.replicas of 1 the high watermark advances with the elected leader alone.
+    others = tuple(incarnation for incarnation in state.elr if incarnation != elected) if min_in_sync > 1 else ()
+    return replace(state, leader=elected.broker_id, isr=(elected,), elr=others)
 
 
 def _finish_reassignment(state: PartitionState) -> PartitionState:
-    """When all replicas that stay are in sync, those that go are gone (KIP-455)."""
+    """Remove the replicas to be removed if all target replicas are in sync (KIP-455)."""
     if not state.adding and not state.removing:
         return state
     target = tuple(broker_id for broker_id in state.replicas if broker_id not in state.removing)
@@ -106,29 +109,30 @@ def _finish_reassignment(state: PartitionState) -> PartitionState:
 
 
 def with_epochs(before: PartitionState, after: PartitionState) -> PartitionState:
-    """The state after a change, with epochs that say what has changed since `before`; `before` itself if nothing has.
+    """Return the state `after` a change with its new epochs, or `before` if the two are equal.
 
-    A replica that goes starts a leader epoch, too: should it come back, as the same life but empty, then no fetch of
-    its earlier log can be taken for one of the new.
+    The partition epoch grows with every change, the leader epoch with another leader or a removed replica. A removed
+    replica may be added again as the same incarnation but with an empty log; the new leader epoch fences the fetches
+    of its earlier log.
     """
     if after == before:
         return before
-    went = not set(before.replicas) <= set(after.replicas)
-    leader_epoch = before.leader_epoch + (after.leader != before.leader or went)
+    replica_removed = not set(before.replicas) <= set(after.replicas)
+    leader_epoch = before.leader_epoch + (after.leader != before.leader or replica_removed)
     return replace(after, leader_epoch=leader_epoch, partition_epoch=before.partition_epoch + 1)
 
 
 def with_in_sync(
     image: ClusterImage, state: PartitionState, isr: Iterable[BrokerIncarnation], min_in_sync: int
 ) -> PartitionState:
-    """The settled state with another in-sync set; who leaves it may stay eligible."""
+    """Return the settled state with another ISR; replicas that leave the ISR may stay eligible."""
     isr = in_replica_order(state, isr)
     elr = in_replica_order(state, (incarnation for incarnation in (*state.elr, *state.isr) if incarnation not in isr))
     return with_epochs(state, settle(image, replace(state, isr=isr, elr=elr), min_in_sync))
 
 
 def settle_partitions(image: ClusterImage, settings: TopicSettings, broker_id: int | None = None) -> ClusterImage:
-    """Settle every partition, or every one that has a replica on a broker."""
+    """Settle all partitions, or those that have a replica on the given broker."""
     changed: dict[PartitionName, PartitionState] = {}
     for topic in image.topics.values():
         for index, state in enumerate(topic.partitions):
@@ -146,13 +150,13 @@ def elect_leaders(
     *,
     settings: TopicSettings,
 ) -> tuple[ClusterImage, tuple[ElectionResult, ...]]:
-    """Elect the preferred leaders of partitions, or, uncleanly, leaders of partitions that have none.
+    """Elect the preferred leaders of partitions, or elect leaders uncleanly for partitions without one.
 
-    An unclean election may lose acknowledged records: the new leader is the first live replica, whatever it has. It is
-    the only way in which a replica that is neither in sync nor eligible comes to lead.
+    An unclean election may lose acknowledged records: the first live replica leads, whatever its log holds. Only an
+    unclean election makes a replica leader that is neither in sync nor eligible.
 
     Returns:
-        One result for each partition that is named, in the order of their first mention.
+        The new image, and one result for each named partition, in the order of their first mention.
     """
     changed: dict[PartitionName, PartitionState] = {}
     results = []
@@ -167,7 +171,7 @@ def elect_leaders(
         else:
             elected, error, message = _elect_uncleanly(image, state)
         if elected is not state:
-            # The elected may be so few that others become eligible, or so many that none is.
+            # The new ISR may be smaller than min.insync.replicas, or large enough to empty the ELR.
             min_in_sync = min_in_sync_replicas(image.topics[name], state, settings)
             changed[name, index] = elected = with_epochs(state, settle(image, elected, min_in_sync))
         results.append(ElectionResult(name, index, elected, error, message))
@@ -190,16 +194,16 @@ def _elect_preferred(image: ClusterImage, state: PartitionState) -> _Election:
 def _elect_uncleanly(image: ClusterImage, state: PartitionState) -> _Election:
     if state.leader != NO_LEADER:
         return state, ErrorCode.ELECTION_NOT_NEEDED, f"Broker {state.leader} leads."
-    # Who is just being added probably has the least.
+    # Replicas that a reassignment is adding come last: they probably have the fewest records.
     candidates = sorted(state.replicas, key=lambda broker_id: broker_id in state.adding)
-    heir = next((live for broker_id in candidates if (live := image.live_broker(broker_id))), None)
-    if heir is None:
+    elected = next((live for broker_id in candidates if (live := image.live_broker(broker_id))), None)
+    if elected is None:
         return state, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica lives."
-    return replace(state, leader=heir.broker_id, isr=(heir.incarnation,), elr=()), ErrorCode.NONE, None
+    return replace(state, leader=elected.broker_id, isr=(elected.incarnation,), elr=()), ErrorCode.NONE, None
 
 
 def preferred_elections(image: ClusterImage, broker_id: int) -> list[PartitionName]:
-    """The partitions that a broker is the preferred leader of, is in sync with, and does not lead."""
+    """Return the partitions that a broker is the preferred leader of and in sync with, but does not lead."""
     return [
         (topic.name, index)
         for topic in image.topics.values()

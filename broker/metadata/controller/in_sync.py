@@ -1,6 +1,7 @@
-"""The decision by which leaders change the in-sync sets of their partitions (KIP-497, KIP-903).
+"""The decision of AlterPartition: leaders change the ISRs of their partitions (KIP-497, KIP-903).
 
-A leader proposes, the truth decides: everything that the proposal rests on is compared in the change that commits it.
+A leader proposes an ISR. The decision checks on the committed image all that the proposal assumes: epochs, leadership,
+and that each proposed incarnation lives.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from purgatorio.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class InSyncProposal:
-    """What a leader wants the in-sync set of a partition to be, and what it knew when it wanted that.
+    """The ISR that a leader proposes for a partition, and the epochs that it knew when it proposed.
 
     Attributes:
-        isr: the set, the leader among them.
+        isr: the proposed in-sync replicas, the leader included.
     """
 
     topic_id: bytes
@@ -33,13 +34,13 @@ class InSyncProposal:
 def change_in_sync_sets(
     image: ClusterImage, leader: BrokerIncarnation, proposals: Sequence[InSyncProposal], *, settings: TopicSettings
 ) -> tuple[ClusterImage, tuple[ErrorCode, ...]]:
-    """Change in-sync sets as their leader proposes, each for itself.
+    """Change ISRs as a leader proposes; each proposal is accepted or refused on its own.
 
     Returns:
-        A code for each proposal: STALE_BROKER_EPOCH if the leader's life is over or fenced, UNKNOWN_TOPIC_ID,
-        UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION if the state has changed meanwhile,
-        INELIGIBLE_REPLICA if the set names a life that is over or fenced, INVALID_REQUEST if it names no replica or
-        not the leader.
+        An error code for each proposal: STALE_BROKER_EPOCH if the leader's incarnation has ended or is fenced,
+        UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION if the partition's
+        state has changed since, INELIGIBLE_REPLICA if a proposed incarnation has ended or is fenced, INVALID_REQUEST
+        if the ISR lacks the leader or names a broker that is no replica.
     """
     changed: dict[PartitionName, PartitionState] = {}
     codes = []

@@ -1,4 +1,4 @@
-"""The decision that gives topics more partitions."""
+"""The decision that adds partitions to topics."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from purgatorio.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class MorePartitions:
-    """How many partitions a topic is to have.
+    """The new number of partitions of a topic.
 
     Attributes:
-        count: all of them, the present ones included.
-        assignments: the broker ids of each added partition's replicas; None leaves the choice to the controller.
+        count: the total, existing partitions included.
+        assignments: the broker ids of each added partition's replicas; with None the controller chooses them.
     """
 
     name: str
@@ -40,10 +40,13 @@ def create_partitions(
     settings: TopicSettings,
     validate_only: bool = False,
 ) -> tuple[ClusterImage, tuple[TopicResult, ...]]:
-    """Add partitions to topics, each for itself; with `validate_only` nothing changes and the answer is as if.
+    """Add partitions to topics; each topic succeeds or fails on its own.
+
+    Args:
+        validate_only: leave the image unchanged; the results are the same.
 
     Returns:
-        One result for each name; a name that is given more than once is refused with INVALID_REQUEST.
+        One result for each topic name; a topic that the request names twice is refused with INVALID_REQUEST.
     """
     names = Counter(request.name for request in requests)
     budget = PartitionBudget(settings, image.partition_count)
@@ -67,7 +70,7 @@ def create_partitions(
 
 
 def _extend(image: ClusterImage, request: MorePartitions, budget: PartitionBudget) -> Topic:
-    """The topic with more partitions, or raise Refused."""
+    """Return the topic with more partitions, or raise Refused."""
     topic = image.topics.get(request.name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{request.name}'.")
@@ -89,7 +92,7 @@ def _extend(image: ClusterImage, request: MorePartitions, budget: PartitionBudge
 
 
 def _placed(image: ClusterImage, topic: Topic, added: int, factor: int) -> list[Replicas]:
-    """Go on from where the placement of the present partitions began."""
+    """Place the added partitions as if all partitions of the topic had been placed at once."""
     existing = [state.replicas for state in topic.partitions]
     brokers = image.live_brokers
     start = ring_place(brokers, existing[0][0])
@@ -99,7 +102,7 @@ def _placed(image: ClusterImage, topic: Topic, added: int, factor: int) -> list[
 def _given(
     image: ClusterImage, assignments: Sequence[Sequence[int]], present: int, added: int, factor: int
 ) -> list[Replicas]:
-    """Check the replicas that the request chose itself."""
+    """Check the replicas that the request assigns."""
     if len(assignments) != added:
         raise Refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,

@@ -1,10 +1,10 @@
-"""Which brokers get the replicas of a topic's partitions.
+"""Replica placement: the choice of brokers for a topic's partitions.
 
 Placement is greedy, one partition after the other. The leader is the broker that leads the fewest partitions of the
-topic; the followers are the brokers that hold the fewest of its replicas, in racks that the partition is not in yet
-where racks are known. Ties go round the ring of brokers: forward for leaders, backward for followers, so that followers
-do not take the places that the next leaders need. While the set of brokers stays the same and has no racks, leaders and
-replicas are both spread evenly to within one at every partition count, also after partitions are added.
+topic. The followers are the brokers that hold the fewest of its replicas; if racks are known, brokers in racks without
+a replica of the partition come first. Ties go round the ring of brokers: forward for leaders, backward for followers,
+so that followers do not take the places that the next leaders need. While the set of brokers stays the same and has no
+racks, leaders and replicas are balanced to within one at every partition count, also after partitions are added.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def place_replicas(
     """Choose the replicas of `count` new partitions of one topic, preferred leader first.
 
     Args:
-        brokers: the live ones.
-        start: place of the first leader in the ring; only its remainder matters.
-        existing: the replicas of the partitions that the topic has already.
+        brokers: the live brokers.
+        start: the first leader's place in the ring, modulo the number of brokers.
+        existing: the replicas of the topic's existing partitions.
 
     Raises:
         Refused: with INVALID_REPLICATION_FACTOR if there are fewer brokers than replicas.
@@ -51,8 +51,8 @@ def place_replicas(
         at = min(range(size), key=lambda place: (leads[ring[place]], (place - start) % size))
         leader = ring[at]
         followers = _followers(ring, at, replication_factor - 1, loads, brokers)
-        # Who comes second is the next leader after a failure: take turns, so that one broker's partitions do not all
-        # fall to the same heir.
+        # The second replica leads next after a failure. The followers take turns in this place, so that a broker's
+        # partitions are not all led by the same broker after its failure.
         turn = leads[leader] % len(followers) if followers else 0
         replicas = (leader, *followers[turn:], *followers[:turn])
         leads[leader] += 1
@@ -82,22 +82,22 @@ def _followers(
 
 
 def _crowding(racks: Counter[str | None], rack: str | None) -> int:
-    """How many replicas the partition has in this rack; brokers without one are nobody's neighbours."""
+    """Return the number of the partition's replicas in this rack; 0 for a broker without a rack."""
     return 0 if rack is None else racks[rack]
 
 
 def _ring(brokers: Mapping[int, BrokerRegistration]) -> list[int]:
-    """The brokers in ascending order of their ids."""
+    """Return the broker ids in ascending order."""
     return sorted(brokers)
 
 
 def ring_place(brokers: Mapping[int, BrokerRegistration], broker_id: int) -> int:
-    """The place of a broker in the ring; the first if it is not live."""
+    """Return the place of a broker in the ring, or 0 if the broker is not live."""
     return _ring(brokers).index(broker_id) if broker_id in brokers else 0
 
 
 def check_assignment(brokers: Mapping[int, BrokerRegistration], index: int, replicas: Sequence[int]) -> Replicas:
-    """Check replicas that a client chose for partition `index`.
+    """Check the replicas that a client assigns to partition `index`.
 
     Raises:
         Refused: with INVALID_REPLICA_ASSIGNMENT.
@@ -115,10 +115,10 @@ def check_assignment(brokers: Mapping[int, BrokerRegistration], index: int, repl
 
 
 def new_partition(image: ClusterImage, replicas: Replicas) -> PartitionState:
-    """A partition without a past: all live replicas are in sync, and the first of them leads.
+    """Return the state of a new partition: all live replicas are in sync, and the first of them leads.
 
     Raises:
-        Refused: with INVALID_REPLICA_ASSIGNMENT, if none of them lives.
+        Refused: with INVALID_REPLICA_ASSIGNMENT, if no replica is live.
     """
     isr = tuple(live.incarnation for broker_id in replicas if (live := image.live_broker(broker_id)) is not None)
     if not isr:

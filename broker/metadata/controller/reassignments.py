@@ -1,7 +1,7 @@
-"""The decision that moves partitions to other replicas (KIP-455).
+"""The decision that reassigns partitions to other replicas (KIP-455).
 
-While a partition moves it has its old replicas and its new ones. When all of the new ones are in sync, those that are
-not wanted any more are gone; `purgatorio.broker.metadata.controller.elections.settle` sees to that.
+During its reassignment a partition has its old and its new replicas. When all new replicas are in sync,
+`purgatorio.broker.metadata.controller.elections.settle` removes the old ones.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from purgatorio.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """Where a partition is to be.
+    """The target replicas of a partition.
 
     Attributes:
-        replicas: broker ids, the preferred leader first; None calls a reassignment off that is going on.
+        replicas: broker ids, the preferred leader first; None cancels an ongoing reassignment.
     """
 
     topic: str
@@ -53,10 +53,10 @@ def reassign_partitions(
     settings: TopicSettings,
     allow_replication_factor_change: bool = True,
 ) -> tuple[ClusterImage, tuple[ReassignmentResult, ...]]:
-    """Begin, change or call off reassignments, each for itself.
+    """Start, change or cancel reassignments; each succeeds or fails on its own.
 
     Args:
-        allow_replication_factor_change: whether a partition may come out with more or fewer replicas (KIP-860).
+        allow_replication_factor_change: whether the target may have more or fewer replicas (KIP-860).
     """
     changed: dict[PartitionName, PartitionState] = {}
     results = []
@@ -67,9 +67,9 @@ def reassign_partitions(
                 raise Refused(ErrorCode.INVALID_REQUEST, "The request names this partition more than once.")
             topic, state = _find(image, wanted)
             if wanted.replicas is None:
-                moving = _called_off(state)
+                moving = _cancelled(state)
             else:
-                moving = _begun(image, topic, state, wanted, settings, allow_replication_factor_change)
+                moving = _started(image, topic, state, wanted, settings, allow_replication_factor_change)
         except Refused as refusal:
             results.append(ReassignmentResult(wanted.topic, wanted.partition, refusal.error, refusal.message))
         else:
@@ -88,7 +88,7 @@ def _find(image: ClusterImage, wanted: Reassignment) -> tuple[Topic, PartitionSt
     return image.topics[wanted.topic], state
 
 
-def _begun(
+def _started(
     image: ClusterImage,
     topic: Topic,
     state: PartitionState,
@@ -115,22 +115,22 @@ def _begun(
     return _only_replicas(state, moving)
 
 
-def _called_off(state: PartitionState) -> PartitionState:
+def _cancelled(state: PartitionState) -> PartitionState:
     if not state.adding and not state.removing:
         raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No reassignment of this partition is going on.")
     return _only_replicas(state, replace(state, replicas=_without_adding(state), adding=(), removing=()))
 
 
 def _without_adding(state: PartitionState) -> tuple[int, ...]:
-    """The replicas without those that a reassignment adds."""
+    """Return the replicas before the ongoing reassignment."""
     return tuple(broker_id for broker_id in state.replicas if broker_id not in state.adding)
 
 
 def _only_replicas(before: PartitionState, state: PartitionState) -> PartitionState:
-    """In-sync and eligible replicas in their order, without those that are no replicas any more.
+    """Remove former replicas from ISR and ELR, and order both as the replicas.
 
     Raises:
-        Refused: nobody is left who has what was acknowledged, though somebody was before.
+        Refused: this would remove the last replica that has all acknowledged records.
     """
     left = replace(state, isr=in_replica_order(state, state.isr), elr=in_replica_order(state, state.elr))
     if (before.isr or before.elr) and not (left.isr or left.elr):

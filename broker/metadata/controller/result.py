@@ -1,4 +1,4 @@
-"""What a decision says about each topic."""
+"""The result of a decision for each topic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from purgatorio.protocol.errors import ErrorCode
 
 
 class Refused(Exception):
-    """Inside a decision: this part of it is refused, with a code and a sentence for the client."""
+    """Raised inside a decision to refuse one part of it, with an error code and a message for the client."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -22,8 +22,8 @@ class TopicResult:
     """The outcome for one topic.
 
     Attributes:
-        name: None if the topic was named by an id that is not known.
-        topic: the topic as it was created, changed or deleted, or would be (validate_only); None on error.
+        name: None if the request named the topic by an unknown id.
+        topic: the created, changed or deleted topic (with validate_only, as it would be); None on error.
     """
 
     name: str | None
@@ -34,10 +34,10 @@ class TopicResult:
 
 
 def done(topic: Topic) -> TopicResult:
-    """It is done, or would be."""
+    """Return the result for a topic whose change is accepted."""
     return TopicResult(topic.name, topic, topic_id=topic.topic_id)
 
 
 def refused(name: str | None, refusal: Refused, topic_id: bytes = bytes(16)) -> TopicResult:
-    """It is refused."""
+    """Return the result for a topic whose change is refused."""
     return TopicResult(name, error=refusal.error, message=refusal.message, topic_id=topic_id)

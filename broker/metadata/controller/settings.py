@@ -1,4 +1,4 @@
-"""What a broker's configuration says about topics."""
+"""The broker's configuration for topics: defaults and limits."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from purgatorio.broker.metadata.controller.result import Refused
 from purgatorio.protocol.errors import ErrorCode
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
-"""Partitions that one request may create; Kafka's controller has the same bound."""
+"""The limit of partitions that one request creates, as in Kafka's controller."""
 
 MAX_PARTITIONS: Final = 20_000
-"""Partitions of the cluster. Each costs every replica a log in memory, so they are counted like bytes."""
+"""The limit of partitions in the cluster; each partition takes memory for a log on each of its replicas."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """Defaults and bounds for new topics.
+    """Defaults and limits for new topics.
 
     Attributes:
-        num_partitions: for topics created without saying how many.
-        replication_factor: likewise.
+        num_partitions: the default number of partitions.
+        replication_factor: the default replication factor.
         log: the values of the configs that a topic does not set itself.
+        max_partitions_per_request: the limit of partitions that one request creates.
+        max_partitions: the limit of partitions in the cluster.
     """
 
     num_partitions: int = 1
@@ -34,7 +36,7 @@ class TopicSettings:
 
 
 class PartitionBudget:
-    """Counts the partitions that one request creates against both bounds."""
+    """Counts the partitions that one request creates, and checks them against both limits."""
 
     def __init__(self, settings: TopicSettings, existing: int) -> None:
         self._settings = settings
@@ -43,11 +45,15 @@ class PartitionBudget:
 
     @property
     def total(self) -> int:
-        """Partitions of the cluster, those that the request has created so far included."""
+        """The number of partitions in the cluster, including those that this request has created so far."""
         return self._existing + self._created
 
     def check(self, count: int) -> None:
-        """Refuse `count` further partitions if they are too many; call before making any."""
+        """Check that `count` more partitions stay within the limits; call it before creating them.
+
+        Raises:
+            Refused: with POLICY_VIOLATION.
+        """
         per_request, total = self._settings.max_partitions_per_request, self._settings.max_partitions
         if self._created + count > per_request:
             raise Refused(ErrorCode.POLICY_VIOLATION, f"One request can create at most {per_request} partitions.")
@@ -58,5 +64,5 @@ class PartitionBudget:
             )
 
     def spend(self, count: int) -> None:
-        """Count partitions that are created."""
+        """Count partitions that the request has created."""
         self._created += count

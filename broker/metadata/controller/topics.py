@@ -25,11 +25,11 @@ class NewTopic:
     """A topic to create.
 
     Attributes:
-        num_partitions: -1 for the default, and where there are `assignments`.
-        replication_factor: likewise.
-        assignments: pairs of a partition number and the broker ids of its replicas, preferred leader first; empty to
-            leave the choice to the controller.
-        configs: what to set for this topic; None as a value is refused.
+        num_partitions: -1 for the default, and with `assignments`.
+        replication_factor: -1 for the default, and with `assignments`.
+        assignments: pairs of a partition number and the broker ids of its replicas, preferred leader first; if empty,
+            the controller chooses the replicas.
+        configs: the configs to set for this topic; None as a value is refused.
     """
 
     name: str
@@ -41,7 +41,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicReference:
-    """A topic named by its name or by its id; the other is None or all zero."""
+    """A topic given by its name or by its id; the other is None or all zero."""
 
     name: str | None = None
     topic_id: bytes = _NO_ID
@@ -55,14 +55,14 @@ def create_topics(
     rng: random.Random,
     validate_only: bool = False,
 ) -> tuple[ClusterImage, tuple[TopicResult, ...]]:
-    """Create topics, each for itself: what is wrong with one does not keep the others from being created.
+    """Create topics; each topic succeeds or fails on its own.
 
     Args:
         rng: chooses topic ids.
-        validate_only: change nothing, and answer as if.
+        validate_only: leave the image unchanged; the results are the same.
 
     Returns:
-        One result for each name; a name that is given more than once is refused with INVALID_REQUEST.
+        One result for each topic name; a topic that the request names twice is refused with INVALID_REQUEST.
     """
     names = Counter(topic.name for topic in topics)
     builder = _TopicBuilder(image, settings, rng)
@@ -86,7 +86,7 @@ def create_topics(
 
 
 class _TopicBuilder:
-    """Builds the topics of one request, each with regard to those before it."""
+    """Builds the topics of one request; names and limits take the request's earlier topics into account."""
 
     def __init__(self, image: ClusterImage, settings: TopicSettings, rng: random.Random) -> None:
         self._image = image
@@ -96,7 +96,7 @@ class _TopicBuilder:
         self._taken = {collision_key(name): name for name in image.topics}
 
     def build(self, new: NewTopic) -> Topic:
-        """Make the topic, or raise Refused."""
+        """Build the topic, or raise Refused."""
         self._check_name(new.name)
         replicas = self._given(new) if new.assignments else self._placed(new)
         configs = check_configs(new.configs, self._settings.log, replicas=min(map(len, replicas)))
@@ -119,7 +119,7 @@ class _TopicBuilder:
             )
 
     def _placed(self, new: NewTopic) -> list[Replicas]:
-        """Choose replicas for as many partitions as are asked for."""
+        """Choose replicas for the requested number of partitions."""
         count, factor = new.num_partitions, new.replication_factor
         count = self._settings.num_partitions if count == _USE_DEFAULT else count
         factor = self._settings.replication_factor if factor == _USE_DEFAULT else factor
@@ -129,11 +129,11 @@ class _TopicBuilder:
             raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, f"A partition cannot have {factor} replicas.")
         self._budget.check(count)
         brokers = self._image.live_brokers
-        # Kafka starts at random; going on where the last topic ended spreads many small topics, too, and evenly.
+        # Kafka starts at a random broker; starting where the last topic ended also spreads many small topics evenly.
         return place_replicas(brokers, count, factor, start=self._budget.total)
 
     def _given(self, new: NewTopic) -> list[Replicas]:
-        """Check the replicas that the request chose itself."""
+        """Check the replicas that the request assigns."""
         if (new.num_partitions, new.replication_factor) != (_USE_DEFAULT, _USE_DEFAULT):
             raise Refused(
                 ErrorCode.INVALID_REQUEST,
@@ -153,21 +153,21 @@ class _TopicBuilder:
         return [replicas[index] for index in range(len(replicas))]
 
     def _new_id(self) -> bytes:
-        """A random topic id; as a version 4 UUID it is never one of those that Kafka reserves (zero, one)."""
+        """Return a random topic id; a version 4 UUID is never one of the ids that Kafka reserves (zero, one)."""
         return uuid.UUID(int=self._rng.getrandbits(128), version=4).bytes
 
 
 def delete_topics(
     image: ClusterImage, topics: Sequence[TopicReference]
 ) -> tuple[ClusterImage, tuple[TopicResult, ...]]:
-    """Delete topics, each for itself.
+    """Delete topics; each topic succeeds or fails on its own.
 
     Returns:
-        One result for each topic; one that is named more than once, be it by name and by id, is refused.
+        One result for each reference; a topic that the request names twice, even by name and by id, is refused.
     """
     times = Counter(topic.name for topic in _resolve(image, topics) if topic is not None)
     results: dict[TopicReference, TopicResult] = {}
-    gone: list[str] = []
+    deleted: list[str] = []
     for reference, topic in zip(topics, _resolve(image, topics), strict=True):
         if reference in results:
             continue
@@ -176,9 +176,9 @@ def delete_topics(
         except Refused as refusal:
             results[reference] = refused(reference.name, refusal, reference.topic_id)
         else:
-            gone.append(found.name)
+            deleted.append(found.name)
             results[reference] = done(found)
-    return (image.without_topics(gone) if gone else image), tuple(results.values())
+    return (image.without_topics(deleted) if deleted else image), tuple(results.values())
 
 
 def _resolve(image: ClusterImage, topics: Sequence[TopicReference]) -> Iterator[Topic | None]:
@@ -190,7 +190,7 @@ def _resolve(image: ClusterImage, topics: Sequence[TopicReference]) -> Iterator[
 
 
 def _check_deletion(reference: TopicReference, topic: Topic | None, times: Counter[str]) -> Topic:
-    """The topic to delete, or raise Refused."""
+    """Return the topic to delete, or raise Refused."""
     if (reference.name is None) == (reference.topic_id == _NO_ID):
         raise Refused(ErrorCode.INVALID_REQUEST, "A topic is deleted by its name or by its id: give one of them.")
     if topic is None:

@@ -18,7 +18,7 @@ def broker(broker_id: int) -> BrokerRegistration:
     return BrokerRegistration(broker_id, broker_epoch=broker_id, endpoints=plaintext("h", 9000 + broker_id))
 
 
-def test_a_topic_is_found_by_its_id_however_it_came_into_the_image() -> None:
+def test_a_topic_is_found_by_its_id_however_it_was_added_to_the_image() -> None:
     given = ClusterImage(version=0, cluster_id="c", topics={"orders": ORDERS})
     assert given.topic_by_id(ORDERS.topic_id) is ORDERS
     assert EMPTY.with_topics([ORDERS]).topic_by_id(ORDERS.topic_id) is ORDERS

@@ -22,7 +22,7 @@ def rng() -> random.Random:
 
 @pytest.fixture
 def make_image() -> MakeImage:
-    """Makes an image with these brokers registered, in racks if they are given."""
+    """Return a function that makes an image with these registered brokers, in these racks if given."""
 
     def make(*broker_ids: int, racks: tuple[str, ...] = ()) -> ClusterImage:
         image = ClusterImage(version=0, cluster_id="c")
@@ -43,11 +43,11 @@ def make_image() -> MakeImage:
 
 @pytest.fixture
 def three(make_image: MakeImage) -> ClusterImage:
-    """A cluster of brokers 1, 2 and 3."""
+    """Return an image with brokers 1, 2 and 3."""
     return make_image(1, 2, 3)
 
 
 @pytest.fixture
 def orders(three: ClusterImage) -> ClusterImage:
-    """orders-0 on brokers 1, 2, 3, led by 1, min.insync.replicas=2."""
+    """Return an image with orders-0 on brokers 1, 2 and 3, led by 1, with min.insync.replicas=2."""
     return with_orders(three)

@@ -1,4 +1,4 @@
-"""One topic, orders-0, and what happens to it, in a word each."""
+"""Short functions for decisions about one partition, orders-0."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def resume(image: ClusterImage, broker_id: int, lease_id: int = 77) -> ClusterIm
 
 
 def restart(image: ClusterImage, broker_id: int) -> ClusterImage:
-    """It comes back empty."""
+    """Register the broker again: the new incarnation has empty logs."""
     return register_broker(image, broker_id, plaintext("localhost", 1), lease_id=88, settings=SETTINGS)[0]
 
 

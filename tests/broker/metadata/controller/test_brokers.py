@@ -27,7 +27,7 @@ SETTINGS = TopicSettings()
 
 
 def with_topic(image: ClusterImage, *assignments: tuple[int, ...]) -> ClusterImage:
-    """The image with a topic whose partitions have these replicas."""
+    """Return the image with a topic whose partitions have these replicas."""
     new = NewTopic("orders", assignments=list(enumerate(assignments)))
     image, results = create_topics(image, [new], settings=TopicSettings(), rng=random.Random(1))
     assert results[0].topic is not None
@@ -49,7 +49,7 @@ def test_a_registered_broker_is_in_the_image() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=30))
-def test_no_broker_epoch_is_ever_given_twice(steps: list[tuple[bool, int]]) -> None:
+def test_every_registration_has_a_new_broker_epoch(steps: list[tuple[bool, int]]) -> None:
     image = ClusterImage(version=0, cluster_id="c")
     epochs: list[int] = []
     for registers, broker_id in steps:
@@ -81,7 +81,7 @@ def resume(image: ClusterImage, broker_id: int, lease_id: int = 99) -> ClusterIm
     return image
 
 
-def test_what_a_leaving_broker_led_is_led_by_the_next_in_sync_replica_in_a_new_epoch(three: ClusterImage) -> None:
+def test_the_next_in_sync_replica_leads_in_a_new_epoch_when_the_leader_leaves(three: ClusterImage) -> None:
     before = with_topic(three, (2, 3), (3, 2), (1, 3))
     image = leave(before, 2)
     third = (before.brokers[3].incarnation,)
@@ -91,7 +91,7 @@ def test_what_a_leaving_broker_led_is_led_by_the_next_in_sync_replica_in_a_new_e
     assert 2 not in image.brokers
 
 
-def test_an_earlier_life_of_a_broker_cannot_take_the_new_one_out(three: ClusterImage) -> None:
+def test_an_earlier_incarnation_of_a_broker_cannot_unregister_the_new_one(three: ClusterImage) -> None:
     old = three.brokers[2].broker_epoch
     image, _ = register_broker(leave(three, 2), 2, "localhost", 9002, settings=SETTINGS)
     assert unregister_broker(image, 2, old, settings=SETTINGS) == (image, False)
@@ -99,12 +99,12 @@ def test_an_earlier_life_of_a_broker_cannot_take_the_new_one_out(three: ClusterI
     assert resume_broker(image, 2, old, 99, settings=SETTINGS) == (image, False)
 
 
-def test_a_broker_id_that_lives_is_not_given_twice(three: ClusterImage) -> None:
+def test_the_id_of_a_live_broker_cannot_be_registered_again(three: ClusterImage) -> None:
     with pytest.raises(DuplicateBrokerId, match="broker id 2 is in use by the broker at localhost:9002"):
         register_broker(three, 2, plaintext("elsewhere", 1), settings=SETTINGS)
 
 
-def test_a_fenced_broker_leads_nothing_and_is_nowhere_in_sync(three: ClusterImage) -> None:
+def test_a_fenced_broker_leads_no_partition_and_is_in_no_isr(three: ClusterImage) -> None:
     image = fence(with_topic(three, (2, 3), (3, 2)), 2)
     assert image.brokers[2].fenced
     assert [(state(image, i).leader, state(image, i).isr_ids) for i in (0, 1)] == [(3, (3,)), (3, (3,))]
@@ -112,32 +112,32 @@ def test_a_fenced_broker_leads_nothing_and_is_nowhere_in_sync(three: ClusterImag
     assert fence_broker(image, image.brokers[2].lease_id, settings=SETTINGS) == (image, None)
 
 
-def test_an_old_lease_fences_nobody(three: ClusterImage) -> None:
+def test_an_old_lease_fences_no_broker(three: ClusterImage) -> None:
     old = three.brokers[2].lease_id
     image = resume(three, 2, lease_id=99)
     assert fence_broker(image, old, settings=SETTINGS) == (image, None)
 
 
-def test_the_last_replica_comes_back_to_lead_as_the_same_life(three: ClusterImage) -> None:
+def test_the_last_replica_leads_again_as_the_same_incarnation(three: ClusterImage) -> None:
     fenced = fence(with_topic(three, (2,)), 2)
     assert (state(fenced, 0).leader, state(fenced, 0).isr, state(fenced, 0).elr_ids) == (NO_LEADER, (), (2,))
     image = resume(fenced, 2)
     assert (state(image, 0).leader, state(image, 0).leader_epoch, state(image, 0).isr_ids) == (2, 2, (2,))
 
 
-def test_the_last_replica_that_comes_back_empty_is_not_elected(three: ClusterImage) -> None:
+def test_the_last_replica_is_not_elected_as_a_new_incarnation(three: ClusterImage) -> None:
     fenced = fence(with_topic(three, (2,)), 2)
     image, epoch = register_broker(fenced, 2, plaintext("localhost", 9002), settings=SETTINGS)
     assert epoch > fenced.brokers[2].broker_epoch
     assert (state(image, 0).leader, state(image, 0).isr, state(image, 0).elr) == (NO_LEADER, (), ())
 
 
-def test_when_the_last_replica_goes_nobody_is_in_sync(three: ClusterImage) -> None:
+def test_when_the_last_replica_leaves_the_isr_is_empty(three: ClusterImage) -> None:
     image = leave(with_topic(three, (2,)), 2)
     assert state(image, 0) == PartitionState(NO_LEADER, 1, replicas=(2,), isr=(), partition_epoch=1)
 
 
-def test_producer_ids_are_given_in_blocks_that_do_not_overlap(three: ClusterImage) -> None:
+def test_producer_ids_are_allocated_in_blocks_that_do_not_overlap(three: ClusterImage) -> None:
     image, first = allocate_producer_ids(three, 10)
     image, second = allocate_producer_ids(image)
     assert first == range(10)
@@ -145,7 +145,7 @@ def test_producer_ids_are_given_in_blocks_that_do_not_overlap(three: ClusterImag
     assert image.next_producer_id == 1010
 
 
-def test_decisions_leave_the_image_that_they_were_given_as_it_was(make_image: Any) -> None:
+def test_decisions_do_not_change_the_given_image(make_image: Any) -> None:
     before = with_topic(make_image(1, 2, 3), (2, 3))
     same = with_topic(make_image(1, 2, 3), (2, 3))
     fence(before, 2)

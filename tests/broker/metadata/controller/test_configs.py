@@ -52,20 +52,20 @@ def test_altering_replaces_all_configs(image: ClusterImage) -> None:
     assert configs(image) == {"retention.ms": "1000", "segment.bytes": "2000"}
 
 
-def test_altering_to_nothing_goes_back_to_the_defaults(image: ClusterImage) -> None:
+def test_altering_to_no_configs_resets_all_to_the_defaults(image: ClusterImage) -> None:
     after, _ = alter_topic_configs(image, "orders", {}, settings=SETTINGS)
     assert configs(after) == {}
     assert topic_log_config(after.topics["orders"], SETTINGS) == LogConfig()
 
 
 @pytest.mark.parametrize("wrong", [{"retention.mss": "1"}, {"retention.ms": "x"}, {"retention.ms": None}])
-def test_altering_to_something_invalid_changes_nothing(image: ClusterImage, wrong: dict[str, str | None]) -> None:
+def test_altering_to_an_invalid_config_changes_nothing(image: ClusterImage, wrong: dict[str, str | None]) -> None:
     after, result = alter_topic_configs(image, "orders", wrong, settings=SETTINGS)
     assert after is image
     assert result.error == ErrorCode.INVALID_CONFIG
 
 
-def test_a_topic_that_is_not_there_cannot_be_altered(image: ClusterImage) -> None:
+def test_an_unknown_topic_cannot_be_altered(image: ClusterImage) -> None:
     for after, result in (
         alter_topic_configs(image, "other", {}, settings=SETTINGS),
         incremental_alter_topic_configs(image, "other", [], settings=SETTINGS),
@@ -80,24 +80,24 @@ def test_incremental_changes_leave_the_other_configs_alone(image: ClusterImage) 
     assert configs(after) == {"segment.bytes": "2000", "retention.bytes": "5"}
 
 
-def test_deleting_what_is_not_set_is_no_error_and_no_change(image: ClusterImage) -> None:
+def test_deleting_a_config_that_is_not_set_changes_nothing(image: ClusterImage) -> None:
     after, result = change(image, ("retention.bytes", DELETE, None))
     assert after is image
     assert result.error == ErrorCode.NONE
 
 
-def test_appending_starts_from_the_default_where_nothing_is_set(image: ClusterImage) -> None:
+def test_appending_to_a_config_that_is_not_set_starts_from_the_default(image: ClusterImage) -> None:
     after, _ = change(image, ("cleanup.policy", APPEND, "compact"))
     assert configs(after)["cleanup.policy"] == "delete,compact"
 
 
-def test_appending_what_is_there_already_adds_it_no_second_time(image: ClusterImage) -> None:
+def test_appending_an_item_that_is_in_the_list_adds_it_no_second_time(image: ClusterImage) -> None:
     after, _ = change(image, ("cleanup.policy", SET, "compact"))
     after, _ = change(after, ("cleanup.policy", APPEND, " delete, compact ,delete"))
     assert configs(after)["cleanup.policy"] == "compact,delete"
 
 
-def test_subtracting_takes_items_away_and_ignores_those_that_are_not_there(image: ClusterImage) -> None:
+def test_subtracting_removes_items_and_ignores_those_that_are_not_in_the_list(image: ClusterImage) -> None:
     after, _ = change(image, ("cleanup.policy", SET, "compact,delete"))
     after, result = change(after, ("cleanup.policy", SUBTRACT, "delete,other"))
     assert result.error == ErrorCode.NONE
@@ -117,7 +117,7 @@ def test_subtracting_takes_items_away_and_ignores_those_that_are_not_there(image
         (("retention.ms", 9, "1"), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_one_wrong_change_undoes_them_all(
+def test_one_invalid_change_refuses_all_changes(
     image: ClusterImage, wrong: tuple[str, int, str | None], error: ErrorCode
 ) -> None:
     after, result = change(image, ("retention.bytes", SET, "5"), wrong)
@@ -132,14 +132,14 @@ def test_changing_a_config_twice_in_one_request_is_refused(image: ClusterImage) 
     assert result.error == ErrorCode.INVALID_REQUEST
 
 
-def test_validating_only_answers_as_if_and_changes_nothing(image: ClusterImage) -> None:
+def test_validate_only_gives_the_same_result_and_changes_nothing(image: ClusterImage) -> None:
     after, result = change(image, ("retention.ms", SET, "1"), validate_only=True)
     assert after is image
     assert result.error == ErrorCode.NONE
     assert alter_topic_configs(image, "orders", {}, settings=SETTINGS, validate_only=True)[0] is image
 
 
-def test_setting_what_is_set_already_changes_nothing(image: ClusterImage) -> None:
+def test_setting_the_present_value_changes_nothing(image: ClusterImage) -> None:
     assert change(image, ("retention.ms", SET, "1000"))[0] is image
 
 

@@ -1,4 +1,4 @@
-"""Who leads, and who could; what never happens, whatever is decided in whatever order, is in test_safety.py."""
+"""Leader elections and eligible leader replicas; test_safety.py has the invariants over all orders of decisions."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def test_the_next_in_sync_replica_leads_in_the_order_of_the_replicas(three: Clus
     assert (state.leader, state.leader_epoch, state.isr_ids) == (3, 1, (3, 1))
 
 
-def test_nobody_is_eligible_while_enough_are_in_sync(orders: ClusterImage) -> None:
+def test_the_elr_is_empty_while_the_isr_has_min_insync_replicas(orders: ClusterImage) -> None:
     assert partition(fence(orders, 3)).elr == ()
 
 
-def test_who_leaves_a_set_that_is_too_small_stays_eligible_and_leads_when_the_last_one_dies(
+def test_a_replica_that_leaves_a_too_small_isr_stays_eligible_and_leads_when_the_last_one_dies(
     orders: ClusterImage,
 ) -> None:
     image = fence(orders, 3, 2)
     assert (partition(image).isr_ids, partition(image).elr_ids) == ((1,), (2,))
     image = resume(image, 2)
-    assert (partition(image).isr_ids, partition(image).elr_ids) == ((1,), (2,)), "it lives, and has to catch up"
+    assert (partition(image).isr_ids, partition(image).elr_ids) == ((1,), (2,)), "broker 2 has yet to catch up"
     image = fence(image, 1)
     state = partition(image)
     assert (state.leader, state.isr_ids, state.elr_ids) == (2, (2,), (1,))
 
 
-def test_an_eligible_replica_that_restarts_is_empty_and_not_eligible_any_more(orders: ClusterImage) -> None:
+def test_an_eligible_replica_that_restarts_is_not_eligible_any_more(orders: ClusterImage) -> None:
     image = restart(fence(orders, 3, 2), 2)
     assert partition(image).elr == ()
     assert partition(fence(image, 1)).leader == NO_LEADER
 
 
-def test_nobody_is_eligible_any_more_once_enough_are_in_sync_again(orders: ClusterImage) -> None:
+def test_the_elr_is_emptied_when_the_isr_has_min_insync_replicas_again(orders: ClusterImage) -> None:
     image = resume(resume(fence(orders, 3, 2), 3), 2)
     image, code = propose(image, 1, 3)
     assert code is ErrorCode.NONE
@@ -64,7 +64,7 @@ def test_a_smaller_min_insync_replicas_ends_eligibility(orders: ClusterImage) ->
     assert partition(image).elr == ()
 
 
-def test_an_eligible_replica_that_is_enough_by_itself_ends_the_eligibility_of_the_others(orders: ClusterImage) -> None:
+def test_with_min_insync_replicas_1_an_elected_eligible_replica_empties_the_elr(orders: ClusterImage) -> None:
     image = fence(orders, 3, 2, 1)
     assert partition(image).elr_ids == (1, 2)
     image, _ = alter_topic_configs(image, "orders", {"min.insync.replicas": "1"}, settings=SETTINGS)
@@ -74,7 +74,7 @@ def test_an_eligible_replica_that_is_enough_by_itself_ends_the_eligibility_of_th
     assert partition(image).leader == NO_LEADER
 
 
-def test_the_preferred_leader_leads_again_when_asked_for(orders: ClusterImage) -> None:
+def test_a_preferred_election_makes_the_preferred_leader_lead_again(orders: ClusterImage) -> None:
     image = resume(fence(orders, 1), 1)
     assert partition(image).leader == 2
     assert elect(image, ElectionType.PREFERRED)[1] is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
@@ -86,18 +86,18 @@ def test_the_preferred_leader_leads_again_when_asked_for(orders: ClusterImage) -
     assert elect(image, ElectionType.PREFERRED) == (image, ErrorCode.ELECTION_NOT_NEEDED)
 
 
-def test_an_unclean_election_is_for_partitions_without_a_leader_and_takes_whoever_lives(orders: ClusterImage) -> None:
+def test_an_unclean_election_elects_a_live_replica_of_a_partition_without_a_leader(orders: ClusterImage) -> None:
     assert elect(orders, ElectionType.UNCLEAN) == (orders, ErrorCode.ELECTION_NOT_NEEDED)
     image = restart(restart(fence(orders, 3, 2, 1), 1), 3)
     assert partition(image).leader == NO_LEADER
     image, code = elect(image, ElectionType.UNCLEAN)
     state = partition(image)
     assert (code, state.leader, state.isr_ids, state.elr) == (ErrorCode.NONE, 1, (1,), ())
-    nobody = fence(orders, 1, 2, 3)
-    assert elect(nobody, ElectionType.UNCLEAN) == (nobody, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+    all_fenced = fence(orders, 1, 2, 3)
+    assert elect(all_fenced, ElectionType.UNCLEAN) == (all_fenced, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
 
 
-def test_an_election_for_a_partition_that_is_not_there_is_refused_and_others_are_held(orders: ClusterImage) -> None:
+def test_the_election_of_an_unknown_partition_is_refused_and_others_are_held(orders: ClusterImage) -> None:
     image = resume(fence(orders, 1), 1)
     image, _ = propose(image, 2, 3, 1)
     asked = [("orders", 7), TP, TP, ("nowhere", 0)]

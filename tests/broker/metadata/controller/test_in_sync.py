@@ -1,4 +1,4 @@
-"""What a leader proposes for its in-sync set, and what of that is decided."""
+"""A leader's proposals of an ISR, and the decisions about them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from purgatorio.protocol.errors import ErrorCode
 from tests.broker.metadata.controller.harness import SETTINGS, TP, fence, partition, propose, restart
 
 
-def stale(image: ClusterImage, **change: object) -> ErrorCode:
-    """What a proposal is told that rests on something that is not so."""
+def propose_with(image: ClusterImage, **change: object) -> ErrorCode:
+    """Return the error code for a valid proposal with this change; a refused proposal leaves the image unchanged."""
     state = partition(image)
     leader = change.pop("proposer", image.brokers[1].incarnation)
     incarnations = tuple(image.brokers[broker_id].incarnation for broker_id in (1, 2))
@@ -47,18 +47,18 @@ def stale(image: ClusterImage, **change: object) -> ErrorCode:
         ({"isr": (BrokerIncarnation(1, 1), BrokerIncarnation(2, 99))}, ErrorCode.INELIGIBLE_REPLICA),
     ],
 )
-def test_a_proposal_holds_only_if_all_that_it_rests_on_does(
+def test_a_proposal_is_accepted_only_if_all_its_assumptions_hold(
     orders: ClusterImage, change: dict[str, object], code: ErrorCode
 ) -> None:
-    assert stale(orders, **change) is code
+    assert propose_with(orders, **change) is code
 
 
 def test_a_fenced_replica_does_not_join_and_a_fenced_leader_changes_nothing(orders: ClusterImage) -> None:
-    assert stale(fence(orders, 2)) is ErrorCode.INELIGIBLE_REPLICA
-    assert stale(fence(orders, 1)) is ErrorCode.STALE_BROKER_EPOCH
+    assert propose_with(fence(orders, 2)) is ErrorCode.INELIGIBLE_REPLICA
+    assert propose_with(fence(orders, 1)) is ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_proposals_are_decided_each_for_itself(three: ClusterImage) -> None:
+def test_each_proposal_is_decided_on_its_own(three: ClusterImage) -> None:
     new = NewTopic("orders", assignments=[(0, (1, 2, 3)), (1, (1, 2, 3)), (2, (2, 3, 1))])
     image, _ = create_topics(three, [new], settings=SETTINGS, rng=random.Random(1))
     topic, leader = image.topics["orders"], image.brokers[1].incarnation
@@ -68,24 +68,24 @@ def test_proposals_are_decided_each_for_itself(three: ClusterImage) -> None:
     assert [state.isr_ids for state in image.topics["orders"].partitions] == [(1,), (1,), (2, 3, 1)]
 
 
-def test_one_change_of_the_set_starts_no_leader_epoch(orders: ClusterImage) -> None:
+def test_a_change_of_the_isr_starts_no_leader_epoch(orders: ClusterImage) -> None:
     image, _ = propose(orders, 1, 2)
     assert (partition(image).leader_epoch, partition(image).partition_epoch) == (0, 1)
 
 
-def test_a_proposal_of_what_is_so_already_changes_nothing(orders: ClusterImage) -> None:
+def test_a_proposal_of_the_present_isr_changes_nothing(orders: ClusterImage) -> None:
     assert propose(orders, 3, 2, 1) == (orders, ErrorCode.NONE)
     assert propose(orders, 1, 2, 3)[0] is orders
 
 
-def test_who_is_dropped_stays_eligible_only_if_the_set_becomes_too_small(orders: ClusterImage) -> None:
+def test_a_removed_replica_stays_eligible_only_if_the_isr_becomes_too_small(orders: ClusterImage) -> None:
     image, _ = propose(orders, 1, 3)
     assert partition(image).elr == ()
     image, _ = propose(image, 1)
     assert partition(image).elr_ids == (3,)
 
 
-def test_kip_903_the_next_life_of_an_in_sync_replica_is_not_in_sync_before_it_is_proposed(
+def test_kip_903_the_next_incarnation_of_an_in_sync_replica_is_not_in_sync_until_the_leader_proposes_it(
     orders: ClusterImage,
 ) -> None:
     image = restart(fence(orders, 2), 2)

@@ -28,7 +28,7 @@ SETTINGS = TopicSettings()
 
 
 def cluster(count: int = 3, factor: int = 2, brokers: int = 3, seed: int = 7) -> ClusterImage:
-    """A cluster with topic `orders`."""
+    """Return the image of a cluster with topic `orders`."""
     image = ClusterImage(version=0, cluster_id="c")
     for broker_id in range(1, brokers + 1):
         image, _ = register_broker(image, broker_id, plaintext("h", 9000), settings=TopicSettings())
@@ -40,7 +40,7 @@ def add(image: ClusterImage, *wanted: MorePartitions, **options: Any) -> tuple[C
     return create_partitions(image, wanted, **{"settings": SETTINGS, **options})
 
 
-def test_partitions_are_added_after_the_present_ones_which_stay_as_they_are() -> None:
+def test_partitions_are_added_after_the_existing_ones_which_do_not_change() -> None:
     before = cluster()
     image, (result,) = add(before, MorePartitions("orders", 5))
     after = image.topics["orders"]
@@ -73,7 +73,7 @@ def test_leaders_stay_balanced_within_one(count: int, added: int, brokers: int, 
         (MorePartitions("orders", 4, [[1, 9]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_what_cannot_be_added_is_refused_and_nothing_changes(wanted: MorePartitions, error: ErrorCode) -> None:
+def test_an_invalid_request_is_refused_and_changes_nothing(wanted: MorePartitions, error: ErrorCode) -> None:
     before = cluster()
     image, (result,) = add(before, wanted)
     assert image is before
@@ -93,24 +93,24 @@ def test_a_topic_named_twice_is_refused_once() -> None:
     assert image is before
 
 
-def test_validating_only_answers_as_if_and_changes_nothing() -> None:
+def test_validate_only_gives_the_same_result_and_changes_nothing() -> None:
     before = cluster()
     image, (result,) = add(before, MorePartitions("orders", 4), validate_only=True)
     assert image is before
     assert result.error == ErrorCode.NONE
 
 
-def test_the_bounds_count_the_added_partitions() -> None:
+def test_the_limits_count_the_added_partitions() -> None:
     before = cluster()
     for settings in (TopicSettings(max_partitions=5), TopicSettings(max_partitions_per_request=2)):
         assert add(before, MorePartitions("orders", 6), settings=settings)[1][0].error == ErrorCode.POLICY_VIOLATION
         assert add(before, MorePartitions("orders", 5), settings=settings)[1][0].error == ErrorCode.NONE
 
 
-def test_partitions_are_added_though_the_first_leader_has_gone() -> None:
+def test_partitions_are_added_after_the_first_leader_has_left() -> None:
     before = cluster()
-    gone = before.topics["orders"].partitions[0].replicas[0]
-    before, _ = unregister_broker(before, gone, before.brokers[gone].broker_epoch, settings=TopicSettings())
+    departed = before.topics["orders"].partitions[0].replicas[0]
+    before, _ = unregister_broker(before, departed, before.brokers[departed].broker_epoch, settings=TopicSettings())
     image, (result,) = add(before, MorePartitions("orders", 5))
     assert result.error == ErrorCode.NONE
-    assert all(gone not in state.replicas for state in image.topics["orders"].partitions[3:])
+    assert all(departed not in state.replicas for state in image.topics["orders"].partitions[3:])

@@ -24,14 +24,14 @@ def brokers(ids: Iterable[int], racks: list[str] | None = None) -> dict[int, Bro
 
 
 def spread(counts: Counter[int], ids: Iterable[int]) -> int:
-    """How many more the busiest broker has than the idlest."""
+    """Return the difference between the highest and the lowest count of a broker."""
     each = [counts[broker_id] for broker_id in ids]
     return max(each) - min(each)
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[list[int], int, int]:
-    """Broker ids, a replication factor that fits, and a first place."""
+    """Draw broker ids, a valid replication factor, and the first leader's place."""
     ids = draw(st.lists(st.integers(0, 1000), min_size=1, max_size=12, unique=True))
     return ids, draw(st.integers(1, len(ids))), draw(st.integers(0, 100))
 
@@ -52,7 +52,7 @@ def test_leaders_and_replicas_are_balanced_within_one_and_replicas_distinct(
 
 
 @given(clusters(), st.integers(1, 30), st.integers(0, 30))
-def test_partitions_added_later_are_placed_as_if_they_had_always_been_there(
+def test_added_partitions_are_placed_as_if_all_were_placed_at_once(
     cluster: tuple[list[int], int, int], before: int, added: int
 ) -> None:
     ids, factor, start = cluster
@@ -72,7 +72,7 @@ def test_replicas_go_to_as_many_racks_as_there_are(rack_count: int, per_rack: in
         assert max(used.values()) - min(used.values()) <= 1
 
 
-def test_the_first_leader_is_the_one_that_chance_chose() -> None:
+def test_the_first_leader_is_at_the_start_place_of_the_ring() -> None:
     leaders = [place_replicas(brokers([5, 1, 3]), 1, 1, start=start)[0][0] for start in range(4)]
     assert leaders == [1, 3, 5, 1]
 
@@ -82,7 +82,7 @@ def test_a_brokers_partitions_do_not_all_have_the_same_second_replica() -> None:
     assert {replicas[1] for replicas in placed if replicas[0] == 1} == {2, 3}
 
 
-def test_a_topic_that_outgrew_a_smaller_cluster_gives_the_newcomer_its_share() -> None:
+def test_partitions_added_after_the_cluster_grew_go_to_the_new_broker() -> None:
     existing = [(1, 2), (2, 1)]
     added = place_replicas(brokers([1, 2, 3]), 1, 2, start=0, existing=existing)
     assert added[0][0] == 3
@@ -96,13 +96,13 @@ def test_more_replicas_than_brokers_are_refused() -> None:
     assert "2" in caught.value.message
 
 
-def test_without_brokers_nothing_can_be_placed() -> None:
+def test_without_brokers_no_replica_can_be_placed() -> None:
     with pytest.raises(Refused):
         place_replicas({}, 1, 1, start=0)
 
 
 @pytest.mark.parametrize("replicas", [[], [1, 1], [1, 9]], ids=["none", "twice", "unknown"])
-def test_an_assignment_that_cannot_be_is_refused(replicas: list[int]) -> None:
+def test_an_invalid_assignment_is_refused(replicas: list[int]) -> None:
     with pytest.raises(Refused) as caught:
         check_assignment(brokers([1, 2]), 4, replicas)
     assert caught.value.error == ErrorCode.INVALID_REPLICA_ASSIGNMENT

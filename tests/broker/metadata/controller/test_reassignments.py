@@ -1,4 +1,4 @@
-"""Partitions that move to other replicas."""
+"""Reassignments of partitions to other replicas."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def five(make_image: object) -> ClusterImage:
     return with_orders(make_image(1, 2, 3, 4, 5))  # type: ignore[operator]
 
 
-def test_a_partition_that_moves_has_both_until_the_new_replicas_are_in_sync(five: ClusterImage) -> None:
+def test_a_partition_has_old_and_new_replicas_until_the_new_ones_are_in_sync(five: ClusterImage) -> None:
     image, code = move(five, 4, 5, 3)
     state = partition(image)
     assert code is ErrorCode.NONE
@@ -47,7 +47,7 @@ def test_a_partition_that_moves_has_both_until_the_new_replicas_are_in_sync(five
     assert (state.leader, state.leader_epoch) == (4, 1)
 
 
-def test_a_move_can_be_called_off_and_changed(five: ClusterImage) -> None:
+def test_a_reassignment_can_be_cancelled_and_changed(five: ClusterImage) -> None:
     assert move(five)[1] is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     image, _ = move(five, 4, 5, 3)
     image, _ = move(image, 5, 2, 3)
@@ -58,17 +58,17 @@ def test_a_move_can_be_called_off_and_changed(five: ClusterImage) -> None:
     assert (set(state.replicas), state.adding, state.removing, state.leader) == ({1, 2, 3}, (), (), 1)
 
 
-def test_a_replica_that_goes_starts_a_leader_epoch_so_that_it_cannot_be_mistaken_when_it_comes_back(
+def test_removing_a_replica_starts_a_leader_epoch_and_adding_one_does_not(
     five: ClusterImage,
 ) -> None:
     image, _ = move(five, 1, 2)
     state = partition(image)
     assert (state.replicas, state.leader, state.leader_epoch) == ((1, 2), 1, 1)
     image, _ = move(image, 1, 2, 3)
-    assert (partition(image).adding, partition(image).leader_epoch) == ((3,), 1), "one that comes does not"
+    assert (partition(image).adding, partition(image).leader_epoch) == ((3,), 1), "adding starts no leader epoch"
 
 
-def test_another_order_of_the_same_replicas_is_done_at_once(five: ClusterImage) -> None:
+def test_another_order_of_the_same_replicas_takes_effect_at_once(five: ClusterImage) -> None:
     image, _ = move(five, 3, 1, 2)
     state = partition(image)
     assert (state.replicas, state.adding, state.removing, state.leader) == ((3, 1, 2), (), (), 1)
@@ -76,28 +76,28 @@ def test_another_order_of_the_same_replicas_is_done_at_once(five: ClusterImage) 
 
 
 @pytest.mark.parametrize("replicas", [(1, 9), (1, 1), (1,)], ids=["unknown", "twice", "fewer than min.insync.replicas"])
-def test_a_move_that_cannot_be_is_refused_and_changes_nothing(five: ClusterImage, replicas: tuple[int, ...]) -> None:
+def test_an_invalid_reassignment_is_refused_and_changes_nothing(five: ClusterImage, replicas: tuple[int, ...]) -> None:
     assert move(five, *replicas) == (five, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
 
 
-def test_kip_860_another_number_of_replicas_is_refused_if_the_client_insists(five: ClusterImage) -> None:
+def test_kip_860_another_replication_factor_is_refused_if_the_client_forbids_it(five: ClusterImage) -> None:
     image, (result,) = reassign_partitions(
         five, [Reassignment(*TP, (1, 2))], settings=SETTINGS, allow_replication_factor_change=False
     )
     assert (image, result.error) == (five, ErrorCode.INVALID_REPLICATION_FACTOR)
 
 
-def test_a_replica_that_goes_starts_a_leader_epoch_so_that_nothing_it_asked_before_counts_when_it_comes_back(
+def test_cancelling_removes_the_added_replica_and_starts_a_leader_epoch_that_fences_its_earlier_fetches(
     five: ClusterImage,
 ) -> None:
     image, _ = move(five, 1, 2, 4)
-    assert partition(image).leader_epoch == 0, "4 came, nobody went"
+    assert partition(image).leader_epoch == 0, "broker 4 was added, no replica removed"
     image, _ = move(image)
     state = partition(image)
     assert (state.replicas, state.leader, state.leader_epoch) == ((1, 2, 3), 1, 1)
 
 
-def test_a_move_is_done_at_once_if_the_replicas_that_stay_are_in_sync(five: ClusterImage) -> None:
+def test_a_reassignment_completes_at_once_if_the_target_replicas_are_in_sync(five: ClusterImage) -> None:
     image, code = move(five, 2, 3)
     state = partition(image)
     assert code is ErrorCode.NONE
@@ -106,7 +106,7 @@ def test_a_move_is_done_at_once_if_the_replicas_that_stay_are_in_sync(five: Clus
 
 
 def half_moved(five: ClusterImage) -> ClusterImage:
-    """From 1, 2 and 3 to 4, 5 and 3; only 4, which was added, is still in sync: the others have restarted."""
+    """Start to move from 1, 2 and 3 to 4, 5 and 3; only 4, an added replica, is in sync, since the others restarted."""
     image, _ = move(five, 4, 5, 3)
     image, _ = propose(image, 1, 2, 3, 4)
     for broker_id in (3, 2, 1):
@@ -116,17 +116,17 @@ def half_moved(five: ClusterImage) -> ClusterImage:
     return image
 
 
-def test_a_move_is_not_called_off_if_only_an_added_replica_has_the_records(five: ClusterImage) -> None:
+def test_a_reassignment_cannot_be_cancelled_if_only_an_added_replica_is_in_sync(five: ClusterImage) -> None:
     image = half_moved(five)
     assert move(image) == (image, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
 
 
-def test_a_move_is_not_changed_so_that_the_only_replica_that_has_the_records_goes(five: ClusterImage) -> None:
+def test_a_changed_reassignment_keeps_the_only_in_sync_replica(five: ClusterImage) -> None:
     image, _ = move(half_moved(five), 1, 2, 3)
     assert partition(image).isr_ids == (4,)
 
 
-def test_a_move_is_not_called_off_while_the_only_eligible_replica_is_an_added_one(five: ClusterImage) -> None:
+def test_a_reassignment_cannot_be_cancelled_if_only_an_added_replica_is_eligible(five: ClusterImage) -> None:
     image = fence(half_moved(five), 4)
     assert partition(image).elr_ids == (4,)
     image, code = move(image)
@@ -134,7 +134,7 @@ def test_a_move_is_not_called_off_while_the_only_eligible_replica_is_an_added_on
     assert partition(image).elr_ids == (4,)
 
 
-def test_a_replica_that_is_just_being_added_is_neither_preferred_nor_the_first_to_be_elected_uncleanly(
+def test_a_replica_that_is_being_added_is_not_preferred_and_is_the_last_choice_of_an_unclean_election(
     five: ClusterImage,
 ) -> None:
     image, _ = move(five, 4, 2, 3)
@@ -147,7 +147,7 @@ def test_a_replica_that_is_just_being_added_is_neither_preferred_nor_the_first_t
     assert (code, partition(image).leader) == (ErrorCode.NONE, 2)
 
 
-def test_while_a_partition_moves_only_the_replicas_that_last_count(five: ClusterImage) -> None:
+def test_an_ongoing_reassignment_does_not_count_as_a_higher_replication_factor(five: ClusterImage) -> None:
     image, _ = move(five, 4, 5, 3)
     assert len(partition(image).replicas) == 5
     _, result = alter_topic_configs(image, "orders", {"min.insync.replicas": "4"}, settings=SETTINGS)
@@ -157,7 +157,9 @@ def test_while_a_partition_moves_only_the_replicas_that_last_count(five: Cluster
     assert len(grown.topic.partitions[1].replicas) == 3
 
 
-def test_a_partition_that_is_named_twice_is_refused_the_second_time_even_if_nothing_changed(five: ClusterImage) -> None:
+def test_a_partition_that_is_named_twice_is_refused_the_second_time(
+    five: ClusterImage,
+) -> None:
     twice = [Reassignment(*TP, (1, 2, 3))] * 2
     image, results = reassign_partitions(five, twice, settings=SETTINGS)
     assert image is five

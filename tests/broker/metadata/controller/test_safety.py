@@ -1,8 +1,8 @@
-"""Whatever is decided in whatever order: who may lead has everything that was acknowledged, and somebody may.
+"""Invariants over any order of decisions: a replica that may lead exists, and has all acknowledged records.
 
-A model of what the brokers do with the decisions, as small as it can be. Each life of a broker has a log, and acts on
-the image that it has seen last, which may be old. Leaders append, count what their followers have, commit, and propose;
-a proposal is decided some time later. There is one partition.
+A minimal model of brokers that act on the decisions. Each incarnation of a broker has a log, and acts on the image that
+it saw last, which may be old. Leaders append, note their followers' log end offsets, commit, and propose ISRs; a
+proposal is decided some time later. There is one partition.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ Log = tuple[int, ...]
 
 
 def in_common(one: Log, other: Log) -> int:
-    """How many records two logs begin with that are the same."""
+    """Return the length of the longest common prefix of two logs."""
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 @dataclass
 class Replica:
-    """What one life of a broker has and knows.
+    """The state of one incarnation of a broker.
 
     Attributes:
-        image: the latest that it has seen.
-        end_offsets: where it leads, how much its followers have, as they told it in this leader epoch.
-        is_decided: whether its proposal has been, which it does not know before it sees it.
+        image: the latest image that it has seen.
+        end_offsets: as a leader, its followers' log end offsets, from their fetches in this leader epoch.
+        is_decided: whether its proposal is decided; the leader learns it when it sees the next image.
     """
 
     incarnation: BrokerIncarnation
@@ -85,7 +85,7 @@ class Replica:
             self.epoch_start, self.end_offsets = len(self.log), {}
 
     def commit(self) -> None:
-        """The high watermark moves to what all have that are in sync, or that are proposed to be."""
+        """Advance the high watermark to the lowest log end offset of the committed and the proposed ISR."""
         waits_for = {*self.state.isr, *(self.proposal.isr if self.proposal is not None else ())} - {self.incarnation}
         if self.leads and len(self.state.isr) >= min_in_sync(self.image):
             reached = min([len(self.log), *(self.end_offsets.get(incarnation, 0) for incarnation in waits_for)])
@@ -115,10 +115,10 @@ class World:
     """Four brokers, three of which have the partition.
 
     Attributes:
-        truth: the latest image.
-        replicas: what the present life of each broker has.
-        committed: the longest run of records that any leader has committed.
-        requests: fetches under way, by the broker that asks.
+        image: the committed image.
+        replicas: the state of each broker's present incarnation.
+        committed: the longest log prefix that a leader has committed.
+        requests: fetch requests in flight, by the follower's broker id.
     """
 
     def __init__(self) -> None:
@@ -127,8 +127,8 @@ class World:
         for broker_id in BROKERS:
             image = self._registered(image, broker_id)
         topic = NewTopic("orders", assignments=[(0, (1, 2, 3))], configs={"min.insync.replicas": "2"})
-        self.truth, _ = create_topics(image, [topic], settings=SETTINGS, rng=random.Random(1))
-        self.replicas = {live.broker_id: Replica(live.incarnation, self.truth) for live in self.truth.brokers.values()}
+        self.image, _ = create_topics(image, [topic], settings=SETTINGS, rng=random.Random(1))
+        self.replicas = {live.broker_id: Replica(live.incarnation, self.image) for live in self.image.brokers.values()}
         self.committed: Log = ()
         self.last_record = 0
         self.requests: dict[int, Request] = {}
@@ -139,19 +139,19 @@ class World:
         return image
 
     def acting(self, broker_id: int) -> Replica | None:
-        """A broker that has its lease."""
+        """Return a broker's state if it is not fenced."""
         replica = self.replicas.get(broker_id)
-        return replica if replica is not None and self.truth.is_alive(replica.incarnation) else None
+        return replica if replica is not None and self.image.is_alive(replica.incarnation) else None
 
     def leading(self, broker_id: int) -> Replica | None:
-        """A broker that believes that it leads."""
+        """Return a broker's state if it is not fenced and leads in the image that it has seen."""
         replica = self.acting(broker_id)
         return replica if replica is not None and replica.leads else None
 
     # --- what brokers do ---
 
     def leaders(self) -> list[Replica]:
-        """The brokers that have a lease and believe that they lead; there may be more than one."""
+        """Return the live brokers that lead in the image that they have seen; there may be more than one."""
         return [leader for broker_id in BROKERS if (leader := self.leading(broker_id)) is not None]
 
     def append(self, _: int) -> None:
@@ -162,7 +162,7 @@ class World:
 
     def see(self, broker_id: int) -> None:
         if (replica := self.acting(broker_id)) is not None:
-            replica.see(self.truth)
+            replica.see(self.image)
             self._committed_by(replica)
 
     def fetch(self, broker_id: int) -> None:
@@ -170,14 +170,14 @@ class World:
         self.arrive(broker_id)
 
     def ask(self, broker_id: int) -> None:
-        """A follower asks for what it lacks; the request may be under way for long."""
+        """Let a follower send a fetch request, which may arrive much later."""
         replica = self.acting(broker_id)
         if replica is not None and broker_id in replica.state.replicas and not replica.leads:
             state = replica.state
             self.requests[broker_id] = Request(replica.incarnation, state.leader, state.leader_epoch, replica.log)
 
     def arrive(self, broker_id: int) -> None:
-        """The leader notes how much the follower has, and sends the rest; what the leader does not have is dropped."""
+        """Let a fetch request arrive: the leader notes the follower's log end offset, the follower takes its log."""
         request = self.requests.pop(broker_id, None)
         leader = self.leading(request.leader) if request is not None else None
         if request is None or leader is None or request.leader_epoch != leader.state.leader_epoch:
@@ -195,7 +195,7 @@ class World:
             self._propose(leader, (*leader.state.isr, request.incarnation))
 
     def drop(self, broker_id: int) -> None:
-        """Whoever leads finds that a broker lags."""
+        """Let each leader propose an ISR without this broker."""
         for leader in self.leaders():
             kept = tuple(incarnation for incarnation in leader.state.isr if incarnation.broker_id != broker_id)
             if broker_id in leader.state.isr_ids and broker_id != leader.incarnation.broker_id:
@@ -208,11 +208,11 @@ class World:
             leader.proposal = InSyncProposal(topic_id, *TP, state.leader_epoch, state.partition_epoch, isr)
 
     def decide(self, _: int) -> None:
-        """What leaders have proposed is decided; they are yet to see it."""
+        """Decide the leaders' proposals; the leaders have yet to see the result."""
         for leader in self.leaders():
             if leader.proposal is not None and not leader.is_decided:
-                self.truth, _codes = change_in_sync_sets(
-                    self.truth, leader.incarnation, [leader.proposal], settings=SETTINGS
+                self.image, _codes = change_in_sync_sets(
+                    self.image, leader.incarnation, [leader.proposal], settings=SETTINGS
                 )
                 leader.is_decided = True
 
@@ -226,87 +226,87 @@ class World:
     # --- what happens to brokers ---
 
     def fence(self, broker_id: int) -> None:
-        if broker_id in self.truth.brokers:
-            self.truth, _ = fence_broker(self.truth, self.truth.brokers[broker_id].lease_id, settings=SETTINGS)
+        if broker_id in self.image.brokers:
+            self.image, _ = fence_broker(self.image, self.image.brokers[broker_id].lease_id, settings=SETTINGS)
 
     def resume(self, broker_id: int) -> None:
-        known = self.truth.brokers.get(broker_id)
+        known = self.image.brokers.get(broker_id)
         if known is not None:
             self.last_lease += 1
-            self.truth, resumed = resume_broker(
-                self.truth, broker_id, known.broker_epoch, self.last_lease, settings=SETTINGS
+            self.image, resumed = resume_broker(
+                self.image, broker_id, known.broker_epoch, self.last_lease, settings=SETTINGS
             )
             assert resumed
-            self.see(broker_id)  # it holds its lease only from then on
+            self.see(broker_id)  # a broker sees the image before it acts under its new lease
 
     def restart(self, broker_id: int) -> None:
-        """It comes back, and has nothing."""
-        if self.truth.live_broker(broker_id) is None:
-            self.truth = self._registered(self.truth, broker_id)
-            self.replicas[broker_id] = Replica(self.truth.brokers[broker_id].incarnation, self.truth)
+        """Register a broker as a new incarnation, with an empty log."""
+        if self.image.live_broker(broker_id) is None:
+            self.image = self._registered(self.image, broker_id)
+            self.replicas[broker_id] = Replica(self.image.brokers[broker_id].incarnation, self.image)
 
     def leave(self, broker_id: int) -> None:
-        if broker_id in self.truth.brokers:
-            epoch = self.truth.brokers[broker_id].broker_epoch
-            self.truth, left = unregister_broker(self.truth, broker_id, epoch, settings=SETTINGS)
+        if broker_id in self.image.brokers:
+            epoch = self.image.brokers[broker_id].broker_epoch
+            self.image, left = unregister_broker(self.image, broker_id, epoch, settings=SETTINGS)
             assert left
             del self.replicas[broker_id]
 
     # --- what operators do ---
 
     def prefer(self, _: int) -> None:
-        self.truth, _results = elect_leaders(self.truth, [TP], ElectionType.PREFERRED, settings=SETTINGS)
+        self.image, _results = elect_leaders(self.image, [TP], ElectionType.PREFERRED, settings=SETTINGS)
 
     def elect_uncleanly(self, _: int) -> None:
-        self.truth, (result,) = elect_leaders(self.truth, [TP], ElectionType.UNCLEAN, settings=SETTINGS)
+        self.image, (result,) = elect_leaders(self.image, [TP], ElectionType.UNCLEAN, settings=SETTINGS)
         if result.error is ErrorCode.NONE:
-            heir = self.replicas[state_of(self.truth).leader]
-            self.committed = heir.log[: in_common(heir.log, self.committed)]
+            elected = self.replicas[state_of(self.image).leader]
+            self.committed = elected.log[: in_common(elected.log, self.committed)]
             for replica in self.replicas.values():
                 replica.high_watermark = min(replica.high_watermark, in_common(replica.log, self.committed))
 
     def move(self, broker_id: int) -> None:
-        """Away from one broker, to the three that follow it."""
+        """Reassign the partition to the three brokers other than this one."""
         ring = BROKERS * 2
         target = ring[broker_id : broker_id + 3]
-        self.truth, _ = reassign_partitions(self.truth, [Reassignment(*TP, target)], settings=SETTINGS)
+        self.image, _ = reassign_partitions(self.image, [Reassignment(*TP, target)], settings=SETTINGS)
 
     def shrink(self, broker_id: int) -> None:
-        """To two brokers."""
+        """Reassign the partition to two brokers."""
         target = (broker_id, BROKERS[broker_id % len(BROKERS)])
-        self.truth, _ = reassign_partitions(self.truth, [Reassignment(*TP, target)], settings=SETTINGS)
+        self.image, _ = reassign_partitions(self.image, [Reassignment(*TP, target)], settings=SETTINGS)
 
-    def call_off(self, _: int) -> None:
-        self.truth, _results = reassign_partitions(self.truth, [Reassignment(*TP, None)], settings=SETTINGS)
+    def cancel_move(self, _: int) -> None:
+        self.image, _results = reassign_partitions(self.image, [Reassignment(*TP, None)], settings=SETTINGS)
 
-    def demand(self, number: int) -> None:
-        """Another min.insync.replicas."""
+    def set_min_in_sync(self, number: int) -> None:
+        """Set min.insync.replicas to 1 or 2."""
         wanted = {"min.insync.replicas": str((number + 1) // 2)}
-        self.truth, _ = alter_topic_configs(self.truth, "orders", wanted, settings=SETTINGS)
+        self.image, _ = alter_topic_configs(self.image, "orders", wanted, settings=SETTINGS)
 
-    # --- what is always so ---
+    # --- invariants ---
 
     def calm(self) -> None:
-        """Nothing happens for a while: everybody sees what is true, and catches up."""
-        for what in ("see", "append", "fetch", "decide", "see", "fetch", "decide", "see"):
+        """Let all brokers see the committed image and catch up."""
+        for action in ("see", "append", "fetch", "decide", "see", "fetch", "decide", "see"):
             for broker_id in BROKERS:
-                self.step(what, broker_id)
+                self.step(action, broker_id)
 
-    def step(self, what: str, broker_id: int) -> None:
-        if what == "calm":
+    def step(self, action: str, broker_id: int) -> None:
+        if action == "calm":
             self.calm()
             return
-        before = self.truth
-        getattr(self, what)(broker_id)
-        after = self.truth
+        before = self.image
+        getattr(self, action)(broker_id)
+        after = self.image
         assert after.version == VERSION
         self._check_shape(after)
         self._check_epochs(state_of(before), state_of(after))
-        if what not in ("restart", "leave", "elect_uncleanly"):
-            assert not may_lead(before) or may_lead(after), "nobody may lead any more, though no memory was lost"
+        if action not in ("restart", "leave", "elect_uncleanly"):
+            assert not may_lead(before) or may_lead(after), "no replica may lead any more, though no log was lost"
         for incarnation in may_lead(after):
             replica = self.replicas[incarnation.broker_id]
-            assert replica.incarnation == incarnation, f"{incarnation} is over and may lead"
+            assert replica.incarnation == incarnation, f"{incarnation} has ended and may lead"
             lacks = self.committed[in_common(replica.log, self.committed) :]
             assert not lacks, f"{incarnation} may lead and lacks {lacks}, which are committed"
 
@@ -333,7 +333,7 @@ class World:
 
 
 def may_lead(image: ClusterImage) -> tuple[BrokerIncarnation, ...]:
-    """Who may be elected cleanly, now or when it comes back."""
+    """Return the replicas that may be elected cleanly, now or when they come back."""
     state = state_of(image)
     return (*state.isr, *state.elr)
 
@@ -341,12 +341,12 @@ def may_lead(image: ClusterImage) -> tuple[BrokerIncarnation, ...]:
 WEIGHTS = {
     **dict.fromkeys(("fetch", "resume"), 4),
     **dict.fromkeys(("append", "ask", "arrive", "see", "decide", "calm", "fence", "drop", "prefer", "restart"), 2),
-    **dict.fromkeys(("leave", "elect_uncleanly", "move", "shrink", "call_off", "demand"), 1),
+    **dict.fromkeys(("leave", "elect_uncleanly", "move", "shrink", "cancel_move", "set_min_in_sync"), 1),
 }
-STEPS = [what for what, weight in WEIGHTS.items() for _ in range(weight)]
+STEPS = [action for action, weight in WEIGHTS.items() for _ in range(weight)]
 
 
-@example([("fence", 3), ("fence", 2), ("fence", 1), ("demand", 1), ("resume", 2)])
+@example([("fence", 3), ("fence", 2), ("fence", 1), ("set_min_in_sync", 1), ("resume", 2)])
 @example(
     [
         ("fence", 1),
@@ -360,7 +360,7 @@ STEPS = [what for what, weight in WEIGHTS.items() for _ in range(weight)]
 )
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(BROKERS)), max_size=100))
-def test_nothing_that_was_acknowledged_is_lost_but_by_an_unclean_election(steps: list[tuple[str, int]]) -> None:
+def test_only_an_unclean_election_loses_acknowledged_records(steps: list[tuple[str, int]]) -> None:
     world = World()
-    for what, broker_id in steps:
-        world.step(what, broker_id)
+    for action, broker_id in steps:
+        world.step(action, broker_id)

@@ -33,7 +33,7 @@ def errors(results: tuple[TopicResult, ...]) -> list[tuple[str | None, ErrorCode
     return [(result.name, result.error) for result in results]
 
 
-def test_a_topic_is_created_with_as_many_partitions_and_replicas_as_asked(three: ClusterImage) -> None:
+def test_a_topic_is_created_with_the_requested_partitions_and_replicas(three: ClusterImage) -> None:
     image, (result,) = create(three, NewTopic("orders", 4, 2, configs={"retention.ms": "1000"}))
     topic = image.topics["orders"]
     assert result == TopicResult("orders", topic, topic_id=topic.topic_id)
@@ -59,7 +59,7 @@ def test_the_same_seed_creates_the_same_topic(three: ClusterImage) -> None:
     assert create(three, NewTopic("orders", 5, 2)) == create(three, NewTopic("orders", 5, 2))
 
 
-def test_single_partition_topics_do_not_all_fall_to_one_broker(three: ClusterImage) -> None:
+def test_single_partition_topics_are_not_all_placed_on_one_broker(three: ClusterImage) -> None:
     image, _ = create(three, *(NewTopic(f"t{n}", 1, 1) for n in range(30)))
     assert {topic.partitions[0].leader for topic in image.topics.values()} == {1, 2, 3}
 
@@ -89,7 +89,7 @@ def test_single_partition_topics_do_not_all_fall_to_one_broker(three: ClusterIma
         (NewTopic("orders", assignments=[(0, [9])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_what_cannot_be_created_is_refused_and_nothing_changes(
+def test_an_invalid_topic_is_refused_and_changes_nothing(
     three: ClusterImage, topic: NewTopic, error: ErrorCode
 ) -> None:
     image, (result,) = create(three, topic)
@@ -99,7 +99,7 @@ def test_what_cannot_be_created_is_refused_and_nothing_changes(
     assert result.topic is None
 
 
-def test_a_misspelt_config_is_answered_with_the_near_name(three: ClusterImage) -> None:
+def test_the_error_for_a_misspelt_config_names_the_similar_config(three: ClusterImage) -> None:
     _, (result,) = create(three, NewTopic("orders", configs={"retention.mss": "1"}))
     assert "retention.ms" in (result.message or "")
 
@@ -146,14 +146,14 @@ def test_names_of_one_request_can_collide_too(three: ClusterImage) -> None:
     assert list(image.topics) == ["a.b"]
 
 
-def test_validating_only_answers_as_if_and_changes_nothing(three: ClusterImage) -> None:
+def test_validate_only_gives_the_same_result_and_changes_nothing(three: ClusterImage) -> None:
     image, results = create(three, NewTopic("good"), NewTopic("bad", 0), validate_only=True)
     assert image is three
     assert errors(results) == [("good", ErrorCode.NONE), ("bad", ErrorCode.INVALID_PARTITIONS)]
     assert results[0].topic is not None
 
 
-def test_one_request_cannot_create_more_partitions_than_its_bound(three: ClusterImage) -> None:
+def test_one_request_cannot_create_more_partitions_than_its_limit(three: ClusterImage) -> None:
     settings = TopicSettings(max_partitions_per_request=10)
     image, results = create(three, NewTopic("a", 6, 1), NewTopic("b", 5, 1), NewTopic("c", 4, 1), settings=settings)
     assert errors(results) == [
@@ -164,7 +164,7 @@ def test_one_request_cannot_create_more_partitions_than_its_bound(three: Cluster
     assert image.partition_count == 10
 
 
-def test_the_cluster_cannot_hold_more_partitions_than_its_bound(three: ClusterImage) -> None:
+def test_the_cluster_cannot_hold_more_partitions_than_its_limit(three: ClusterImage) -> None:
     settings = TopicSettings(max_partitions=10)
     before, _ = create(three, NewTopic("a", 8, 1), settings=settings)
     assigned = NewTopic("b", assignments=[(index, [1]) for index in range(3)])
@@ -173,7 +173,7 @@ def test_the_cluster_cannot_hold_more_partitions_than_its_bound(three: ClusterIm
     assert image is before
 
 
-def test_a_huge_number_of_partitions_is_refused_before_anything_is_made(three: ClusterImage) -> None:
+def test_a_huge_number_of_partitions_is_refused_before_any_is_created(three: ClusterImage) -> None:
     _, results = create(three, NewTopic("a", 2**31 - 1, 1))
     assert errors(results) == [("a", ErrorCode.POLICY_VIOLATION)]
 
@@ -194,7 +194,7 @@ new_topics = st.builds(
 
 
 @given(st.lists(new_topics, max_size=6), st.integers(0, 2**32))
-def test_whatever_is_asked_for_each_name_is_answered_once_and_the_image_stays_sound(
+def test_any_request_has_one_result_for_each_name_and_leaves_the_image_consistent(
     topics: list[NewTopic], seed: int
 ) -> None:
     before = ClusterImage(version=0, cluster_id="c")
@@ -240,7 +240,7 @@ def test_topics_are_deleted_by_name_and_by_id(with_topics: ClusterImage) -> None
         (TopicReference(None), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_deleted_is_refused_and_the_rest_is_deleted(
+def test_an_invalid_deletion_is_refused_and_the_other_topics_are_deleted(
     with_topics: ClusterImage, reference: TopicReference, error: ErrorCode
 ) -> None:
     image, results = delete_topics(with_topics, [reference, TopicReference("b")])
@@ -251,7 +251,7 @@ def test_what_cannot_be_deleted_is_refused_and_the_rest_is_deleted(
     assert delete_topics(with_topics, [reference])[0] is with_topics
 
 
-def test_a_topic_named_twice_even_by_name_and_id_is_not_deleted(with_topics: ClusterImage) -> None:
+def test_a_topic_that_is_named_twice_even_by_name_and_id_is_not_deleted(with_topics: ClusterImage) -> None:
     by_name, by_id = TopicReference("a"), TopicReference(None, with_topics.topics["a"].topic_id)
     for references in ([by_name, by_name], [by_name, by_id]):
         image, results = delete_topics(with_topics, references)
