@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from purgatorio.broker.cluster import Cluster
     from purgatorio.broker.config import BrokerConfig, ClusterConfig
 
-__all__ = ["BrokerConfig", "Cluster", "ClusterConfig"]
+    __version__: str
+
+__all__ = ["BrokerConfig", "Cluster", "ClusterConfig", "__version__"]
 
 # Without it `logging` would print warnings of a program that did not configure it.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> object:
-    """Import the brokers when they are first asked for: the purgatory and the command's help need none of them."""
+    """Import a public name when it is first used: the purgatory and the command's help need none of them."""
     if name == "Cluster":
         from purgatorio.broker.cluster import Cluster
 
@@ -36,6 +38,10 @@ def __getattr__(name: str) -> object:
         from purgatorio.broker import config
 
         return getattr(config, name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("purgatorio")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

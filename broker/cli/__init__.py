@@ -1,1 +1,1 @@
-"""The command line: what users type, and what is printed."""
+"""The command line: commands, flags, and printed output."""

@@ -1,4 +1,4 @@
-"""Asks a running cluster's admin HTTP; needs the standard library only, so that a command starts at once."""
+"""A client of a running cluster's admin HTTP. It uses the standard library only, so that a command starts at once."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 TIMEOUT_SECONDS: Final = 15.0
-"""How long an answer may take: a broker that was killed registers again only when its session is over (1 s)."""
+"""Time limit of an answer. A broker that was killed can register again only after its session timeout."""
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 
 
 class AdminError(Exception):
-    """It could not be done; the message is a sentence for the user."""
+    """The request failed; the message is a sentence for the user."""
 
 
 class AdminUrlError(AdminError):
-    """The address cannot be one of an admin HTTP."""
+    """The URL cannot be the address of an admin HTTP."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Purgatorio never redirects, so whoever does is somebody else."""
+    """Follows no redirect: Purgatorio sends none, so another server answers."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Take the redirect as the answer."""
+        """Return the redirect itself as the answer."""
 
 
 class AdminClient:
@@ -37,7 +37,7 @@ class AdminClient:
         url: such as ``http://127.0.0.1:9644``.
 
     Raises:
-        AdminUrlError: the URL is none, or not of HTTP.
+        AdminUrlError: this is not a URL of HTTP.
     """
 
     def __init__(self, url: str) -> None:
@@ -53,20 +53,20 @@ class AdminClient:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
 
     def get(self, path: str) -> dict[str, Any]:
-        """What is at an address below ``/api/v1/``.
+        """The answer to GET at a path below ``/api/v1/``.
 
         Raises:
-            AdminError: there is no such answer.
+            AdminError: the cluster refused, or did not answer.
         """
         return self._ask(urllib.request.Request(f"{self.url}/api/v1/{path}"), TIMEOUT_SECONDS)
 
     def post(
         self, path: str, body: dict[str, Any] | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS
     ) -> dict[str, Any]:
-        """Change something; returns the answer.
+        """The answer to POST at a path below ``/api/v1/``, which changes something.
 
         Raises:
-            AdminError: it was refused, or there is no answer: then it may have been done nevertheless.
+            AdminError: the cluster refused, or did not answer; in the latter case it may have made the change.
         """
         request = urllib.request.Request(
             f"{self.url}/api/v1/{path}",
@@ -84,10 +84,10 @@ class AdminClient:
         except OSError as error:
             raise AdminError(self._unreachable(error, timeout_seconds)) from error
         except http.client.HTTPException as error:
-            raise AdminError(f"whoever answers at {self.url} does not speak HTTP as Purgatorio does") from error
+            raise AdminError(f"the server at {self.url} does not speak HTTP as Purgatorio does") from error
         answer = _parse(content)
         if answer is None or (status != 200 and not isinstance(answer.get("error"), str)):
-            raise AdminError(f"whoever answers at {self.url} is not Purgatorio (status {status})")
+            raise AdminError(f"the server at {self.url} is not Purgatorio (status {status})")
         if status != 200:
             raise AdminError(_printable(answer["error"]))
         return answer
@@ -105,18 +105,18 @@ class AdminClient:
             return f"no answer from {self.url} within {timeout_seconds:g} s"
         if isinstance(reason, ConnectionRefusedError):
             return (
-                f"nobody listens at {self.url}: is a cluster running? "
-                "--admin or PURGATORIO_ADMIN says where its admin HTTP is"
+                f"no server listens at {self.url}: is a cluster running? "
+                "Give the address of its admin HTTP by --admin or PURGATORIO_ADMIN"
             )
         if isinstance(reason, ConnectionError):
-            return f"{self.url} hung up without an answer"
+            return f"{self.url} closed the connection without an answer"
         number = reason.errno or 0 if isinstance(reason, OSError) else 0
         told = os.strerror(number) if number > 0 else str(reason)  # below 0: a failed look-up of a name
         return f"cannot reach {self.url}: {_printable(told).lower()}"
 
 
 def _parse(content: bytes) -> dict[str, Any] | None:
-    """A JSON object; None if it is none."""
+    """The JSON object, or None if the content is not one."""
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):
@@ -125,5 +125,5 @@ def _parse(content: bytes) -> dict[str, Any] | None:
 
 
 def _printable(text: str) -> str:
-    """Text that does nothing to a terminal, whoever sent it."""
+    """The text without characters that could control a terminal."""
     return "".join(char if char.isprintable() else "?" for char in text)

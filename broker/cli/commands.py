@@ -1,6 +1,6 @@
 """The commands that operate a running cluster: ``purgatorio broker`` and ``purgatorio topics``.
 
-They talk to its admin HTTP and need nothing else of the broker.
+They send requests to the cluster's admin HTTP and import nothing else of the broker.
 """
 
 from __future__ import annotations
@@ -18,40 +18,45 @@ if TYPE_CHECKING:
 DEFAULT_ADMIN_URL: Final = "http://127.0.0.1:9644"
 ADMIN_VARIABLE: Final = "PURGATORIO_ADMIN"
 RESTART_SECONDS_PER_BROKER: Final = 70.0
-"""How long a rolling restart is waited for: the 60 s that the cluster gives each broker, and its stop and start."""
+"""Time limit of a rolling restart, per broker: 60 s to get in sync, and the time of its stop and start."""
 
 _EPILOG: Final = f"""\
 The cluster is the one whose admin HTTP is at --admin or, without it, at the address in the environment variable
-{ADMIN_VARIABLE}. Exit codes: 0 done, 1 refused or failed, 2 called wrongly.
+{ADMIN_VARIABLE}. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
 """
 
 Command = Callable[["AdminClient", argparse.Namespace], int]
 
 
 def add_commands(commands: Any) -> None:
-    """Add both groups to a parser's subcommands."""
+    """Add both groups to the subcommands of a parser."""
     brokers = _add_group(commands, "broker", "stop, kill, start and list the brokers of a running cluster")
     _add_command(brokers, "list", _list_brokers, "list the brokers, running or not")
-    stop = _add_broker_command(brokers, "stop", _stop, "stop a broker in good order; its records are gone with it")
-    stop.add_argument(
-        "--force", action="store_true", help="even if it has the only copy of some records, which are lost then"
-    )
-    _add_broker_command(brokers, "kill", _kill, "end a broker at once, as a crash would; nobody is told, or asked")
+    stop = _add_broker_command(brokers, "stop", _stop, "stop a broker in good order; its logs are lost")
+    stop.add_argument("--force", action="store_true", help="stop it even if it has the only copy of some records")
     _add_broker_command(
-        brokers, "start", _start, "start a broker that does not run; it comes back empty and catches up"
+        brokers, "kill", _kill, "end a broker as a crash would; the others notice when its lease runs out"
     )
-    _add_command(brokers, "restart", _restart, "restart all brokers in turn, each when all replicas are in sync again")
+    _add_broker_command(
+        brokers, "start", _start, "start a stopped broker; its logs are empty and it catches up with the leaders"
+    )
+    _add_command(brokers, "restart", _restart, "restart all brokers in turn; each waits until all replicas are in sync")
 
-    topics = _add_group(commands, "topics", "list who leads and holds partitions, and elect leaders")
+    topics = _add_group(commands, "topics", "list partitions with their leaders and replicas, and elect leaders")
     listing = _add_command(topics, "list", _list_topics, "list each partition's leader, replicas, ISR and ELR")
-    listing.add_argument("--topic", metavar="TOPIC", help="only this topic's")
-    elect = _add_command(topics, "elect", _elect, "elect the preferred leaders, or leaders where there are none")
-    elect.add_argument("--topic", metavar="TOPIC", help="only this topic's partitions")
+    listing.add_argument("--topic", metavar="TOPIC", help="only the partitions of this topic")
+    elect = _add_command(
+        topics,
+        "elect",
+        _elect,
+        "make the preferred replicas leaders; with --unclean, elect leaders where there is none",
+    )
+    elect.add_argument("--topic", metavar="TOPIC", help="only the partitions of this topic")
     elect.add_argument("--partition", metavar="N", type=int, help="only this partition of the topic")
     elect.add_argument(
         "--unclean",
         action="store_true",
-        help="where there is no leader, let any live replica lead; acknowledged records that it lacks are lost",
+        help="elect any live replica where there is no leader; acknowledged records that it lacks are lost",
     )
 
 
@@ -69,7 +74,7 @@ def _add_broker_command(commands: Any, name: str, run: Command, summary: str) ->
 def _add_command(commands: Any, name: str, run: Command, summary: str) -> Any:
     parser = _add_parser(commands, name, summary)
     parser.set_defaults(run=lambda args: _run(run, args))
-    parser.add_argument("--admin", metavar="URL", help=f"where the cluster's admin HTTP is ({DEFAULT_ADMIN_URL})")
+    parser.add_argument("--admin", metavar="URL", help=f"the URL of the cluster's admin HTTP ({DEFAULT_ADMIN_URL})")
     return parser
 
 
@@ -85,7 +90,7 @@ def _add_parser(commands: Any, name: str, summary: str) -> Any:
 
 
 def _run(command: Command, args: argparse.Namespace) -> int:
-    """Run a command, and say in one line what it failed of."""
+    """Run a command; print one line if it fails."""
     from purgatorio.broker.cli.admin_client import AdminClient, AdminError, AdminUrlError
 
     try:
@@ -94,10 +99,10 @@ def _run(command: Command, args: argparse.Namespace) -> int:
         print(f"purgatorio: {error}", file=sys.stderr)
         return 2 if isinstance(error, AdminUrlError) else 1
     except KeyError as error:
-        print(f"purgatorio: the cluster's answer lacks {error}: it may be of another version", file=sys.stderr)
+        print(f"purgatorio: the cluster's answer lacks {error}; it may run another version", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("purgatorio: not waited for; what was begun goes on in the cluster", file=sys.stderr)
+        print("purgatorio: stopped waiting; the cluster finishes the operation", file=sys.stderr)
         return 1
 
 
@@ -112,13 +117,13 @@ def _stop(admin: AdminClient, args: argparse.Namespace) -> int:
 
 def _kill(admin: AdminClient, args: argparse.Namespace) -> int:
     admin.post(f"brokers/{args.broker}/kill")
-    print(f"broker {args.broker} is dead; the others find out when its session ends")
+    print(f"broker {args.broker} was killed; the others notice when its lease runs out")
     return 0
 
 
 def _start(admin: AdminClient, args: argparse.Namespace) -> int:
     admin.post(f"brokers/{args.broker}/start")
-    print(f"broker {args.broker} is running, and catches up")
+    print(f"broker {args.broker} is running and catches up with the leaders")
     return 0
 
 
@@ -126,9 +131,9 @@ def _restart(admin: AdminClient, args: argparse.Namespace) -> int:
     ids = [row["id"] for row in admin.get("brokers")["brokers"]]
     began = time.monotonic()
     print(f"restarting brokers {', '.join(map(str, ids))} in turn", flush=True)
-    print("after each the cluster waits until all replicas are in sync, 60 s at most", flush=True)
+    print("before each restart the cluster waits until all replicas are in sync, 60 s at most", flush=True)
     admin.post("brokers/restart", timeout_seconds=RESTART_SECONDS_PER_BROKER * (len(ids) + 1))
-    print(f"all brokers are restarted and in sync, after {time.monotonic() - began:.1f} s")
+    print(f"all brokers were restarted and are in sync after {time.monotonic() - began:.1f} s")
     return 0
 
 
@@ -180,10 +185,10 @@ def _list_topics(admin: AdminClient, args: argparse.Namespace) -> int:
     _print_table(("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "ELR", "REASSIGNED"), rows)
     further = listed["partition_count"] - len(partitions)
     if further > 0:
-        print(f"and {further} more; choose with --topic")
+        print(f"and {further} more; --topic lists those of one topic")
     if listed["offline_count"]:
-        print(f"{_partitions(listed['offline_count'])} offline: no broker lives that has all records")
-        print("to go on without what is lost: purgatorio topics elect --unclean")
+        print(f"{_partitions(listed['offline_count'])} offline: no live broker has all records")
+        print("to elect leaders without the lost records: purgatorio topics elect --unclean")
     return 0
 
 
@@ -207,7 +212,7 @@ def _elect(admin: AdminClient, args: argparse.Namespace) -> int:
     for row in results:
         name = f"{row['topic']}-{row['partition']}"
         if row["error"] == "NONE":
-            print(f"{name}: broker {row['leader']} leads, in epoch {row['leader_epoch']}")
+            print(f"{name}: broker {row['leader']} is the leader in epoch {row['leader_epoch']}")
         else:
             print(f"{name}: {row['error']}: {row['message']}")
             refused += row["error"] != "ELECTION_NOT_NEEDED"
@@ -232,7 +237,7 @@ def _partitions(count: int) -> str:
 
 
 def _print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns as wide as what stands in them; the ones at the end that are empty in every row are left out."""
+    """Print columns as wide as their content, without the last ones if they are empty in all rows."""
     cells = [[str(cell) for cell in row] for row in rows]
     while len(head) > 1 and all(not row[len(head) - 1] for row in cells):
         head = head[:-1]

@@ -1,4 +1,4 @@
-"""How the command writes log lines: all of them to one stream, for people or as one JSON object per line.
+"""The command's log lines: all of them go to one stream, for people or as one JSON object per line.
 
 Purgatorio and third-party code log through `logging`; structlog's formatter gives all records the same look.
 """
@@ -23,7 +23,7 @@ def configure_logging(log_format: LogFormat = "console", level: str = "info", st
     Args:
         log_format: ``console`` for people, in colour on a terminal; ``json`` for machines.
         level: the least severe level that is written, by its lower-case name.
-        stream: where to; not given: the standard error, since the standard output belongs to the command.
+        stream: the stream; not given: the standard error, since the standard output belongs to the command.
     """
     stream = stream if stream is not None else sys.stderr
     threshold = logging.getLevelNamesMapping()[level.upper()]
@@ -55,7 +55,7 @@ def _take_event(_: WrappedLogger, __: str, entry: EventDict) -> EventDict:
 
 
 def _rendering(log_format: LogFormat, stream: TextIO) -> list[Processor]:
-    """The last steps: the time, the traceback if any, and the line."""
+    """The last processors: the time, the traceback if there is one, and the line."""
     if log_format == "json":
         return [
             structlog.processors.TimeStamper(fmt="iso", utc=True),

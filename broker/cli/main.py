@@ -1,6 +1,6 @@
-"""The command line: ``purgatorio cluster``, ``serve``, ``config``, ``broker`` and ``topics``.
+"""The command line: ``purgatorio cluster``, ``serve``, ``config``, ``broker``, ``topics`` and ``simulate``.
 
-Help and usage errors must come at once, so everything beyond argparse is imported by the command that needs it.
+Help and usage errors must be printed at once, so each command imports the modules that it needs beyond argparse.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+import purgatorio
 from purgatorio.broker.cli.commands import ADMIN_VARIABLE, add_commands
 
 if TYPE_CHECKING:
@@ -21,27 +22,27 @@ EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 
 _EPILOG: Final = """\
-Every setting may also come from the environment (PURGATORIO_LOG_RETENTION_MS=60000) or from a TOML file (--config or
-PURGATORIO_CONFIG); flags win over the environment, the environment over the file. `purgatorio config` lists them all.
+Every setting can also be given in the environment (PURGATORIO_LOG_RETENTION_MS=60000) or in a TOML file (--config or
+PURGATORIO_CONFIG). Flags win over the environment, the environment over the file. `purgatorio config` lists them all.
 """
 
 
 class _ShowVersion(argparse.Action):
-    """Prints the version; unlike argparse's own action it is looked up only when asked for."""
+    """Prints the version; unlike argparse's own action, it reads the version only when it runs."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **_: Any) -> None:
         super().__init__(option_strings, dest=argparse.SUPPRESS, nargs=0, help="show the version and exit")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print(f"purgatorio {_version()}")
+        print(f"purgatorio {purgatorio.__version__}")
         parser.exit(EXIT_OK)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says which command or flag a misspelt one is near to."""
+    """A parser that suggests the command or flag with a similar name if one is unknown."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, and refuse what is unknown here, where it is known which flags there are."""
+        """Parse, and refuse unknown arguments in the subcommand's parser, which knows its flags."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
@@ -55,22 +56,16 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and where help is, and exit."""
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n{self.prog} --help says what there is\n")
+        """Print what is wrong and how to get help, and exit."""
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}\nSee {self.prog} --help\n")
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    """``; did you mean …?``, or nothing when no name is near."""
+    """``; did you mean …?``, or nothing if no name is similar."""
     import difflib
 
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]}?" if near else ""
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("purgatorio")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -85,16 +80,18 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_ShowVersion)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    cluster = _add_command(commands, "cluster", _run_brokers, "run several brokers in this process")
-    cluster.add_argument("--brokers", metavar="N", help="how many brokers (3)")
-    _add_serving_options(cluster, "the first broker's port, the next ones follow; 0: any free ones (9092)")
+    cluster = _add_command(commands, "cluster", _run_brokers, "run several brokers in one process")
+    cluster.add_argument("--brokers", metavar="N", help="number of brokers (3)")
+    _add_serving_options(cluster, "the first broker's port, the others count up from it; 0: any free ports (9092)")
 
     serve = _add_command(commands, "serve", _run_brokers, "run one broker")
     serve.set_defaults(brokers="1")
     serve.add_argument("--broker-id", metavar="ID", help="the broker's id (1)")
-    _add_serving_options(serve, "the broker's port; 0: any free one (9092)")
+    _add_serving_options(serve, "the broker's port; 0: any free port (9092)")
 
-    _add_command(commands, "config", _print_config, "print all settings, documented, as a file for --config")
+    _add_command(
+        commands, "config", _print_config, "print all settings with their documentation, as a file for --config"
+    )
     add_commands(commands)
     _add_simulate(commands)
     return parser
@@ -106,14 +103,18 @@ def _add_simulate(commands: Any) -> None:
         "simulate", help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
     )
     parser.set_defaults(run=_simulate)
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed; the same one, the same history (1)")
     parser.add_argument(
-        "--seeds", type=int, default=1, metavar="N", help="so many seeds in a row; tells what fails (1)"
+        "--seed", type=int, default=1, metavar="N", help="the seed; the same seed gives the same history (1)"
     )
-    parser.add_argument("--seconds", type=float, default=20.0, metavar="S", help="how long harm is done (20)")
+    parser.add_argument(
+        "--seeds", type=int, default=1, metavar="N", help="number of seeds, from --seed on; lists those that fail (1)"
+    )
+    parser.add_argument("--seconds", type=float, default=20.0, metavar="S", help="virtual seconds with faults (20)")
     parser.add_argument("--faults", default="", metavar="A,B", help="only these faults, e.g. kill,pause,isolate,store")
-    parser.add_argument("--without", metavar="RULE", help="switch a rule off that keeps records, e.g. min-isr")
-    parser.add_argument("--history", metavar="FILE", help="write what clients did and saw, one JSON object a line")
+    parser.add_argument("--without", metavar="RULE", help="switch off a rule that keeps records, e.g. min-isr")
+    parser.add_argument(
+        "--history", metavar="FILE", help="write the clients' operations and their outcomes, one JSON object per line"
+    )
 
 
 def _add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str) -> Any:
@@ -134,21 +135,21 @@ def _add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], i
         action="append",
         default=[],
         dest="assignments",
-        help="any setting, e.g. --set log.retention.ms=60000; may be repeated",
+        help="set any setting, e.g. --set log.retention.ms=60000; may be repeated",
     )
     return parser
 
 
-# The flags that stand for a setting; their names are the settings' names.
+# Flags that set a setting of the same name.
 _SERVING_FLAGS: Final = (
     ("--host", "ADDRESS", "the address to listen on (127.0.0.1)"),
-    ("--advertised-host", "HOST", "the host that clients are told to connect to (the one listened on)"),
-    ("--racks", "A,B,C", "the brokers' racks, in turn; a consumer with a client.rack reads from a replica there"),
+    ("--advertised-host", "HOST", "the host that clients are told to connect to (the one of --host)"),
+    ("--racks", "A,B,C", "the brokers' racks, in turn; a consumer with a client.rack reads from a replica in its rack"),
     ("--admin-host", "ADDRESS", "the address of the admin HTTP (the one of --host)"),
-    ("--admin-port", "PORT", "the port of the admin HTTP: page, metrics, health; 0: any free one (9644)"),
-    ("--follower-delay-ms", "MS", "hold each follower fetch back by so much, to watch acks=all wait (0)"),
-    ("--log-format", "FORMAT", "how log lines on the standard error look: console or json (console)"),
-    ("--log-level", "LEVEL", "the least severe log lines written: debug, info, warning, error (info)"),
+    ("--admin-port", "PORT", "the port of the admin HTTP: page, metrics, health; 0: any free port (9644)"),
+    ("--follower-delay-ms", "MS", "time by which followers delay each fetch, to watch acks=all wait (0)"),
+    ("--log-format", "FORMAT", "format of log lines on the standard error: console or json (console)"),
+    ("--log-level", "LEVEL", "least severe level of log lines: debug, info, warning, error (info)"),
 )
 
 
@@ -158,37 +159,37 @@ def _add_serving_options(parser: argparse.ArgumentParser, port_help: str) -> Non
         "--record-delays",
         action="store_const",
         const="true",
-        help="record what became of each delayed operation in the topic __delayed_operations",
+        help="record each delayed operation in the topic __delayed_operations when it ends",
     )
     for flag, metavar, text in _SERVING_FLAGS:
         parser.add_argument(flag, metavar=metavar, help=text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command.
+    """Run the command that the arguments name.
 
     Args:
         argv: the arguments; not given: those of the process.
 
     Returns:
-        the process's exit code: 0 done or stopped on request, 1 failed, 2 called or configured wrongly.
+        the process's exit code: 0 done or stopped on request, 1 failed, 2 wrong usage or configuration.
     """
     args = build_parser().parse_args(argv)
     run: Callable[[argparse.Namespace], int] = args.run
     try:
         return run(args)
     except BrokenPipeError:
-        # Whoever read the output has had enough of it (`| head`). Python must not try to write the rest at its end.
+        # The reader of the output has closed it (`| head`). Python must not try to write the rest when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
 
 
 def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
-    """The configuration that the command was given; None when it cannot be used, which has been said then."""
+    """The configuration that the command was given, or None after its problems were printed."""
     from purgatorio.broker.config.sources import ConfigError, load_cluster_config
 
     others = {"run", "config", "assignments"}
-    environ = {key: value for key, value in os.environ.items() if key != ADMIN_VARIABLE}  # of other commands
+    environ = {key: value for key, value in os.environ.items() if key != ADMIN_VARIABLE}  # for other commands
     flags = {name: value for name, value in vars(args).items() if name not in others}
     try:
         return load_cluster_config(flags=flags, assignments=args.assignments, environ=environ, file=args.config)

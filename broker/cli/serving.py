@@ -1,4 +1,4 @@
-"""Runs a cluster as a process: the event loop, the signals, and what is printed."""
+"""Runs a cluster as a process: the event loop, the signals, and the greeting."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(config: ClusterConfig) -> int:
     """Run the cluster until a signal stops it.
 
     Returns:
-        the process's exit code: 0, or 1 when an address cannot be listened on.
+        the process's exit code: 0, or 1 if the process cannot listen on an address.
     """
     configure_logging(config.log_format, config.log_level)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -33,7 +33,7 @@ def run(config: ClusterConfig) -> int:
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's event loop where the platform has it, else None: asyncio's own."""
+    """uvloop's event loop if it is installed; None stands for asyncio's own."""
     try:
         import uvloop
     except ImportError:
@@ -61,7 +61,7 @@ async def serve(config: ClusterConfig) -> int:
 
 
 async def _first(*waits: Coroutine[Any, Any, object]) -> None:
-    """Wait until one of these ends, and raise what it raised; the others are cancelled."""
+    """Wait until one of these ends, cancel the others, and raise the exception of the first, if any."""
     tasks = [asyncio.create_task(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -74,7 +74,7 @@ async def _first(*waits: Coroutine[Any, Any, object]) -> None:
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:
-    """Set `stop` on the first signal, and leave the second to the system, which ends the process."""
+    """Set `stop` on the first signal; the second signal has its default effect and ends the process."""
     loop = asyncio.get_running_loop()
 
     def stop_once() -> None:
@@ -88,7 +88,7 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 
 
 def greeting(cluster: Cluster) -> str:
-    """What is running, where, and what to try next."""
+    """The running brokers, their addresses, and the next commands to try."""
     url = cluster.admin_url.rstrip("/")
     lines = [f"Purgatorio is running, {len(cluster.addresses)} broker{'s' * (len(cluster.addresses) > 1)}:"]
     lines += [f"  broker {broker_id:<4} {host}:{port}" for broker_id, host, port in cluster.addresses]
@@ -99,7 +99,7 @@ def greeting(cluster: Cluster) -> str:
 
 
 def next_commands(bootstrap: str) -> list[str]:
-    """The next two commands to try, ready to paste: the toy programs of the repository, or kcat where they are not."""
+    """The next two commands to try, ready to paste: the repository's toy programs, or kcat in an installed wheel."""
     first = bootstrap.partition(",")[0]
     scripts = _REPOSITORY / "scripts"
     if not (scripts / "toy_producer.py").is_file():
@@ -114,13 +114,13 @@ def next_commands(bootstrap: str) -> list[str]:
 
 
 def _plainly_named(python: Path) -> Path:
-    """The interpreter as `python` where that is the same one; the installed command starts it as python3."""
+    """The interpreter as `python` if that is the same file; the installed command starts it as python3."""
     plain = python.with_name("python")
     return plain if plain.exists() and plain.samefile(python) else python
 
 
 def _from_here(path: Path) -> str:
-    """A path as one would type it in the current directory."""
+    """The path relative to the current directory if it lies below."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
@@ -128,7 +128,7 @@ def _from_here(path: Path) -> str:
 
 
 def _why_not_listening(config: ClusterConfig) -> str | None:
-    """Which address cannot be listened on and why, found by trying each; None when all can by now."""
+    """The first address that cannot be listened on, and why; None if all can be by now."""
     wanted = [(broker.host, broker.port, "--port") for broker in config.broker_configs()]
     wanted.append((*config.admin_address, "--admin-port"))
     for host, port, flag in wanted:
@@ -139,6 +139,6 @@ def _why_not_listening(config: ClusterConfig) -> str | None:
                 probe.bind(address)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                return f"port {port} on {host} is in use; take others with {flag} (0: any free one)"
+                return f"port {port} on {host} is in use; choose another with {flag} (0: any free port)"
             return f"cannot listen on {host}:{port}: {error.strerror or os.strerror(error.errno or 0)}"
     return None

@@ -42,5 +42,5 @@ async def test_many_clients_write_and_read_and_a_slow_follower_makes_them_wait()
 async def test_that_nobody_is_there_is_said_in_one_line() -> None:
     status, said, errors = await run("--admin", "http://127.0.0.1:1")
     assert (status, said) == (1, "")
-    assert errors.startswith("sample_load: nobody listens at http://127.0.0.1:1")
+    assert errors.startswith("sample_load: no server listens at http://127.0.0.1:1")
     assert errors.count("\n") == 1

@@ -138,7 +138,7 @@ def test_that_no_cluster_runs_is_one_line_and_exit_1(capsys: pytest.CaptureFixtu
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     assert cli.main(["broker", "stop", "2", "--admin", url]) == 1
     said = capsys.readouterr().err
-    assert said.startswith(f"purgatorio: nobody listens at {url}")
+    assert said.startswith(f"purgatorio: no server listens at {url}")
     assert said.count("\n") == 1
 
 
@@ -223,11 +223,11 @@ def test_brokers_are_stopped_killed_started_and_listed(
     assert operator("broker", "stop", "2", code=1) == "purgatorio: broker 2 is not running\n"
     assert operator("broker", "stop", "9", code=1) == "purgatorio: there is no such broker, only 1, 2, 3\n"
     assert [row[1] for row in operator.table("broker", "list")] == ["running", "stopped", "running"]
-    assert operator("broker", "start", "2") == "broker 2 is running, and catches up\n"
-    assert operator("broker", "kill", "1").startswith("broker 1 is dead")
+    assert operator("broker", "start", "2") == "broker 2 is running and catches up with the leaders\n"
+    assert operator("broker", "kill", "1").startswith("broker 1 was killed")
     assert operator("broker", "restart", code=1).endswith("not all brokers are running: start 1 first\n")
-    assert operator("broker", "start", "1") == "broker 1 is running, and catches up\n"
-    assert "all brokers are restarted and in sync" in operator("broker", "restart")
+    assert operator("broker", "start", "1") == "broker 1 is running and catches up with the leaders\n"
+    assert "all brokers were restarted and are in sync" in operator("broker", "restart")
     assert [row[4] for row in operator.table("broker", "list")] == ["held"] * 3
 
 
@@ -250,7 +250,7 @@ def test_partitions_are_listed_and_an_offline_one_is_elected_a_leader(
     operator("broker", "start", "1")
     assert "1 partition is offline" in operator("topics", "list")
     assert operator.table("topics", "list")[0] == ["orders-0", "offline", "1", "1", "-", "-"]
-    assert operator("topics", "elect", "--unclean") == "orders-0: broker 1 leads, in epoch 2\n"
+    assert operator("topics", "elect", "--unclean") == "orders-0: broker 1 is the leader in epoch 2\n"
     assert operator("topics", "elect", "--unclean") == "no partition needs an election\n"
     assert operator("topics", "elect", "--topic", "none", code=1) == "purgatorio: there is no topic none\n"
 
@@ -268,7 +268,7 @@ def test_a_port_in_use_is_one_line_and_exit_1(start_purgatorio: Callable[..., An
         port = taken.getsockname()[1]
         code, errors = start_purgatorio("serve", flag, str(port), other, "0", "--log-level", "error").end()
     assert code == 1
-    assert errors == f"purgatorio: port {port} on 127.0.0.1 is in use; take others with {flag} (0: any free one)\n"
+    assert errors == f"purgatorio: port {port} on 127.0.0.1 is in use; choose another with {flag} (0: any free port)\n"
 
 
 @pytest.mark.timeout(STARTS_WITHIN_S)
