@@ -1,1 +1,1 @@
-"""Whole clusters in virtual time: the unmodified brokers on a simulated network, with faults, replayed by seed."""
+"""Simulation of whole clusters in virtual time: unmodified brokers on a simulated network, with faults, by seed."""

@@ -1,15 +1,15 @@
-"""Judges histories: the names are those of Jepsen's Kafka workload, the meaning of each is in `CHECKS`.
+"""The checks of histories, with the names of Jepsen's Kafka workload; `CHECKS` has the meaning of each.
 
-The checks know of no cluster and no simulator, only of what clients saw. What a cluster does not promise is no anomaly:
+The checks use only the clients' view in the history. Behaviour that a cluster does not rule out is no anomaly:
 
-* A write that was acknowledged by its leader alone (acks=1) or by nobody (acks=0) may be lost, and its offset given to
-  another value. Only where it is polled is its offset known.
-* An answer without an offset (a repetition, a lost answer's) says that the value is there, not where.
-* An unclean election gives up what was there before. Which log a value is in is only known if it was sent, and
-  acknowledged or polled, between the same two such elections, so only then can it contradict another.
+* A write that only its leader has acknowledged (acks=1), or no broker (acks=0), may be lost, and its offset may be
+  given to another value. Its offset is known only from polls.
+* A response without an offset, as to a duplicate after a lost response, confirms the value but not its offset.
+* An unclean election may lose records. The history between two unclean elections is an era. A value counts for an
+  era's log only if it was sent, and acknowledged or polled, in that era.
 
-They presume that nothing is deleted from a partition (by retention, compaction or DeleteRecords) while its history is
-written. The cost is O(n log n) in events and polled records.
+The checks assume that no record is deleted (by retention, compaction or DeleteRecords) while the history is recorded.
+The cost is O(n log n) in events and polled records.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO_ANSWER: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """Something that must not happen, and did."""
+    """A violation of the cluster's guarantees."""
 
     name: str
     partition: str
@@ -50,7 +50,7 @@ class Anomaly:
 
 
 class _Sighting(NamedTuple):
-    """A poll that held a value, and the era of the log that it came from (None: of one or another)."""
+    """A poll of a value, and the era of the log that it came from (None if that is not known)."""
 
     offset: int
     value: int
@@ -62,7 +62,7 @@ class _Sighting(NamedTuple):
 
 
 class _Jump(NamedTuple):
-    """A poll on one assignment that did not go on at the offset that was next."""
+    """A poll that skipped offsets within one assignment: it did not continue at `next_offset`."""
 
     next_offset: int
     offset: int
@@ -72,7 +72,7 @@ class _Jump(NamedTuple):
 
 @dataclass(slots=True)
 class _Reading:
-    """How far a consumer has come on one assignment: it has gone over all from `start` up to `last` (None: nothing)."""
+    """A consumer's progress on one assignment: it has read from `start` to `last` (None if nothing yet)."""
 
     start: int
     last: int | None = None
@@ -80,13 +80,13 @@ class _Reading:
 
 @dataclass(slots=True)
 class _Era:
-    """What is known of a partition's log between two unclean elections.
+    """The known content of a partition's log between two unclean elections.
 
     Attributes:
-        at: for each offset, the value that was first polled there.
-        rivals: for an offset at which others were polled too, all of them by value.
-        read: the stretches that consumers have gone over, from first to last offset.
-        acked: what was sent and acknowledged.
+        at: by offset, the value that was first polled there.
+        rivals: by offset, if several values were polled there, all of them by value.
+        read: the ranges that consumers have read, as first and last offset.
+        acked: the acknowledgements of values that were sent in this era.
     """
 
     at: dict[int, _Sighting] = field(default_factory=dict)
@@ -95,11 +95,11 @@ class _Era:
     acked: list[Acked] = field(default_factory=list)
 
     def promised(self) -> Iterator[Acked]:
-        """What all in-sync replicas have acknowledged."""
+        """Iterate over the acknowledgements by all in-sync replicas."""
         return (ack for ack in self.acked if ack.acks == ALL_REPLICAS)
 
-    def read_stretches(self) -> tuple[list[int], list[int]]:
-        """First and last offsets of what was gone over, ascending and without overlap."""
+    def read_ranges(self) -> tuple[list[int], list[int]]:
+        """Return the first and last offsets of the ranges that were read, ascending and merged."""
         firsts: list[int] = []
         lasts: list[int] = []
         for first, last in sorted(self.read):
@@ -112,16 +112,16 @@ class _Era:
 
 
 class _Partition:
-    """What the checks need to know of one partition, gathered in one pass.
+    """The events of one partition, indexed for the checks in one pass.
 
     Attributes:
-        sent: by value, its send and the era in which that was.
-        seen: by value, where it was first polled.
-        moved: for a value that was polled at more than one offset, all of them.
-        backward: polls that did not go forward on their assignment, each with the offset before and its own.
-        forward: polls that left offsets out.
-        owed: what the final reader has to see.
-        final: the values that it saw.
+        sent: by value, its send and the era of that.
+        seen: by value, its first poll.
+        moved: by value, if it was polled at several offsets, all of them.
+        backward: polls that went back within their assignment, each with the previous offset and its own.
+        forward: polls that skipped offsets.
+        owed: the acknowledgements of values that the final reader has to poll.
+        final: the values that the final reader has polled.
     """
 
     def __init__(self, name: str) -> None:
@@ -142,7 +142,7 @@ class _Partition:
         self._readings: dict[str, _Reading] = {}
 
     def take(self, event: Event) -> None:
-        """Go on by one event of this partition."""
+        """Add one event of this partition."""
         if isinstance(event, Polled):
             self._take_poll(event)
         elif isinstance(event, Sent):
@@ -163,7 +163,7 @@ class _Partition:
             self._begin_era()
 
     def end(self) -> None:
-        """Take nothing more."""
+        """End all assignments, at the end of the history or of an era."""
         for consumer in list(self._readings):
             self._end_reading(consumer)
 
@@ -173,7 +173,7 @@ class _Partition:
         self.eras.append(_Era())
 
     def _era_of(self, value: int) -> int | None:
-        """The era that an answer or a poll of a value speaks of; None if the value may be of this one or a former."""
+        """Return the era of a value that is acknowledged or polled now; None if it may be an earlier one."""
         era = len(self.eras) - 1
         sent = self.sent.get(value)
         return era if sent is None or sent[1] == era else None
@@ -182,7 +182,7 @@ class _Partition:
         if self._era_of(ack.value) is None:
             return
         self.eras[-1].acked.append(ack)
-        # What is acknowledged while the final reader is at work may lie behind the end that it reads up to.
+        # A value that is acknowledged during the final read may lie behind that read's end offset.
         if ack.acks == ALL_REPLICAS and not self._final_read_began:
             self.owed.append(ack)
 
@@ -196,7 +196,7 @@ class _Partition:
             era = self._era_of(value)
             self._sight(offset, value, poll, era)
             if era is None:
-                # How much of its former position such a consumer still has is not known.
+                # The era is not known, so neither is the consumer's progress in this era's log.
                 self._end_reading(poll.consumer)
             else:
                 self._read_on(offset, poll, era)
@@ -240,7 +240,7 @@ class _Partition:
 
 
 def _gather(history: History) -> list[_Partition]:
-    """The partitions in the order in which they are first spoken of."""
+    """Index the history by partition, in the order of their first events."""
     partitions: dict[str, _Partition] = {}
     for event in history:
         name: str | None = getattr(event, "partition", None)
@@ -262,7 +262,7 @@ def _acked(ack: Acked) -> str:
 def lost_write(partition: _Partition) -> Iterator[str]:
     """An acknowledged value (acks=-1) is in no poll, though a consumer has read on past its offset."""
     for era in partition.eras:
-        firsts, lasts = era.read_stretches()
+        firsts, lasts = era.read_ranges()
         for ack in era.promised():
             nth = bisect_right(firsts, ack.offset) - 1
             if ack.value not in partition.seen and nth >= 0 and ack.offset <= lasts[nth]:
@@ -270,7 +270,7 @@ def lost_write(partition: _Partition) -> Iterator[str]:
 
 
 def unseen(partition: _Partition) -> Iterator[str]:
-    """An acknowledged value (acks=-1) was not there when everything was read after the faults had healed."""
+    """An acknowledged value (acks=-1) was missing in the final read, after all faults were healed."""
     end = partition.drained
     if end is None:
         return
@@ -290,10 +290,10 @@ def g1a(partition: _Partition) -> Iterator[str]:
 
 
 def phantom(partition: _Partition) -> Iterator[str]:
-    """A value was polled that nobody sent to that partition."""
+    """A value was polled that no producer sent to that partition."""
     for value, seen in partition.seen.items():
         if value not in partition.sent:
-            yield f"nobody sent what was polled: {seen}"
+            yield f"no producer sent the polled value: {seen}"
 
 
 def inconsistent_offsets(partition: _Partition) -> Iterator[str]:
@@ -327,7 +327,7 @@ def duplicate(partition: _Partition) -> Iterator[str]:
 
 
 def _place(partition: _Partition, ack: Acked, era: int) -> int | None:
-    """The offset at which an acknowledged value lies, if that is known."""
+    """Return the offset of an acknowledged value, or None if it is not known."""
     if ack.acks == ALL_REPLICAS and ack.offset >= 0:
         return ack.offset
     seen = partition.seen.get(ack.value)
@@ -335,12 +335,12 @@ def _place(partition: _Partition, ack: Acked, era: int) -> int | None:
 
 
 def nonmonotonic_send(partition: _Partition) -> Iterator[str]:
-    """An idempotent producer's acknowledged value lies at an earlier offset than one that it sent before."""
+    """An idempotent producer's acknowledged value has a lower offset than a value that it sent before."""
     for number, era in enumerate(partition.eras):
         rows: dict[str, list[tuple[int, int, Acked]]] = {}
         for ack in era.acked:
             sent, place = partition.sent.get(ack.value), _place(partition, ack, number)
-            # With acks=0 nobody has answered, so an earlier value may still be under way to a former leader.
+            # With acks=0 there is no response, so an earlier value may still be in flight to a former leader.
             if sent is not None and place is not None and ack.acks != NO_ANSWER:
                 rows.setdefault(ack.producer, []).append((sent[0].sequence, place, ack))
         for producer, row in rows.items():
@@ -352,13 +352,13 @@ def nonmonotonic_send(partition: _Partition) -> Iterator[str]:
 
 
 def nonmonotonic_poll(partition: _Partition) -> Iterator[str]:
-    """On one assignment a consumer received an offset that does not lie after the one before."""
+    """A consumer received, within one assignment, an offset that is not above the previous one."""
     for before, offset, poll in partition.backward:
         yield f"{poll.consumer} received offset {offset} after {before} at {poll.time_ms} ms"
 
 
 def poll_skip(partition: _Partition) -> Iterator[str]:
-    """On one assignment a consumer went past an offset that a value was polled at by others."""
+    """A consumer skipped, within one assignment, an offset at which another poll found a value."""
     known = [sorted(era.at) for era in partition.eras]
     for next_offset, offset, poll, era in partition.forward:
         first, end = bisect_left(known[era], next_offset), bisect_left(known[era], offset)
@@ -369,14 +369,14 @@ def poll_skip(partition: _Partition) -> Iterator[str]:
 
 
 def precommitted_read(partition: _Partition) -> Iterator[str]:
-    """A record was polled at or past the high watermark that was told with it."""
+    """A record was polled at or above the high watermark of the same response."""
     for offset, poll in partition.precommitted:
         told = f"{poll.consumer} received offset {offset} with high watermark {poll.high_watermark}"
         yield f"{told} at {poll.time_ms} ms"
 
 
 def fenced_answer(partition: _Partition) -> Iterator[str]:
-    """A broker answered as leader after the cluster had fenced it."""
+    """A broker acted as leader after the cluster had fenced it."""
     for event in partition.fenced:
         yield f"broker {event.broker} at {event.time_ms} ms: {event.what}"
 
@@ -397,15 +397,15 @@ _ALL: Final[Mapping[str, Callable[[_Partition], Iterator[str]]]] = {
 _IDEMPOTENT: Final = ("duplicate", "nonmonotonic-send")
 
 CHECKS: Final[Mapping[str, str]] = {name: (found.__doc__ or "").strip() for name, found in _ALL.items()}
-"""Each anomaly's name, and in one sentence what it is."""
+"""Each anomaly's name, and its meaning in one sentence."""
 
 
 def check(history: History, *, idempotent: bool = True) -> list[Anomaly]:
-    """Find every anomaly of a history: check by check, and for each check partition by partition.
+    """Find all anomalies of a history, by check and then by partition.
 
     Args:
-        idempotent: whether its producers were, so that no value may be there twice or out of order. One that sends
-            each value once, and the next only after the answer, counts as such.
+        idempotent: whether the history's producers were idempotent, so that no value may be duplicated or out of
+            order. A producer that sends each value once, and the next only after the response, counts as idempotent.
     """
     partitions = _gather(history)
     return [
@@ -418,7 +418,7 @@ def check(history: History, *, idempotent: bool = True) -> list[Anomaly]:
 
 
 def events_about(history: History, value: int) -> list[Event]:
-    """The events that mention a value, for whoever looks into an anomaly."""
+    """Return the events that mention a value, to investigate an anomaly."""
     return [
         event
         for event in history

@@ -1,4 +1,4 @@
-"""Simulated clients: they speak the wire protocol to the brokers, as real ones do, and write down what they see."""
+"""Simulated clients, which speak the wire protocol to the brokers and record a history."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ NETWORK_ERRORS = (OSError, TimeoutError, ProtocolError)
 
 
 class Unavailable(Exception):
-    """No broker could be asked, or no broker leads."""
+    """No broker answers, or the partition has no leader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads a partition, as far as a client knows."""
+    """The leader of a partition and its epoch, as a client knows them from metadata."""
 
     broker_id: int
     epoch: int
@@ -49,9 +49,9 @@ class Client:
     """Connections and metadata of one client.
 
     Args:
-        name: what it calls itself.
-        bootstrap: where brokers may be found.
-        rng: spreads retries.
+        name: the client id.
+        bootstrap: the host and port of each broker.
+        rng: spreads retries over time and brokers.
     """
 
     def __init__(self, name: str, bootstrap: list[tuple[str, int]], *, clock: Clock, rng: random.Random) -> None:
@@ -63,15 +63,15 @@ class Client:
         self._connections: dict[int, PeerConnection] = {}
 
     async def back_off(self) -> None:
-        """Wait a little before trying again."""
+        """Wait for a random retry backoff."""
         await asyncio.sleep(self.rng.uniform(*RETRY_BACKOFF_MS) / 1000)
 
     async def ask(self, broker_id: int, key: int, version: int, request: Any, *, timeout_ms: int) -> Any:
-        """Ask a broker; a connection that fails is dropped.
+        """Send a request to a broker over the client's connection to it, and return the response.
 
         Raises:
-            Unavailable: it is not known where that broker is.
-            OSError, TimeoutError, ProtocolError: it did not answer.
+            Unavailable: the broker's address is not known.
+            OSError, TimeoutError, ProtocolError: the broker did not answer.
         """
         connection = self._connections.get(broker_id)
         if connection is None or connection.closed:
@@ -83,10 +83,10 @@ class Client:
         return await connection.request(key, version, request, timeout_ms=timeout_ms)
 
     async def ask_any(self, key: int, version: int, request: Any) -> Any:
-        """Ask brokers in a random order until one answers.
+        """Send a request to the brokers in a random order until one answers, and return the response.
 
         Raises:
-            Unavailable: none does.
+            Unavailable: no broker answers.
         """
         for address in self.rng.sample(self._bootstrap, len(self._bootstrap)):
             try:
@@ -102,10 +102,10 @@ class Client:
         raise Unavailable("no broker answers")
 
     async def leader(self, topic: str, partition: int) -> Leader:
-        """Look up who leads a partition.
+        """Look up the leader of a partition.
 
         Raises:
-            Unavailable: nobody, or nobody can be asked.
+            Unavailable: the partition has no leader, or no broker answers.
         """
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         response: MetadataResponse = await self.ask_any(ApiKey.METADATA, METADATA_VERSION, request)
@@ -133,12 +133,12 @@ class Client:
 class Producer:
     """Sends unique values to one partition, one after the other.
 
-    With acks=-1 it is idempotent and tries each value again until `delivery_timeout_ms`; with acks=1 it tries once.
+    With acks=-1 it is idempotent and retries each value until `delivery_timeout_ms`; with acks=1 it tries once.
 
     Args:
-        values: where the values come from.
-        history: where it writes down what it does.
-        pause_ms: how long it waits between two values.
+        values: the values to send.
+        history: records the sends and their outcomes.
+        pause_ms: the range of the wait between two values.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class Producer:
         self._leader: Leader | None = None
 
     async def run(self, stopped: Callable[[], bool]) -> None:
-        """Send until told to stop; what is under way is finished first."""
+        """Send values until `stopped`; the current value is finished first."""
         try:
             while not stopped():
                 if self._acks == -1 and self._producer_id < 0 and not await self._identify():
@@ -182,7 +182,7 @@ class Producer:
             self._client.close()
 
     async def _identify(self) -> bool:
-        """Get a producer id; whether that worked."""
+        """Get a producer id, and return whether that succeeded."""
         request = InitProducerIdRequest(transactional_id=None)
         try:
             response = await self._client.ask_any(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
@@ -195,16 +195,16 @@ class Producer:
         return True
 
     async def _send(self, value: int) -> None:
-        """Send one value, and write down what came of it."""
-        name, who, history, clock = self._name, self._client.name, self._history, self._clock
-        history.record(Sent(clock.now_ms(), who, name, value, self._sent))
+        """Send one value, and record the outcome."""
+        name, producer, history, clock = self._name, self._client.name, self._history, self._clock
+        history.record(Sent(clock.now_ms(), producer, name, value, self._sent))
         self._sent += 1
         give_up_ms = clock.now_ms() + (self._delivery_timeout_ms if self._acks == -1 else 0)
         maybe_written, reason = False, "no attempt"
         while True:
             outcome = await self._attempt(value)
             if isinstance(outcome, int):
-                history.record(Acked(clock.now_ms(), who, name, value, outcome, self._acks))
+                history.record(Acked(clock.now_ms(), producer, name, value, outcome, self._acks))
                 self._next_sequence += 1
                 return
             maybe_written = maybe_written or outcome.maybe_written
@@ -213,12 +213,12 @@ class Producer:
                 break
             await self._client.back_off()
         end = Unknown if maybe_written else Failed
-        history.record(end(clock.now_ms(), who, name, value, reason))
-        # The next value must not be taken for one that follows a gap, nor for a repetition of this one.
+        history.record(end(clock.now_ms(), producer, name, value, reason))
+        # With the same producer id, brokers would see a gap before the next value, or a duplicate of this one.
         self._producer_id = -1
 
     async def _attempt(self, value: int) -> int | _Refused:
-        """Send once: the offset, or why not."""
+        """Send once, and return the offset, or the reason for the failure."""
         client = self._client
         try:
             leader = self._leader or await client.leader(self._topic, self._partition)
@@ -257,18 +257,18 @@ class Producer:
         return _Refused(code.name, maybe_written=code not in _NOT_WRITTEN, fatal=not code.retriable)
 
 
-# The broker says so before it appends anything.
+# The broker answers these errors before it appends.
 _NOT_WRITTEN: Final = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """Why an attempt came to nothing.
+    """The reason for a failed attempt.
 
     Attributes:
-        maybe_written: whether the record may be in the log all the same. NOT_LEADER_OR_FOLLOWER may come after the
-            append, when leadership moves under a request that waits.
-        fatal: whether trying again is of no use.
+        maybe_written: whether the record may be in the log nevertheless. NOT_LEADER_OR_FOLLOWER may come after the
+            append, if the leader changes while the request is parked.
+        fatal: whether a retry is useless.
     """
 
     reason: str
@@ -277,10 +277,10 @@ class _Refused:
 
 
 class Consumer:
-    """Reads one partition from its beginning, again and again as it comes.
+    """Reads one partition from its start, and continues with new records.
 
     Args:
-        final: read up to the end that the leader tells, and stop there.
+        final: stop at the partition's end offset, as the leader gives it at first.
     """
 
     def __init__(
@@ -307,7 +307,7 @@ class Consumer:
         self._last_epoch = -1
 
     async def run(self, stopped: Callable[[], bool]) -> None:
-        """Read until told to stop, or until the end if this is the final reader."""
+        """Read until `stopped`; the final reader stops at the end offset."""
         try:
             while not stopped():
                 try:
@@ -323,7 +323,7 @@ class Consumer:
             self._client.close()
 
     async def _assign(self, leader: Leader, timestamp: int) -> None:
-        """Begin anew where the log begins or ends."""
+        """Set the position to the earliest or latest offset, and record the assignment."""
         self._position = await self._offset(leader, timestamp)
         self._start = self._position
         self._last_epoch = -1
@@ -344,7 +344,7 @@ class Consumer:
         return offset
 
     async def _read_from(self, leader: Leader, stopped: Callable[[], bool]) -> None:
-        """Fetch from one leader for as long as it answers as such."""
+        """Fetch from one leader until it returns an error."""
         end_offset = await self._offset(leader, LATEST) if self._final else None
         while not stopped():
             if end_offset is not None and self._position >= end_offset:
@@ -352,7 +352,7 @@ class Consumer:
                 return
             data = await self._fetch(leader)
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or data.diverging_epoch.end_offset >= 0:
-                # What was read is not there any more: go on where the log is now.
+                # Records that were read are no longer in the log: restart at the earliest offset.
                 await self._assign(leader, EARLIEST)
             elif data.error_code:
                 raise Unavailable(ErrorCode(data.error_code).name)

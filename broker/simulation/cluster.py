@@ -1,4 +1,4 @@
-"""A cluster on a simulated network: each broker is a node, and the metadata store can be out of its reach."""
+"""A cluster on a simulated network: each broker is a node, and faults can cut it off from the metadata store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STORE_LATENCY_MS: Final = (0.1, 2.0)
 
 
 class StoreLink:
-    """Between a broker's node and the metadata store: messages take time, and are held while the link is cut."""
+    """The link between a broker's node and the metadata store: it delays messages, and holds them while it is cut."""
 
     def __init__(self, network: Network, rng: random.Random, node: Node) -> None:
         self._network = network
@@ -44,7 +44,7 @@ class StoreLink:
         self._cut = True
 
     def heal(self) -> None:
-        """Let the held messages go on."""
+        """Deliver the held messages, with new delays."""
         if self._cut:
             self._cut = False
             for queue in (self._to_store, self._to_broker):
@@ -68,7 +68,7 @@ class StoreLink:
 
 
 class WatchedStore(EmbeddedStore):
-    """The truth, which tells of each change in the moment in which it is made."""
+    """A metadata store that calls `committed` with the images before and after each committed change."""
 
     def __init__(self, loop: SimulatedLoop, clock: SimulatedClock) -> None:
         super().__init__("simulated", loop.call_soon, clock)
@@ -83,11 +83,11 @@ class WatchedStore(EmbeddedStore):
 
 
 class SimulatedCluster:
-    """Brokers as nodes named ``broker-1``, ``broker-2`` …
+    """A cluster whose brokers are nodes named ``broker-1``, ``broker-2`` …
 
     Args:
-        count: how many brokers there are.
-        settings: what their configuration sets, beside ids, addresses and what the simulator needs.
+        count: the number of brokers.
+        settings: the brokers' configuration, beside ids and ports.
     """
 
     def __init__(
@@ -117,12 +117,12 @@ class SimulatedCluster:
 
     @property
     def image(self) -> ClusterImage:
-        """The truth."""
+        """The committed image."""
         return self.store.image
 
     @property
     def partitions(self) -> dict[tuple[str, int], PartitionState]:
-        """The truth about every partition."""
+        """The committed state of every partition, by topic and partition number."""
         return {
             (topic.name, index): state
             for topic in self.image.topics.values()
@@ -131,7 +131,7 @@ class SimulatedCluster:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Where every broker listens when it runs."""
+        """The host and port of every broker, running or not."""
         return [(config.host, config.port) for config in self._configs.values()]
 
     def is_running(self, broker_id: int) -> bool:
@@ -144,7 +144,7 @@ class SimulatedCluster:
         await asyncio.gather(*(self.start_broker(broker_id) for broker_id in self._configs))
 
     def start_broker(self, broker_id: int) -> asyncio.Task[None]:
-        """Begin a new life of a broker; the task ends when it serves."""
+        """Start a new incarnation of a broker; the task ends when the broker serves."""
         node = self.loop.node(f"broker-{broker_id}")
         rng = random.Random(self._rng.random())
         self.links[broker_id] = link = StoreLink(self.network, rng, node)
@@ -154,20 +154,20 @@ class SimulatedCluster:
         return node.spawn(broker.start(), name=f"start broker {broker_id}")
 
     def kill_broker(self, broker_id: int) -> None:
-        """End a broker's life without a word."""
+        """Kill a broker's process; it has no time to shut down."""
         del self.brokers[broker_id]
         self.links.pop(broker_id).cut()
         self.nodes.pop(broker_id).kill()
 
     async def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker in good order, then end its process."""
+        """Shut a broker down in good order, then end its process."""
         broker, node = self.brokers[broker_id], self.nodes[broker_id]
         await asyncio.wait([node.spawn(broker.stop())])
         if self.brokers.get(broker_id) is broker:
             self.kill_broker(broker_id)
 
     async def stop(self) -> None:
-        """Stop all brokers in good order, and the store."""
+        """Shut all brokers down in good order, then the store."""
         await asyncio.gather(*(self.stop_broker(broker_id) for broker_id in list(self.brokers)))
         if self._leases is not None:
             self._leases.cancel()

@@ -1,4 +1,4 @@
-"""``purgatorio simulate``: replays a cluster's history from its seed, tells what happened, and what was checked."""
+"""``purgatorio simulate``: simulate clusters from seeds, and print faults, checks and anomalies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from purgatorio.broker.simulation.history import Acked, Event, Failed, Fault, Po
 from purgatorio.broker.simulation.nemesis import FAULTS
 from purgatorio.broker.simulation.run import Report, Scenario, simulate
 
-NOT_CONVERGED: Final = "After the faults have healed the cluster becomes whole again and nothing waits in vain."
+NOT_CONVERGED: Final = "The cluster did not recover after all faults were healed, or an operation stayed parked."
 MAX_ANOMALIES_SHOWN: Final = 10
 
 
@@ -36,24 +36,24 @@ def run(
 
     Args:
         seed: the first seed.
-        seeds: how many, in a row.
-        seconds: how long harm is done, in virtual time.
-        faults: names of faults with commas between; empty: all of them.
-        without: a rule to be switched off.
+        seeds: the number of consecutive seeds.
+        seconds: the virtual time in which faults happen.
+        faults: comma-separated names of faults; if empty, all.
+        without: a rule to switch off.
         history: a file to write the history to, one JSON object a line; for one seed only.
 
     Returns:
         0 if every check passed, else 1.
 
     Raises:
-        UsageError: there is no such fault or rule, or a history is to be written of several seeds.
+        UsageError: a fault or the rule is unknown, or `history` is given with several seeds.
     """
     scenario = Scenario(seconds=seconds, faults=_checked(faults))
     if without is not None and without not in mutants.RULES:
         raise UsageError(f"there is no rule {without!r}, only {', '.join(mutants.RULES)}")
     if history is not None and seeds != 1:
         raise UsageError("--history is for one seed: leave out --seeds")
-    # What brokers log belongs to no terminal here: time is virtual, and faults are the point.
+    # The simulated brokers' log lines have virtual times and report intended faults: they are not printed.
     logging.disable(logging.CRITICAL)
     if without is not None:
         print(f"Without rule {mutants.describe(without)}\n")
@@ -83,7 +83,7 @@ def _checked(faults: str) -> tuple[str, ...]:
 
 
 def _replay(report: Report, without: str | None) -> str:
-    """The command line that shows this seed."""
+    """Return the command line that runs this seed again."""
     options = f" --without {without}" if without is not None else ""
     if report.scenario.seconds != Scenario().seconds:
         options += f" --seconds {report.scenario.seconds:g}"
@@ -93,7 +93,7 @@ def _replay(report: Report, without: str | None) -> str:
 
 
 def print_report(report: Report) -> None:
-    """Tell what happened and what was checked."""
+    """Print the faults, the number of operations, and the result of each check."""
     events = list(report.history)
     began_ms = events[0].time_ms if events else 0
     count: Counter[type[Event]] = Counter()

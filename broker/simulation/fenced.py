@@ -1,4 +1,4 @@
-"""Watches from outside whether a broker acts as a leader after the truth has fenced it (rule: it must know before)."""
+"""Detects brokers that act as leader after they are fenced; a leader must stop before its lease expires."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from purgatorio.broker.simulation.history import FencedAnswer, History
 
 
 class _Standstill(NamedTuple):
-    """Where a leader stood in the moment in which it was fenced, and where it has to stay while it thinks it leads."""
+    """A leader's log end offset and high watermark when it was fenced; neither may advance while it acts as leader."""
 
     broker: Broker
     partition: Partition
@@ -24,7 +24,7 @@ class _Standstill(NamedTuple):
 
 
 class FencedWatch:
-    """Writes a `FencedAnswer` down for each leader that moves on after it was fenced or unregistered."""
+    """Records a `FencedAnswer` for each leader whose log or high watermark advances after it was fenced."""
 
     def __init__(self, cluster: SimulatedCluster, history: History) -> None:
         self._cluster = cluster
@@ -33,7 +33,7 @@ class FencedWatch:
         cluster.store.committed = self._committed
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Call `look` every 20 ms until cancelled."""
         while True:
             await asyncio.sleep(0.02)
             self.look()
@@ -54,7 +54,7 @@ class FencedWatch:
                     )
 
     def look(self) -> None:
-        """Compare every fenced leader with where it stood."""
+        """Compare every fenced leader with its state when it was fenced."""
         for (broker_id, tp), stood in list(self._standing.items()):
             partition, incarnation = stood.partition, stood.broker.lifecycle.incarnation
             running = self._cluster.brokers.get(broker_id) is stood.broker

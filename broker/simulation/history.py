@@ -1,7 +1,7 @@
-"""What clients did and saw, and what was done to the cluster: the record that `simulation.checkers` judges.
+"""The history of a cluster: operations of its clients, and the faults. `simulation.checkers` finds anomalies in it.
 
-A history may come from a simulation or from real clients against real processes: one JSON object a line. Values are
-unique whole numbers, and a partition is named as in ``orders-0``.
+A history may come from a simulation, or from real clients of real brokers. A file has one JSON object a line. Values
+are unique whole numbers, and a partition is named as in ``orders-0``.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened at `time_ms`, by the clock of whoever wrote it down."""
+    """One event at `time_ms`, by the clock of the process that records the history."""
 
     time_ms: int
 
     def to_json(self) -> str:
-        """One line, always the same for the same event."""
+        """Return the event as one line of JSON; equal events give equal lines."""
         kind = type(self).__name__
         return _encode({"type": kind} | {name: getattr(self, name) for name in _FIELDS[kind]})
 
     @staticmethod
     def from_json(line: str) -> Event:
-        """Read what `to_json` wrote.
+        """Read an event from a line of JSON.
 
         Raises:
-            ValueError: it is no event.
+            ValueError: the line is no event.
         """
         row = json.loads(line)
         try:
@@ -45,9 +45,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Sent(Event):
-    """A producer begins to send a value: its `sequence`-th to this partition.
+    """A producer starts to send a value; `sequence` counts its values to this partition.
 
-    A producer that begins to count anew, after a crash, goes by a new name.
+    A producer that restarts its count after a crash has a new name.
     """
 
     producer: str
@@ -58,7 +58,7 @@ class Sent(Event):
 
 @dataclass(frozen=True, slots=True)
 class Acked(Event):
-    """A value was acknowledged; `offset` is negative where the answer did not say it."""
+    """A value was acknowledged; `offset` is negative if the response did not give it."""
 
     producer: str
     partition: str
@@ -69,7 +69,7 @@ class Acked(Event):
 
 @dataclass(frozen=True, slots=True)
 class Failed(Event):
-    """A value was certainly not written."""
+    """The send of a value has failed: it was certainly not written."""
 
     producer: str
     partition: str
@@ -79,7 +79,7 @@ class Failed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Unknown(Event):
-    """A value may or may not have been written."""
+    """The send of a value has an unknown outcome: it may or may not have been written."""
 
     producer: str
     partition: str
@@ -89,7 +89,7 @@ class Unknown(Event):
 
 @dataclass(frozen=True, slots=True)
 class Assigned(Event):
-    """A consumer begins, or begins anew, at an offset; negative where the consumer does not know it yet."""
+    """A consumer starts or restarts to read at an offset, which is negative if it does not know it yet."""
 
     consumer: str
     partition: str
@@ -101,8 +101,9 @@ class Polled(Event):
     """A consumer received records: pairs of offset and value.
 
     Attributes:
-        high_watermark: as the answer told it; negative where it did not.
-        final: read by who reads everything after the faults have healed and the producers have ended.
+        high_watermark: from the response; negative if the response did not give it.
+        final: whether the final reader polled, which reads everything after all faults are healed and all producers
+            have ended.
     """
 
     consumer: str
@@ -114,7 +115,7 @@ class Polled(Event):
 
 @dataclass(frozen=True, slots=True)
 class Drained(Event):
-    """The final reader has read a partition from its beginning to its end: its last poll lies before this."""
+    """The final reader has read a partition from its start to its end; its polls come before this event."""
 
     partition: str
     start_offset: int
@@ -123,14 +124,14 @@ class Drained(Event):
 
 @dataclass(frozen=True, slots=True)
 class Fault(Event):
-    """Something was done to the cluster, or undone."""
+    """A fault was started or undone."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class FencedAnswer(Event):
-    """A broker acknowledged as leader what it received after the cluster had fenced it."""
+    """A broker acted as leader after the cluster had fenced it."""
 
     broker: int
     partition: str
@@ -139,7 +140,7 @@ class FencedAnswer(Event):
 
 @dataclass(frozen=True, slots=True)
 class UncleanElection(Event):
-    """The operator gave up the records of a partition that had no eligible leader."""
+    """An operator ran an unclean election on a partition without an eligible leader; records may be lost."""
 
     partition: str
 
@@ -153,7 +154,7 @@ _TYPES: Final[dict[str, type[Event]]] = {
 
 
 def _whole(value: object) -> int:
-    # A bool is an int to isinstance, and no offset.
+    # isinstance takes a bool for an int.
     if type(value) is not int:
         raise TypeError(f"{value!r} is no whole number")
     return value
@@ -185,11 +186,11 @@ _READERS: Final[dict[Any, Callable[[object], Any]]] = {
 }
 
 _FIELDS: Final = {name: {field.name: _READERS[field.type] for field in fields(kind)} for name, kind in _TYPES.items()}
-"""By the name of a kind of event: its fields in their order, and how each is read."""
+"""The fields of each kind of event in order, with the function that reads each, by the kind's name."""
 
 
 class History:
-    """Events in the order in which they were written down."""
+    """Events in the order in which they were recorded."""
 
     MAX_EVENTS: ClassVar[int] = 5_000_000
 
@@ -203,38 +204,38 @@ class History:
         return iter(self._events)
 
     def record(self, event: Event) -> None:
-        """Write an event down.
+        """Record an event.
 
         Raises:
-            OverflowError: there are MAX_EVENTS already.
+            OverflowError: the history has MAX_EVENTS already.
         """
         if len(self._events) >= self.MAX_EVENTS:
             raise OverflowError(f"a history holds at most {self.MAX_EVENTS} events")
         self._events.append(event)
 
     def of(self, kind: type[E]) -> Iterator[E]:
-        """The events of one kind."""
+        """Iterate over the events of one kind."""
         return (event for event in self._events if isinstance(event, kind))
 
     def lines(self) -> Iterator[str]:
-        """One JSON object for each event."""
+        """Iterate over the events as lines of JSON."""
         return (event.to_json() for event in self._events)
 
     def digest(self) -> str:
-        """The same for the same history, and only for it: SHA-256 over its lines."""
+        """Return the SHA-256 over the lines of the history."""
         sha = hashlib.sha256()
         for line in self.lines():
             sha.update(line.encode() + b"\n")
         return sha.hexdigest()
 
     def write(self, path: Path) -> None:
-        """Write it to a file."""
+        """Write the history to a file."""
         with path.open("w", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in self.lines())
 
     @classmethod
     def read(cls, path: Path) -> History:
-        """Read it from a file.
+        """Read a history from a file.
 
         Raises:
             ValueError: a line is no event; the message names the line.

@@ -1,10 +1,10 @@
-"""An event loop with virtual time, on which several nodes of one process run as if each had a process of its own.
+"""An event loop with virtual time, which runs several nodes in one process as if each were a process of its own.
 
-Time stands still while callbacks run, and jumps to the next timer when there are none. Callbacks of different nodes are
-interleaved by an injected random generator, those of one node keep their order; so a seed gives one history.
+Time stands still while callbacks run, and jumps to the next timer when none is ready. An injected random generator
+interleaves the callbacks of different nodes; the callbacks of one node keep their order. So a seed gives one history.
 
-A node is known by a context variable: what a node schedules, and the tasks that it starts, are its own. Code outside of
-any node is the world: it drives the simulation, and no fault touches it.
+A context variable identifies the current node: its tasks and callbacks inherit it. Code outside of any node is the
+world, which drives the simulation; no fault affects it.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ T = TypeVar("T")
 START_SECONDS: Final = 1000.0
 WALL_START_MS: Final = 1_700_000_000_000
 TURN_SECONDS: Final = 1e-6
-"""What one turn of the loop takes: without it code that waits by going round would wait for ever."""
+"""The virtual time that one turn of the loop takes; without it, code that polls with sleep(0) would wait for ever."""
 MAX_UNWINDING_STEPS: Final = 100_000
 
 _node: contextvars.ContextVar[Node | None] = contextvars.ContextVar("node", default=None)
 
 
 class SimulationStalled(Exception):
-    """Nothing is left to run and no timer is set, but the simulation was not done."""
+    """The simulation is not done, but no callback is ready and no timer is set."""
 
 
 def current_node() -> Node | None:
-    """The node whose code runs; None in the world."""
+    """Return the node whose code runs; None in the world."""
     return _node.get()
 
 
 class Node:
-    """One life of a simulated process. Made by `SimulatedLoop.node`."""
+    """One simulated process, from start to kill; `SimulatedLoop.node` makes it."""
 
     def __init__(self, loop: SimulatedLoop, name: str) -> None:
         self.name = name
@@ -57,7 +57,7 @@ class Node:
         return f"<Node {self.name}>"
 
     def call(self, callback: Callable[..., object], *args: Any) -> None:
-        """Run a callback as this node, in a later turn; if the node is dead, never."""
+        """Run a callback as this node in a later turn, unless the node is dead."""
         if self.alive:
             self._loop.call_soon(callback, *args, context=self.context.copy())
 
@@ -73,20 +73,20 @@ class Node:
         return self._loop.create_task(coroutine, name=name, context=self.context.copy())
 
     def pause(self) -> None:
-        """Run nothing of this node until `resume`, while time goes on: as SIGSTOP does."""
+        """Run no callback of this node until `resume`, while time goes on, as SIGSTOP does."""
         self.paused = True
 
     def resume(self) -> None:
-        """Go on with all that came meanwhile, in order."""
+        """Run the held callbacks, in order, and continue."""
         if self.paused:
             self.paused = False
             self._loop.resuming.append(self)
 
     def kill(self) -> None:
-        """End this life at once.
+        """Kill this process at once.
 
-        First the world stops to hear of it (`on_kill`); then, at the end of the turn, its tasks are cancelled and
-        unwound, so that nothing of them is left to the garbage collector, whose moment nobody knows.
+        The `on_kill` hooks run first: they close its connections and servers. At the end of the turn the loop cancels
+        and unwinds its tasks, so that the garbage collector, which is not deterministic, has none of them to end.
         """
         if not self.alive:
             return
@@ -97,14 +97,14 @@ class Node:
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """See the module's description.
+    """The event loop of a simulation.
 
     Args:
-        rng: decides how callbacks of different nodes are interleaved.
+        rng: interleaves the callbacks of different nodes.
     """
 
     network: Any = None
-    """What `create_server` and `create_connection` go to: a `purgatorio.broker.simulation.network.Network`."""
+    """The `purgatorio.broker.simulation.network.Network` of `create_server` and `create_connection`."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__()
@@ -119,11 +119,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.set_task_factory(_make_task)
 
     def time(self) -> float:
-        """Virtual seconds."""
+        """Return virtual seconds."""
         return self._now
 
     def node(self, name: str) -> Node:
-        """The living node of this name; a new one if there is none."""
+        """Return the running node of this name, or a new one if there is none."""
         node = self._nodes.get(name)
         if node is None or not node.alive:
             node = self._nodes[name] = Node(self, name)
@@ -155,7 +155,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             node.held = deque(maxlen=0)
 
     def _release(self) -> None:
-        """Let what was held of resumed nodes go before all that is ready: it came first."""
+        """Put the held callbacks of resumed nodes before all ready ones, since they came first."""
         resuming, self.resuming = self.resuming, []
         for node in resuming:
             if node.alive and not node.paused:
@@ -163,7 +163,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 self._base._ready.extendleft(reversed(held))
 
     def _drop_cancelled(self, timers: list[asyncio.TimerHandle]) -> None:
-        """Forget cancelled timers at the front; all of them once they are the most."""
+        """Remove cancelled timers from the front, or all of them when they are the majority."""
         base = self._base
         if base._timer_cancelled_count > 100 and base._timer_cancelled_count * 2 > len(timers):
             kept = []
@@ -197,7 +197,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 if not queue:
                     del nodes[place]
                 self._run_handle(node, handle)
-        except BaseException:  # the simulation is broken off; `close` unwinds what did not have its turn
+        except BaseException:  # the simulation is aborted; `close` unwinds the callbacks that did not run
             for node in nodes:
                 self._base._ready.extend(queues[node])
             raise
@@ -214,7 +214,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # --- the end of a node ---
 
     def _unwind(self, node: Node | None, tasks: dict[asyncio.Task[Any], None], held: deque[asyncio.Handle]) -> None:
-        """Cancel the tasks of a dead node, and let them end, all in this moment and out of everybody's sight."""
+        """Cancel the tasks of a dead node and run them to their end, without time passing or other nodes running."""
         for task in list(tasks):
             task.cancel()
         own = deque(held)
@@ -230,7 +230,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         assert all(task.done() for task in tasks), f"{node or 'the world'} does not come to its end: {list(tasks)}"
 
     def close(self) -> None:
-        """End all nodes and what is left of the world; nothing remains, however the simulation ended."""
+        """Kill all nodes and end the world's tasks; no task is left, even if the simulation was aborted."""
         if not self.is_closed() and not self.is_running():
             asyncio._set_running_loop(self)
             try:
@@ -247,7 +247,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._unwind(None, self._world_tasks, deque())
 
     def task_made(self, task: asyncio.Task[Any], node: Node | None) -> None:
-        """Know a task until it is done."""
+        """Add a task to its node's tasks until it is done."""
         tasks = self._world_tasks if node is None else node.tasks
         tasks[task] = None
         task.add_done_callback(lambda done: tasks.pop(done, None), context=self.world)
@@ -272,7 +272,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         cast("Any", first)._scheduled = False
         return [first]
 
-    # --- what asyncio asks of a loop ---
+    # --- asyncio's interface of a loop ---
 
     async def create_server(self, factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:  # type: ignore[override]
         """Listen on the simulated network."""
@@ -283,14 +283,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return await self.network.connect(factory, host, port)
 
     def _write_to_self(self) -> None:
-        """There is no selector to wake."""
+        """Do nothing: there is no selector to wake."""
 
     def _process_events(self, event_list: Any) -> None:
-        """There are no events from outside."""
+        """Do nothing: there are no I/O events."""
 
 
 def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-    """Make a task, and let its node know it until it is done."""
+    """Make a task, and add it to its node's tasks until it is done."""
     task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
     context: contextvars.Context | None = options.get("context")
     cast("SimulatedLoop", loop).task_made(task, _node.get() if context is None else context.get(_node))
@@ -304,15 +304,15 @@ class SimulatedClock:
         self._loop = loop
 
     def now_ms(self) -> int:
-        """Monotonic milliseconds."""
+        """Return monotonic milliseconds."""
         return int(self._loop.time() * 1000)
 
     def now_seconds(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
         return self._loop.time()
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC, as the simulation has it."""
+        """Return simulated milliseconds since 1970-01-01 UTC."""
         return WALL_START_MS + int((self._loop.time() - START_SECONDS) * 1000)
 
     async def sleep(self, delay_ms: float) -> None:

@@ -1,7 +1,7 @@
-"""Switches the rules that keep acknowledged records off, one at a time: a check that never fails proves nothing.
+"""Mutants: each switches off one of the rules that keep acknowledged records.
 
-The rules are those that the README promises by. Each mutant replaces what carries its rule in the running code; the
-simulation with its checks must find every one of them out.
+The documentation names the rules as the reason for the cluster's guarantees. A mutant patches the code that implements
+its rule. The simulation must find an anomaly with every mutant; a check that never fails proves nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Patches = Iterator[contextlib.AbstractContextManager[Any]]
 
 
 def _identity() -> Patches:
-    """1. A replica is a life of a broker. Without: it is a broker id, and whoever comes back empty is still in sync."""
+    """1. A replica is an incarnation of a broker. Without: it is a broker id, in sync even after it restarts empty."""
 
     def is_alive(image: ClusterImage, incarnation: BrokerIncarnation) -> bool:
         return image.live_broker(incarnation.broker_id) is not None
@@ -34,16 +34,16 @@ def _identity() -> Patches:
     yield mock.patch.object(ClusterImage, "is_alive", is_alive)
     yield mock.patch.object(elections, "_may_return", lambda image, incarnation: incarnation.broker_id in image.brokers)
     yield mock.patch.object(Partition, "_is_elected", return_value=True)
-    yield mock.patch.object(Partition, "_end_of", _end_of_any_life)
+    yield mock.patch.object(Partition, "_end_of", _end_of_any_incarnation)
 
 
-def _end_of_any_life(partition: Partition, incarnation: BrokerIncarnation) -> int:
+def _end_of_any_incarnation(partition: Partition, incarnation: BrokerIncarnation) -> int:
     follower = partition.followers.get(incarnation.broker_id)
     return -1 if follower is None else follower.log_end_offset
 
 
 def _old_assignments() -> Patches:
-    """2. A broker acts on no assignment of its earlier life. Without: it leads what that one led, with empty logs."""
+    """2. A broker ignores assignments of its earlier incarnation. Without: it leads those with empty logs."""
     apply, may_lead = ReplicaManager.apply, BrokerLifecycleManager.may_lead
 
     def apply_any(replicas: ReplicaManager, image: ClusterImage) -> None:
@@ -58,7 +58,7 @@ def _old_assignments() -> Patches:
 
 
 def _maximal_in_sync_set() -> Patches:
-    """3. The high watermark waits for whoever may be in sync. Without: only for who certainly is."""
+    """3. The high watermark waits for every replica that may be in sync. Without: only for those that certainly are."""
 
     def await_certain(partition: Partition) -> None:
         proposal = partition.proposal
@@ -73,7 +73,7 @@ def _maximal_in_sync_set() -> Patches:
 
 
 def _min_in_sync() -> Patches:
-    """4. Below min.insync.replicas the high watermark stands still. Without: it moves with whoever is left."""
+    """4. Below min.insync.replicas the high watermark stands still. Without: it advances with the replicas left."""
 
     def advance(partition: Partition) -> bool:
         reached = min([partition.log.log_end_offset, *map(partition._end_of, partition._awaited)])
@@ -86,7 +86,7 @@ def _min_in_sync() -> Patches:
 
 
 def _eligible_replicas() -> Patches:
-    """5. Who left a set that was too small stays eligible. Without: when the last one in sync dies, nobody is."""
+    """5. A replica that leaves a too small ISR stays eligible. Without: none is when the last in-sync replica dies."""
     remove_dead = elections._remove_dead
 
     def forget(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
@@ -96,18 +96,18 @@ def _eligible_replicas() -> Patches:
 
 
 def _explicit_unclean_elections() -> Patches:
-    """6. Only an operator elects who may lack records. Without: anybody alive is elected when nobody else is there."""
+    """6. Only an operator elects a replica that may lack records. Without: any live replica is elected in the end."""
     elect = elections._elect
 
-    def elect_anybody(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
+    def elect_any_replica(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
         elected = elect(image, state, min_in_sync)
         return elected if elected.leader >= 0 else elections._elect_uncleanly(image, elected)[0]
 
-    yield mock.patch.object(elections, "_elect", elect_anybody)
+    yield mock.patch.object(elections, "_elect", elect_any_replica)
 
 
 def _truncation_by_epoch() -> Patches:
-    """7. Followers truncate where their epochs part from the leader's. Without: at their own high watermark."""
+    """7. Followers truncate where their epochs diverge from the leader's. Without: at their own high watermark."""
     apply_state = Partition.apply_state
 
     def truncating(partition: Partition, state: PartitionState, now_ms: int) -> None:
@@ -121,14 +121,14 @@ def _truncation_by_epoch() -> Patches:
 
 
 def _self_fencing() -> Patches:
-    """8. A broker whose lease may have run out answers as nobody's leader. Without: it goes on."""
+    """8. A broker stops acting as leader when its lease may have expired. Without: it goes on."""
     yield mock.patch.object(
         BrokerLifecycleManager, "may_lead", lambda registration: registration.incarnation is not None
     )
 
 
 def _patient_restarts() -> Patches:
-    """9. A rolling restart waits for the full in-sync sets. Without: it goes from broker to broker."""
+    """9. A rolling restart waits for full ISRs after each broker. Without: it restarts the next broker at once."""
 
     async def at_once(cluster: Restartable, time_limit_ms: float) -> None:
         return
@@ -147,17 +147,17 @@ RULES: Final[Mapping[str, Callable[[], Patches]]] = {
     "self-fencing": _self_fencing,
     "patient-restart": _patient_restarts,
 }
-"""Each rule by the name that the command line knows it by."""
+"""Every rule, by its name on the command line."""
 
 
 def describe(rule: str) -> str:
-    """What a rule says, and what is without it."""
+    """Return a rule's number and meaning, and the behaviour without it."""
     return (RULES[rule].__doc__ or "").strip()
 
 
 @contextlib.contextmanager
 def without(rule: str) -> Iterator[None]:
-    """Switch a rule off for this process while the context lasts.
+    """Switch a rule off in this process while the context lasts.
 
     Raises:
         KeyError: there is no such rule.

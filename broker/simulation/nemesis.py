@@ -1,7 +1,8 @@
-"""Does harm to a simulated cluster, by chance, and undoes it: the faults of Jepsen's nemesis.
+"""The nemesis: random faults in a simulated cluster, as in Jepsen, which it undoes in the end.
 
-It keeps to what the cluster promises: a broker's memory is only taken when every partition keeps at least one living
-replica that is in sync or eligible. Pauses, partitions and a store out of reach take no memory, and know no bound.
+The faults stay within the cluster's guarantees: the nemesis stops or kills a broker, which loses its logs, only if
+every partition keeps at least one running replica that is in sync or eligible. Pauses, network partitions and an
+unreachable metadata store lose no logs, and are not limited.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from purgatorio.broker.simulation.history import Fault, History
 
 
 class Nemesis:
-    """Runs faults that overlap.
+    """Runs random faults, which may overlap.
 
     Args:
         clients: the node names of the clients.
-        crash_client: kills a client of that name, and starts another in its place.
+        crash_client: kills the client of that name, and starts another in its place.
         rng: chooses faults, victims and times.
-        kinds: names of `FAULTS`, to choose from.
+        kinds: the names of `FAULTS` to choose from; if empty, all.
     """
 
     wait_until_in_sync = staticmethod(wait_until_in_sync)
@@ -50,7 +51,7 @@ class Nemesis:
         self._leaving: set[int] = set()
 
     async def run(self, seconds: float) -> None:
-        """Do harm for so long; when it returns, everything is undone."""
+        """Run faults for this time; all faults are undone when it returns."""
         loop = self._cluster.loop
         end = loop.time() + seconds
         async with asyncio.TaskGroup() as faults:
@@ -67,20 +68,20 @@ class Nemesis:
         self._history.record(Fault(self._cluster.clock.now_ms(), what))
 
     async def _hold(self, end: float, low: float, high: float) -> None:
-        """Let a fault last, but not longer than the harm as a whole."""
+        """Wait while a fault lasts, at most until the end of all faults."""
         now = self._cluster.loop.time()
         await asyncio.sleep(max(0.0, min(self._rng.uniform(low, high), end - now)))
 
     # --- brokers ---
 
     def _victim(self, candidates: list[int] | None = None) -> int | None:
-        """A running broker that nothing is being done to."""
+        """Return a running broker without a fault of its own, or None."""
         running = [b for b in (candidates or self._cluster.broker_ids) if self._cluster.is_running(b)]
         free = [broker_id for broker_id in running if broker_id not in self._busy]
         return self._rng.choice(free) if free else None
 
-    def may_lose_memory(self, broker_id: int) -> bool:
-        """Whether every partition keeps a living replica that is in sync or eligible without this broker."""
+    def may_lose_logs(self, broker_id: int) -> bool:
+        """Whether every partition keeps a running replica that is in sync or eligible without this broker."""
         return all(
             not (state.isr or state.elr) or self._survivors(state, broker_id)
             for state in self._cluster.partitions.values()
@@ -91,16 +92,16 @@ class Nemesis:
         return [
             incarnation
             for incarnation in incarnations
-            if incarnation.broker_id != broker_id and self._lives(incarnation)
+            if incarnation.broker_id != broker_id and self._is_running(incarnation)
         ]
 
-    def _lives(self, incarnation: BrokerIncarnation) -> bool:
+    def _is_running(self, incarnation: BrokerIncarnation) -> bool:
         broker = self._cluster.brokers.get(incarnation.broker_id)
         running = broker is not None and broker.lifecycle.incarnation == incarnation
         return running and incarnation.broker_id not in self._leaving
 
     async def _take_down(self, broker_id: int, end: float, *, kill: bool) -> None:
-        if not self.may_lose_memory(broker_id):
+        if not self.may_lose_logs(broker_id):
             return
         self._busy.add(broker_id)
         self._note(f"{'kill' if kill else 'stop'} broker {broker_id}")
@@ -122,13 +123,13 @@ class Nemesis:
             await self._take_down(victim, end, kill=True)
 
     async def stop(self, end: float) -> None:
-        """Stop a broker in good order, and start it again."""
+        """Shut a broker down in good order, and start it again."""
         victim = self._victim()
         if victim is not None:
             await self._take_down(victim, end, kill=False)
 
     async def chase_leader(self, end: float) -> None:
-        """Kill whoever leads a partition, two or three times in a row."""
+        """Kill the leader of a random partition, two or three times in a row."""
         for _ in range(self._rng.randint(2, 3)):
             states = list(self._cluster.partitions.values())
             leader = self._rng.choice(states).leader if states else -1
@@ -150,7 +151,7 @@ class Nemesis:
         self._busy.discard(victim)
 
     async def hold_followers(self, end: float) -> None:
-        """Hold a broker's follower fetches back, long enough to fall out of sync, or only almost."""
+        """Hold a broker's follower fetches, long enough to leave the ISR, or almost."""
         victim = self._victim()
         if victim is None:
             return
@@ -162,7 +163,7 @@ class Nemesis:
         broker.gate.release()
 
     async def restart_in_turn(self, end: float) -> None:
-        """A rolling restart: each broker in good order, the next when all are in sync again."""
+        """Run a rolling restart: the next broker restarts when all replicas are in sync again."""
         left_ms = int(1000 * (end - self._cluster.loop.time()))
         if self._busy or left_ms <= 0:
             return
@@ -176,7 +177,7 @@ class Nemesis:
     # --- clients ---
 
     async def kill_client(self, end: float) -> None:
-        """Kill a client in the middle of whatever it does; another takes over its work."""
+        """Kill a client at a random moment; another client takes over its work."""
         name = self._rng.choice(self._clients)
         self._note(f"kill {name}")
         self._crash_client(name)
@@ -187,7 +188,7 @@ class Nemesis:
         return [*(f"broker-{broker_id}" for broker_id in self._cluster.broker_ids), *self._clients]
 
     async def isolate(self, end: float) -> None:
-        """Cut one broker off from everybody, in both directions."""
+        """Cut one broker off from all other nodes, in both directions."""
         broker_id = self._rng.choice(self._cluster.broker_ids)
         name = f"broker-{broker_id}"
         others = [other for other in self._names() if other != name]
@@ -209,7 +210,7 @@ class Nemesis:
         self._note(f"heal {source} → {target}")
 
     async def slow_link(self, end: float) -> None:
-        """Make a link slow and far."""
+        """Give a link high latency and low bandwidth."""
         source, target = self._rng.sample(self._names(), 2)
         link = self._cluster.network.link(source, target)
         self._note(f"slow {source} → {target}")
@@ -219,7 +220,7 @@ class Nemesis:
         self._note(f"{source} → {target} is fast again")
 
     async def unsteady_link(self, end: float) -> None:
-        """Let a packet of a link take very long now and then, and hold back all after it."""
+        """Delay some packets of a link for a long time, with all packets after them."""
         source, target = self._rng.sample(self._names(), 2)
         link = self._cluster.network.link(source, target)
         self._note(f"spikes on {source} → {target}")
@@ -229,7 +230,7 @@ class Nemesis:
         self._note(f"{source} → {target} is steady again")
 
     async def lose_store(self, end: float) -> None:
-        """Cut a broker off from the metadata store; its lease runs out while it runs."""
+        """Cut a broker off from the metadata store; its lease may expire while it runs."""
         victim = self._victim()
         if victim is None:
             return
@@ -255,4 +256,4 @@ FAULTS: Final[Mapping[str, Callable[[Nemesis, float], Coroutine[Any, Any, None]]
     "spikes": Nemesis.unsteady_link,
     "store": Nemesis.lose_store,
 }
-"""Every fault by the name that the command line knows it by."""
+"""Every fault, by its name on the command line."""

@@ -1,7 +1,8 @@
-"""A network in memory that behaves as TCP does: ordered, flow-controlled, and patient while a link is cut.
+"""A network in memory that behaves as TCP does: ordered, flow-controlled, and without loss while a link is cut.
 
-A link is a pair of node names and has a direction. What is sent over a cut link is held, as TCP holds and repeats it,
-and arrives after the link has healed; resets and closes are held too. Faults are set by name and outlast the nodes.
+A link is one direction between two nodes, given by their names. A cut link holds its packets, resets and closes
+included, as TCP buffers and retransmits; they arrive after the link has healed. Faults belong to names of nodes and
+stay in effect when a node dies and starts again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ProtocolFactory = Callable[[], asyncio.Protocol]
 
 
 def name_of(node: Node | None) -> str:
-    """A node's name on the network."""
+    """Return a node's name on the network."""
     return WORLD if node is None else node.name
 
 
@@ -35,11 +36,11 @@ class Link:
 
     Attributes:
         latency_ms: the range that each packet's delay is drawn from.
-        spike_probability: how often a packet takes a time out of `spike_ms` in addition.
-        bytes_per_second: what all connections over the link have together; None: no limit.
-        cut: hold everything.
-        busy_until_seconds: when all that was sent so far has left, at that rate.
-        pipes: those with packets on their way.
+        spike_probability: the probability that a packet has an additional delay out of `spike_ms`.
+        bytes_per_second: the bandwidth that all connections over the link share; None for no limit.
+        cut: whether the link holds all packets.
+        busy_until_seconds: the time at which all packets sent so far have left, at that bandwidth.
+        pipes: the pipes with packets in flight.
     """
 
     latency_ms: tuple[float, float]
@@ -51,7 +52,7 @@ class Link:
     pipes: dict[Pipe, None] = field(default_factory=dict)
 
     def arrival_seconds(self, now_seconds: float, size_bytes: int, rng: random.Random) -> float:
-        """When a packet arrives that is sent now."""
+        """Return the arrival time of a packet that is sent now."""
         delay_ms = rng.uniform(*self.latency_ms)
         if self.spike_probability and rng.random() < self.spike_probability:
             delay_ms += rng.uniform(*self.spike_ms)
@@ -77,7 +78,7 @@ class Pipe:
         return self._link.cut
 
     def send(self, deliver: Callable[[], None], size_bytes: int = 0) -> None:
-        """Have `deliver` called at the other end."""
+        """Send a packet: call `deliver` when it arrives."""
         network, link = self._network, self._link
         due_seconds = link.arrival_seconds(network.loop.time(), size_bytes, network.rng)
         if self._packets:
@@ -88,7 +89,7 @@ class Pipe:
             self._set_timer()
 
     def resend(self) -> None:
-        """The link has healed: what was held or slow goes on its way, as if it were sent now."""
+        """Send the held and delayed packets again after the link has healed, as if they were sent now."""
         due_seconds = self._link.arrival_seconds(self._network.loop.time(), 0, self._network.rng)
         self._packets = deque((due_seconds, deliver) for _, deliver in self._packets)
         if self._timer is not None:
@@ -99,7 +100,7 @@ class Pipe:
         self._timer = self._network.in_world(self._packets[0][0], self._arrive)
 
     def _arrive(self) -> None:
-        """All that is due arrives."""
+        """Deliver all packets that are due."""
         now_seconds = self._network.loop.time()
         while self._packets and self._packets[0][0] <= now_seconds and not self._link.cut:
             self._packets.popleft()[1]()
@@ -111,7 +112,7 @@ class Pipe:
 
 
 class SimulatedServer:
-    """What `create_server` returns: as much of `asyncio.Server` as is used."""
+    """The result of `create_server`: the part of `asyncio.Server` that brokers use."""
 
     def __init__(self, network: Network, factory: ProtocolFactory, address: Address, node: Node | None) -> None:
         self.factory = factory
@@ -122,11 +123,11 @@ class SimulatedServer:
 
     @property
     def sockets(self) -> tuple[SimulatedServer, ...]:
-        """Itself, which knows its name as a socket does."""
+        """This object, which has `getsockname` as a socket does; empty when closed."""
         return (self,) if self._open else ()
 
     def getsockname(self) -> Address:
-        """Host and port."""
+        """Return host and port."""
         return self.address
 
     def is_serving(self) -> bool:
@@ -134,22 +135,22 @@ class SimulatedServer:
         return self._open
 
     def close(self) -> None:
-        """Accept no more."""
+        """Stop accepting connections."""
         if self._open:
             self._open = False
             self._network.unlisten(self)
 
     async def wait_closed(self) -> None:
-        """Closing takes no time."""
+        """Return at once, as closing takes no time."""
 
 
 class Network:
     """The network of one simulated loop.
 
     Args:
-        loop: whose `create_server` and `create_connection` it serves from now on.
+        loop: the loop whose `create_server` and `create_connection` use this network from now on.
         rng: draws delays and splits.
-        latency_ms: the range of delays of every link that is not set otherwise.
+        latency_ms: the default range of a link's delays.
     """
 
     def __init__(
@@ -161,21 +162,21 @@ class Network:
         self._latency_ms = latency_ms
         self._links: dict[tuple[str, str], Link] = {}
         self._servers: dict[Address, SimulatedServer] = {}
-        self._homes: dict[Address, str] = {}  # who listened there last: a host does not move when its process dies
+        self._homes: dict[Address, str] = {}  # each address's last node: its host outlasts its process
         self._next_port = FIRST_FREE_PORT
         loop.network = self
 
     # --- faults ---
 
     def link(self, source: str, target: str) -> Link:
-        """The link from one node to another, by their names."""
+        """Return the link from one node to another, by their names."""
         link = self._links.get((source, target))
         if link is None:
             link = self._links[source, target] = Link(self._latency_ms)
         return link
 
     def cut(self, source: str, target: str) -> None:
-        """Hold what goes from `source` to `target`; the other direction goes on."""
+        """Cut the link from `source` to `target`, but not the other direction."""
         self.link(source, target).cut = True
 
     def partition(self, group: Iterable[str], others: Iterable[str]) -> None:
@@ -203,7 +204,7 @@ class Network:
     # --- connections ---
 
     def in_world(self, when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        """Call back at a loop time, as the world: the network goes on when nodes are paused."""
+        """Schedule a callback of the world at a loop time; the network goes on while nodes are paused."""
         return self.loop.call_at(when, callback, context=self.loop.world)
 
     def listen(self, factory: ProtocolFactory, host: str, port: int) -> SimulatedServer:
@@ -227,7 +228,7 @@ class Network:
         return server
 
     def unlisten(self, server: SimulatedServer) -> None:
-        """A server accepts no more."""
+        """Remove a closed server."""
         del self._servers[server.address]
 
     async def connect(
@@ -236,17 +237,17 @@ class Network:
         """Connect as the current node.
 
         Raises:
-            ConnectionRefusedError: nobody listens there.
+            ConnectionRefusedError: no server listens there.
             OSError: the node is dead.
         """
         client = _living_node()
         answer: asyncio.Future[SimulatedTransport | None] = self.loop.create_future()
-        self._knock(client, (host, port), answer)
+        self._open_connection(client, (host, port), answer)
         try:
             transport = await answer
         except asyncio.CancelledError:
             if not answer.cancelled() and (transport := answer.result()) is not None:
-                transport.abort()  # the connection was there before its task went on
+                transport.abort()  # the connection was made before the cancelled task ran again
             raise
         if transport is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed ('{host}', {port})")
@@ -254,8 +255,10 @@ class Network:
         transport.begin(protocol)
         return transport, protocol
 
-    def _knock(self, client: Node | None, address: Address, answer: asyncio.Future[SimulatedTransport | None]) -> None:
-        """Ask for a connection; the answer is the client's end of it, or None if nobody listens."""
+    def _open_connection(
+        self, client: Node | None, address: Address, answer: asyncio.Future[SimulatedTransport | None]
+    ) -> None:
+        """Open a connection; `answer` gets the client's end of it, or None if no server listens."""
         here, there = name_of(client), self._homes.get(address, WORLD)
         outward = Pipe(self, self.link(here, there))
         inward = Pipe(self, self.link(there, here))
@@ -273,7 +276,7 @@ class Network:
 
         def established(transport: SimulatedTransport) -> None:
             if answer.done() or (client is not None and not client.alive):
-                transport.abort()  # nobody waits for it any more
+                transport.abort()  # the connecting task was cancelled, or its node is dead
             else:
                 answer.set_result(transport)
 
@@ -281,10 +284,10 @@ class Network:
 
 
 def _living_node() -> Node | None:
-    """The current node.
+    """Return the current node.
 
     Raises:
-        OSError: it is dead: what its tasks try while they unwind has no effect on others.
+        OSError: the node is dead. Its tasks, while they unwind, have no effect on other nodes.
     """
     node = current_node()
     if node is not None and not node.alive:

@@ -1,4 +1,4 @@
-"""Runs one simulation from a seed: a cluster, its clients, its faults, the healing, and the judgement."""
+"""One simulation from a seed: cluster, clients, faults, healing, and the checks of the history."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TOPIC = "orders"
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is simulated.
+    """The parameters of a simulation.
 
     Attributes:
-        seconds: how long harm is done, in virtual time.
-        heal_seconds: how long the cluster may take to be whole again.
-        faults: names of `purgatorio.broker.simulation.nemesis.FAULTS`; empty: all of them.
-        pause_ms: how long a producer waits between two values.
+        seconds: the virtual time in which faults happen.
+        heal_seconds: the virtual time in which the cluster has to recover after the faults are healed.
+        faults: names of `purgatorio.broker.simulation.nemesis.FAULTS`; if empty, all.
+        pause_ms: the range of a producer's wait between two values.
     """
 
     seconds: float = 20.0
@@ -42,11 +42,11 @@ class Scenario:
 
 @dataclass(slots=True)
 class Report:
-    """What came of a simulation.
+    """The result of a simulation.
 
     Attributes:
-        anomalies: what must not happen, and did; the cluster not becoming whole again is among them.
-        virtual_seconds: how long it was.
+        anomalies: those that the checks found, and "not-converged" if the cluster did not recover.
+        virtual_seconds: the duration of the simulation.
     """
 
     seed: int
@@ -57,12 +57,12 @@ class Report:
 
     @property
     def sent(self) -> int:
-        """Values that were sent."""
+        """The number of values sent."""
         return sum(1 for _ in self.history.of(Sent))
 
     @property
     def acked(self) -> int:
-        """Values that were acknowledged."""
+        """The number of values acknowledged."""
         return sum(1 for _ in self.history.of(Acked))
 
 
@@ -74,7 +74,7 @@ def simulate(seed: int, scenario: Scenario | None = None) -> Report:
 
 @dataclass(slots=True)
 class _Work:
-    """What a client does: produce to a partition with `acks`, or (None) consume it."""
+    """A client's work: to produce to a partition with `acks`, or, if that is None, to consume it."""
 
     partition: int
     acks: int | None
@@ -110,7 +110,7 @@ class _Simulation:
         return random.Random(self._rng.random())
 
     def run(self) -> Report:
-        """Run it."""
+        """Run the simulation."""
         limit_seconds = self._scenario.seconds + 4 * self._scenario.heal_seconds
         try:
             self._loop.run_until_complete(asyncio.wait_for(self._run(), limit_seconds))
@@ -168,7 +168,7 @@ class _Simulation:
         return Client(name, self._cluster.addresses, clock=self._clock, rng=self._random())
 
     def _start_clients(self) -> None:
-        """For each partition producers with acks=-1 and with acks=1, and a consumer, each a node of its own."""
+        """Start for each partition a producer with acks=-1, one with acks=1, and a consumer, each as its own node."""
         for partition in range(self._scenario.partitions):
             for acks in (-1, 1, None):
                 name = f"client-{len(self._clients) + 1}"
@@ -178,7 +178,7 @@ class _Simulation:
     def _start_client(self, name: str) -> None:
         work = self._clients[name]
         work.incarnations += 1
-        # Each life writes under a name of its own: its sequence and its assignment begin anew.
+        # A client that replaces a crashed one has a new name, since its sequence and its assignment start again.
         client = self._client(name if work.incarnations == 1 else f"{name}.{work.incarnations}")
         worker: Producer | Consumer
         if work.acks is None:
@@ -204,7 +204,7 @@ class _Simulation:
         return self._stopped
 
     async def _drain(self) -> None:
-        """Read everything."""
+        """Read all partitions from start to end."""
         readers = [
             Consumer(
                 self._client(f"final-{partition}"),
@@ -228,7 +228,7 @@ class _Simulation:
         self._report.anomalies.append(Anomaly(name, TOPIC, message))
 
     async def _converge(self) -> None:
-        """Wait until the cluster is whole again and nothing waits in vain."""
+        """Wait until all partitions have full ISRs and their preferred leaders, and no operation is overdue."""
         try:
             async with asyncio.timeout(self._scenario.heal_seconds):
                 await asyncio.gather(*(work.task for work in self._clients.values() if work.task is not None))
@@ -239,7 +239,7 @@ class _Simulation:
             self._anomaly("not-converged", f"{self._scenario.heal_seconds:g} s after the faults had healed: {missing}")
 
     def _missing(self) -> str | None:
-        """What keeps the cluster from being whole, if anything does."""
+        """Return the first condition that keeps the cluster from having recovered, or None."""
         for (topic, index), state in self._cluster.partitions.items():
             if len(state.isr) < len(state.replicas):
                 return f"{topic}-{index} has in-sync replicas {state.isr_ids} of {state.replicas}"
@@ -247,7 +247,7 @@ class _Simulation:
                 return f"{topic}-{index} is led by broker {state.leader}, not {state.replicas[0]}"
         for broker_id, broker in self._cluster.brokers.items():
             for purgatory in broker.purgatories:
-                # Followers fetch for ever; nobody else has anything to wait for now.
+                # Follower fetches are always parked; no other operation should be now.
                 waits = [op for op in purgatory.operations(1_000) if not op.missing.startswith("follower")]
                 late = [op for op in purgatory.operations(1_000) if op.deadline_ms < self._clock.now_ms() - 100]
                 if waits or late:

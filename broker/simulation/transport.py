@@ -1,4 +1,4 @@
-"""One end of a simulated connection, as the protocols of asyncio see it."""
+"""An asyncio transport over the simulated network: one end of a connection."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from purgatorio.broker.simulation.network import Network, Pipe
 
 WINDOW_BYTES: Final = 256 * 1024
-"""Bytes that may be on their way or unread at the other end; the rest waits in the sender's buffer."""
+"""The limit of bytes in flight or unread at the other end; further bytes wait in the sender's buffer."""
 HIGH_WATER_BYTES: Final = 64 * 1024
 
 
 class SimulatedTransport(asyncio.Transport):
-    """See the module's description.
+    """One end of a simulated connection.
 
     Args:
-        node: whose end it is; None for the world.
-        outward: carries what is written.
+        node: the node of this end; None for the world.
+        outward: carries the written bytes to the other end.
         peer, name: the addresses of the other end and of this one.
     """
 
@@ -30,7 +30,7 @@ class SimulatedTransport(asyncio.Transport):
         self, network: Network, node: Node | None, *, outward: Pipe, peer: tuple[str, int], name: tuple[str, int]
     ) -> None:
         super().__init__({"peername": peer, "sockname": name})
-        self.other: SimulatedTransport  # the two ends are joined before anything happens to either
+        self.other: SimulatedTransport  # `Network` sets it before it uses either end
         self._network = network
         self._node = node
         self._outward = outward
@@ -51,14 +51,14 @@ class SimulatedTransport(asyncio.Transport):
             node.on_kill.append(self.abort)
 
     def run(self, callback: Callable[[], object]) -> None:
-        """Run a callback as the node that this end belongs to."""
+        """Run a callback as this end's node."""
         if self._node is None:
             self._network.loop.call_soon(callback, context=self._network.loop.world)
         else:
             self._node.call(callback)
 
     def begin(self, protocol: asyncio.Protocol) -> None:
-        """The connection is there, as far as this end knows; it may be lost already."""
+        """Give the connection to its protocol; if it is lost already, the protocol learns that next."""
         was_lost = self._lost
         self._protocol = protocol
         protocol.connection_made(self)
@@ -69,7 +69,7 @@ class SimulatedTransport(asyncio.Transport):
     # --- writing ---
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send, or keep until there is room at the other end."""
+        """Send bytes, or buffer them until the other end has room."""
         if self._closing or not data:
             return
         self._unsent.append(bytes(data))
@@ -78,11 +78,11 @@ class SimulatedTransport(asyncio.Transport):
         self._maybe_pause_writing()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Send several parts as one."""
+        """Send several parts as one write."""
         self.write(b"".join(list_of_data))
 
     def _flush(self) -> None:
-        """Send as much as the other end has room for, and after the last byte the end if this one closes."""
+        """Send as much as the other end has room for, and the end of the stream after the last byte if closing."""
         while self._unsent and self._window_bytes > 0:
             data = self._unsent.popleft()
             limit = min(len(data), self._window_bytes)
@@ -95,12 +95,12 @@ class SimulatedTransport(asyncio.Transport):
             self._window_bytes -= limit
             self._outward.send(self._delivery(data), limit)
         if self._closing and not self._unsent and not self._lost:
-            # As TCP does: who closes without having read everything resets, or a writer might wait for room for ever.
+            # As TCP: closing with unread data sends a reset. Otherwise the peer might wait for room for ever.
             self._outward.send(self.other.reset if any(self._unread) else self._delivery(None))
             self._end_later(None)
 
     def _delivery(self, data: bytes | None) -> Callable[[], None]:
-        """What happens when a packet arrives; None ends the stream."""
+        """Return the function that delivers a packet; `data` None ends the stream."""
         other = self.other
 
         def deliver() -> None:
@@ -114,7 +114,7 @@ class SimulatedTransport(asyncio.Transport):
         return deliver
 
     def _consumed(self, size_bytes: int) -> None:
-        """The other end has taken bytes: there is room for as many."""
+        """Give back window space, as the other end has read this many bytes."""
         self._window_bytes += size_bytes
         waits = self._unsent or self._writing_paused
         if waits and not self._lost and not self._room_scheduled:
@@ -136,15 +136,15 @@ class SimulatedTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that wait for room at the other end."""
+        """Return the number of buffered bytes, which wait for room at the other end."""
         return self._unsent_bytes
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
-        """Low and high water."""
+        """Return the low and the high limit of the write buffer, in bytes."""
         return self._low_bytes, self._high_bytes
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set when writing is paused and resumed, and pause it if it is time."""
+        """Set the limits at which writing is paused and resumed, and pause it if the buffer is above the high one."""
         self._high_bytes = HIGH_WATER_BYTES if high is None else high
         self._low_bytes = self._high_bytes // 4 if low is None else low
         self._maybe_pause_writing()
@@ -157,7 +157,7 @@ class SimulatedTransport(asyncio.Transport):
             self.run(self._read)
 
     def _read(self) -> None:
-        """Hand one packet to the protocol; what it raises ends the connection, as with asyncio's transports."""
+        """Pass one packet to the protocol; an exception from it ends the connection, as in asyncio's transports."""
         self._reads_scheduled = False
         protocol = self._protocol
         if self._closing or not self._reading or not self._unread or protocol is None:
@@ -174,7 +174,7 @@ class SimulatedTransport(asyncio.Transport):
         self._schedule_read()
 
     def _give_room(self, size_bytes: int) -> None:
-        """Tell the writer that bytes were taken: at once, to spare a packet for each, or when a cut has healed."""
+        """Give window space back to the writer: at once, to save packets, or after the cut if the link is cut."""
         if self._outward.is_cut:
             self._outward.send(lambda: self.other._consumed(size_bytes))
         else:
@@ -192,26 +192,26 @@ class SimulatedTransport(asyncio.Transport):
         self._abort(error)
 
     def pause_reading(self) -> None:
-        """Hand nothing more to the protocol."""
+        """Pass nothing more to the protocol."""
         self._reading = False
 
     def resume_reading(self) -> None:
-        """Hand on what came."""
+        """Pass received data to the protocol again."""
         self._reading = True
         self._schedule_read()
 
     def is_reading(self) -> bool:
-        """Whether what comes is handed on."""
+        """Whether received data is passed to the protocol."""
         return self._reading and not self._closing
 
     # --- ending ---
 
     def is_closing(self) -> bool:
-        """Whether it is closed, or about to be."""
+        """Whether the connection is closed or closing."""
         return self._closing
 
     def close(self) -> None:
-        """Send what is buffered, then end the connection."""
+        """Send the buffered bytes, then end the connection."""
         if not self._closing:
             self._closing = True
             self._flush()
@@ -226,7 +226,7 @@ class SimulatedTransport(asyncio.Transport):
         self._end_later(error)
 
     def reset(self) -> None:
-        """The other end is gone."""
+        """End the connection, as the other end has reset it."""
         self._end_later(ConnectionResetError(104, "Connection reset by peer"))
 
     def _end_later(self, error: Exception | None) -> None:
@@ -244,7 +244,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def _tell_lost_later(self, protocol: asyncio.Protocol) -> None:
         if self._node is not None and not self._node.alive:
-            # The node unwinds: its callbacks are not run by the loop any more, but by whoever unwinds it.
+            # The node is dead and its tasks unwind; `SimulatedLoop._unwind` takes its callbacks from the ready queue.
             self._network.loop.call_soon(protocol.connection_lost, self._lost_by, context=self._node.context)
         else:
             self.run(lambda: protocol.connection_lost(self._lost_by))
@@ -252,13 +252,13 @@ class SimulatedTransport(asyncio.Transport):
     # --- the rest of asyncio's interface ---
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Hand what comes to another protocol."""
+        """Pass received data to another protocol."""
         self._protocol = cast("asyncio.Protocol", protocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Who is told what comes."""
+        """Return the protocol that gets the received data."""
         return cast("asyncio.BaseProtocol", self._protocol)
 
     def can_write_eof(self) -> bool:
-        """Half-closed connections are not simulated."""
+        """Return False: half-closed connections are not simulated."""
         return False

@@ -46,10 +46,10 @@ def test_only_the_faults_that_are_asked_for_happen() -> None:
     assert "kill" not in said
 
 
-def test_a_rule_that_is_switched_off_is_explained_and_missed() -> None:
+def test_a_rule_that_is_switched_off_is_explained_and_its_anomaly_found() -> None:
     code, said, errors = simulate("--seed", "1", "--seconds", "20", "--without", "patient-restart")
     assert code == 1
-    assert said.startswith("Without rule 9. A rolling restart waits for the full in-sync sets. Without: ")
+    assert said.startswith("Without rule 9. A rolling restart waits for full ISRs after each broker. Without: ")
     assert "not-converged" in errors
 
 
