@@ -1,4 +1,4 @@
-"""What a handler receives and what it answers with: the seam between `broker.server` and `broker.api`."""
+"""Requests, replies and routes: the interface between `broker.server` and `broker.api`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsRes
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The identity that a client has proved; its text is ``User:alice``, as in Kafka's ACLs and logs.
+    """The authenticated identity of a client; its text is ``User:alice``, as in Kafka's ACLs and logs.
 
     Attributes:
         type: the kind of principal; Kafka's own authenticators know `User` only.
@@ -32,9 +32,9 @@ ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Session:
-    """A client's connection, as handlers see it: made once per connection, and shared by all its requests.
+    """A client's connection, as handlers see it; all requests of the connection share it.
 
-    Sessions are compared by identity, so they may be the keys of a dict.
+    Sessions are compared and hashed by identity.
 
     Attributes:
         connection_id: unique within the broker.
@@ -42,7 +42,7 @@ class Session:
         host: the client's address; `unknown` if the connection was lost before the server asked.
         peer: the client's address and port, as `host:port`; or `unknown`.
         client_id: the client id of the newest request.
-        principal: changed by authentication only.
+        principal: the identity of the client; only authentication changes it.
     """
 
     connection_id: str
@@ -55,12 +55,12 @@ class Session:
 
 @dataclass(slots=True)
 class RequestContext:
-    """What a handler is told about a request besides its message.
+    """The facts about a request besides its message.
 
     Attributes:
-        session: the connection that the request came by.
-        client_id: the client id of this request; `session` has that of the newest.
-        received_ms: the clock's monotonic time at which the last byte of the request had arrived.
+        session: the connection of the request.
+        client_id: the client id of this request; `session` has that of the newest request.
+        received_ms: the clock's monotonic time when the last byte of the request was received.
     """
 
     session: Session
@@ -71,21 +71,21 @@ class RequestContext:
 
 
 class Reply(Protocol):
-    """The answer to one request: exactly one of its methods is called, once, now or any time later.
+    """Answers one request: the handler calls exactly one of the methods, once, now or later.
 
-    Once the connection is gone every method is a no-op.
+    After the connection is lost every method is a no-op.
     """
 
     def __call__(self, response: Any) -> None:
-        """Answer with `response`, a message of the request's API; it leaves in the order of the requests."""
+        """Send `response`, a message of the request's API; responses are sent in the order of their requests."""
         ...
 
     def nothing(self) -> None:
-        """Answer with no bytes at all (a produce request with acks=0)."""
+        """Send nothing (for a produce request with acks=0)."""
         ...
 
     def close(self, reason: str) -> None:
-        """Close the connection instead of answering; `reason` goes to the log."""
+        """Close the connection instead of answering; `reason` is logged."""
         ...
 
 
@@ -94,14 +94,14 @@ Handler = Callable[[RequestContext, Any, Reply], None]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How one API is answered.
+    """The handler of one API, with its versions.
 
     Attributes:
         min_version: the lowest version that ApiVersions advertises.
         max_version: the highest version that is advertised and answered.
-        error_response: the response that says that the whole request failed with a code, or None where the
-            API's response has no place for one; the connection is closed then.
-        min_answered_version: the lowest version that is answered, where that is above the advertised one.
+        error_response: returns the response for a request that failed as a whole; None closes the connection, for
+            APIs whose response has no place for an error code.
+        min_answered_version: the lowest version that is answered, if it is above `min_version`.
     """
 
     handler: Handler
@@ -115,7 +115,7 @@ Routes = Mapping[int, Route]
 
 
 def api_versions_response(routes: Routes, error_code: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
-    """The table of what is answered, derived from `routes`, so that it cannot drift from them."""
+    """Return the ApiVersions response for `routes`."""
     return ApiVersionsResponse(
         error_code=error_code,
         api_keys=[

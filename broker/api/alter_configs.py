@@ -1,6 +1,6 @@
-"""AlterConfigs (key 33): sets all configs of topics anew; what is not named goes back to its default (KIP-133).
+"""AlterConfigs (key 33): set all configs of topics; configs that are not named return to their defaults (KIP-133).
 
-Versions 0–2. Any broker answers. Broker settings cannot be changed.
+Versions 0–2. Any broker answers. Broker configs cannot be changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from purgatorio.protocol.messages.alter_configs import (
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: AlterConfigsRequest, reply: Reply) -> None:
-    """Change the configs, or with validate_only say what would come of it."""
+    """Change the configs; with validate_only, only check the change."""
     submit(admin, ctx, _AlterConfigs(admin.topics, request), reply)
 
 
@@ -71,7 +71,7 @@ def _response(results: Iterable[ResourceResult]) -> AlterConfigsResponse:
 
 
 def error_response(request: AlterConfigsRequest, error_code: ErrorCode) -> AlterConfigsResponse:
-    """Every resource answered with `error_code`."""
+    """Return the response with `error_code` for every resource."""
     return _response(
         [
             ResourceResult(resource.resource_type, resource.resource_name, error_code, None)

@@ -1,7 +1,7 @@
-"""AlterPartitionReassignments (key 45): move partitions to other brokers, or call that off (KIP-455).
+"""AlterPartitionReassignments (key 45): move partitions to other brokers, or cancel moves (KIP-455).
 
-Versions 0–1; v1 may insist on the number of replicas (KIP-860). Any broker answers: when the move has begun, or after
-`timeout_ms`. ListPartitionReassignments tells when it is over.
+Versions 0–1; v1 can forbid a change of the replication factor (KIP-860). Any broker answers, when the reassignment has
+begun or after `timeout_ms`. ListPartitionReassignments shows whether it has finished.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from purgatorio.protocol.messages.alter_partition_reassignments import (
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: AlterPartitionReassignmentsRequest, reply: Reply) -> None:
-    """Begin the moves, each for itself."""
+    """Start or cancel each reassignment independently of the others."""
     submit(admin, ctx, _AlterPartitionReassignments(admin.topics, request), reply)
 
 
@@ -88,7 +88,7 @@ def _response(
 def error_response(
     request: AlterPartitionReassignmentsRequest, error_code: ErrorCode
 ) -> AlterPartitionReassignmentsResponse:
-    """The whole request and every partition that it names answered with `error_code`, as Kafka does."""
+    """Return the response with `error_code` for the request and for every partition that it names, as Kafka does."""
     refused = (
         ReassignmentResult(topic.name, partition.partition_index, error_code)
         for topic in request.topics

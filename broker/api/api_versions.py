@@ -1,7 +1,7 @@
-"""ApiVersions (key 18): which APIs this broker answers, in which versions (KIP-35, KIP-511).
+"""ApiVersions (key 18): list the APIs that this broker answers, with their versions (KIP-35, KIP-511).
 
-Versions 0–4. A request in a later version is answered by the server in version 0, with UNSUPPORTED_VERSION and the same
-table, so that a newer client can come down. The table is derived from the routes: what is not answered is not in it.
+Versions 0–4. The server answers a request of a higher version in version 0, with UNSUPPORTED_VERSION and the same list,
+so that a newer client can fall back. The list is derived from the routes: it has exactly the answered APIs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 CLIENT_SOFTWARE_VERSION = 3
-# KIP-511: what a client may call itself and its version.
+# KIP-511: the allowed names and versions of client software.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(routes: Routes, ctx: RequestContext, request: ApiVersionsRequest, reply: Reply) -> None:
-    """Answer with the table."""
+    """Answer with the advertised APIs and versions."""
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION and not _is_valid(request):
         reply(error_response(request, ErrorCode.INVALID_REQUEST))
         return
@@ -30,11 +30,11 @@ def handle(routes: Routes, ctx: RequestContext, request: ApiVersionsRequest, rep
 
 
 def _is_valid(request: ApiVersionsRequest) -> bool:
-    return all(_SOFTWARE.fullmatch(said) for said in (request.client_software_name, request.client_software_version))
+    return all(_SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version))
 
 
 def error_response(request: ApiVersionsRequest, error_code: ErrorCode) -> ApiVersionsResponse:
-    """The request answered with `error_code`."""
+    """Return the response to a request that failed with `error_code`."""
     return ApiVersionsResponse(error_code=error_code)
 
 

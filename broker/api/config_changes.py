@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common."""
+"""The common part of AlterConfigs and IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from purgatorio.protocol.errors import ErrorCode
 
 
 class Resource(Protocol):
-    """What a request names to have its configs changed."""
+    """A config resource of a request, as both APIs declare it."""
 
     resource_type: int
     resource_name: str
@@ -39,10 +39,10 @@ def alter_resources(
     resources: Sequence[R],
     alter_topic: Callable[[ClusterImage, R], tuple[ClusterImage, TopicResult]],
 ) -> tuple[ClusterImage, list[ResourceResult]]:
-    """A decision: change the configs of each resource for itself.
+    """A decision: change the configs of each resource independently of the others.
 
     Returns:
-        One result for each resource; one that is named more than once is refused with INVALID_REQUEST.
+        The new image, and one result per resource; a resource that is named twice is refused with INVALID_REQUEST.
     """
     times = Counter(_key(resource) for resource in resources)
     results: dict[tuple[int, str], ResourceResult] = {}
@@ -61,7 +61,7 @@ def alter_resources(
 
 
 def topic_names(resources: Sequence[Resource]) -> list[str]:
-    """The topics among the resources."""
+    """Return the names of the topics among the resources."""
     return [resource.resource_name for resource in resources if resource.resource_type == ResourceType.TOPIC]
 
 
@@ -70,7 +70,7 @@ def _key(resource: Resource) -> tuple[int, str]:
 
 
 def _check(resource: Resource, times: int) -> None:
-    """Refuse what is no topic, or is named more than once."""
+    """Refuse a resource that is not a topic, or that is named more than once."""
     if times > 1:
         raise Refused(ErrorCode.INVALID_REQUEST, "The request names this resource more than once.")
     if resource.resource_type == ResourceType.BROKER:

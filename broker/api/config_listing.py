@@ -1,4 +1,4 @@
-"""Configs as clients see them: value, where it comes from, and what it means."""
+"""Configs as clients see them: value, source, synonyms and documentation."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from purgatorio.broker.log.config import TOPIC_CONFIGS, ConfigKey
 
 
 class ResourceType(enum.IntEnum):
-    """What configs belong to; the other types that Kafka knows (8, 16, 32) do not exist here."""
+    """The types of config resources; Kafka's other types (8, 16, 32) do not exist here."""
 
     TOPIC = 2
     BROKER = 4
 
 
 class ConfigSource(enum.IntEnum):
-    """Where a value comes from (KIP-226)."""
+    """The source of a value (KIP-226)."""
 
     TOPIC_CONFIG = 1
     STATIC_BROKER_CONFIG = 4
@@ -27,7 +27,7 @@ class ConfigSource(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """A place that a value can come from, and what it says there."""
+    """A config that a value can come from, with the value that it has there."""
 
     name: str
     value: str | None
@@ -39,7 +39,7 @@ class ConfigEntry:
     """One config of a topic or a broker.
 
     Attributes:
-        synonyms: all places that it can come from, the one in effect first.
+        synonyms: all configs that the value can come from; the first one is in effect.
         type: a code of `purgatorio.broker.log.config.ConfigType`.
     """
 
@@ -56,12 +56,12 @@ class ConfigEntry:
 
     @property
     def source(self) -> ConfigSource:
-        """Where the value in effect comes from."""
+        """The source of the value in effect."""
         return self.synonyms[0].source
 
 
 def topic_entries(admin: AdminContext, configs: Mapping[str, str]) -> list[ConfigEntry]:
-    """All configs of a topic that sets `configs` itself."""
+    """Return all configs of a topic; `configs` are those that the topic sets."""
     defaults = admin.topics.log.to_strings()
     entries = []
     for key in TOPIC_CONFIGS.values():
@@ -73,7 +73,7 @@ def topic_entries(admin: AdminContext, configs: Mapping[str, str]) -> list[Confi
 
 
 def _default_synonym(admin: AdminContext, key: ConfigKey, value: str) -> ConfigSynonym:
-    """What holds for topics that do not set this config: a setting of the broker, if there is one for it."""
+    """Return the default of a topic config: the broker config for it, or the topic config's own default."""
     name = admin.topic_synonyms.get(key.name, key.name)
     setting = admin.broker_configs.get(name)
     is_default = setting is None or setting.is_default
@@ -81,7 +81,7 @@ def _default_synonym(admin: AdminContext, key: ConfigKey, value: str) -> ConfigS
 
 
 def broker_entries(admin: AdminContext) -> list[ConfigEntry]:
-    """All settings of this broker; none of them can be changed while it runs."""
+    """Return all configs of this broker; all are read-only."""
     entries = []
     for name, setting in admin.broker_configs.items():
         source = ConfigSource.DEFAULT_CONFIG if setting.is_default else ConfigSource.STATIC_BROKER_CONFIG

@@ -1,4 +1,4 @@
-"""What the handlers of the administrative APIs work with, and how they change the cluster."""
+"""The services that handlers of administrative APIs use, and `submit`, by which they change the cluster."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _logger = logging.getLogger(__name__)
 
 
 class ConfigValue(Protocol):
-    """A setting of the broker, as DescribeConfigs lists it."""
+    """A broker config, as DescribeConfigs lists it."""
 
     @property
     def value(self) -> str | None:
-        """In Kafka's text form; None: not set."""
+        """The value in Kafka's text form; None if it is not set."""
         ...
 
     @property
     def is_default(self) -> bool:
-        """Whether it has its default value."""
+        """Whether the value is the default."""
         ...
 
     @property
@@ -39,25 +39,25 @@ class ConfigValue(Protocol):
 
     @property
     def doc(self) -> str:
-        """What it is for."""
+        """The documentation."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AdminContext:
-    """What the broker gives to the handlers of the administrative APIs.
+    """The services that the broker gives to the handlers of administrative APIs.
 
     Attributes:
-        broker_id: this broker's.
-        store: where the cluster's metadata is read and changed.
-        rng: where new topics get their ids and their first leaders from.
-        topics: defaults and bounds for topics.
-        auto_create_topics_enable: whether asking for an unknown topic may create it.
-        purgatories: where requests wait that change the cluster.
+        broker_id: the id of this broker.
+        store: this broker's access to the metadata store.
+        rng: the source of new topics' ids and of their replica assignments.
+        topics: defaults and limits for topics.
+        auto_create_topics_enable: whether a Metadata request may create the unknown topics that it names.
+        purgatories: the purgatories of requests that change the cluster.
         seems_dead: whether a broker is probably dead, though it is not fenced yet.
-        broker_configs: this broker's settings under Kafka's dotted names.
-        topic_synonyms: for each topic config the broker setting that is its default (retention.ms:
-            log.retention.ms), where there is one.
+        broker_configs: this broker's configs by Kafka's dotted names.
+        topic_synonyms: from topic configs to the broker configs that are their defaults (from retention.ms to
+            log.retention.ms); topic configs without such a broker config are absent.
     """
 
     broker_id: int
@@ -72,7 +72,7 @@ class AdminContext:
 
 
 def submit(admin: AdminContext, ctx: RequestContext, change: ClusterChange[R], reply: Reply) -> None:
-    """Have the cluster changed, and reply when this broker sees the change, or when the request's time is over."""
+    """Submit a change of the cluster; reply when this broker's image shows the change, or at the request's deadline."""
     purgatories = admin.purgatories
     purgatory = purgatories.elections if change.purgatory == "elections" else purgatories.topics
     operation = DelayedDecision(change, lambda: admin.store.image, reply)
@@ -92,14 +92,14 @@ def submit(admin: AdminContext, ctx: RequestContext, change: ClusterChange[R], r
 
 
 def topic_keys(names: Iterable[str | None]) -> list[TopicKey]:
-    """What a request about these topics is watched under."""
+    """Return the watch keys of a request about these topics."""
     return [TopicKey(name) for name in dict.fromkeys(names) if name is not None]
 
 
 def _code_of(failure: Exception) -> ErrorCode:
-    """What to tell a client whose change was not committed."""
+    """Return the error code for a change that was not committed."""
     if isinstance(failure, StoreClosed):
-        # This broker stops: of all retriable errors this one makes clients turn to another broker.
+        # This broker is stopping. NOT_CONTROLLER is the retriable error that makes clients try another broker.
         return ErrorCode.NOT_CONTROLLER
     if isinstance(failure, StoreError):
         return ErrorCode.REQUEST_TIMED_OUT

@@ -1,7 +1,7 @@
-"""CreatePartitions (key 37): more partitions for topics that exist (KIP-195).
+"""CreatePartitions (key 37): add partitions to topics (KIP-195).
 
-Versions 0–3. Any broker answers. A topic can only grow; existing partitions stay where they are. The answer
-comes when this broker sees the partitions, or after `timeout_ms`.
+Versions 0–3. Any broker answers, when its image shows the partitions or after `timeout_ms`. Existing partitions are
+neither removed nor moved.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from purgatorio.protocol.messages.create_partitions import (
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: CreatePartitionsRequest, reply: Reply) -> None:
-    """Add the partitions, or with validate_only say what would come of it."""
+    """Add the partitions; with validate_only, only check the request."""
     submit(admin, ctx, _CreatePartitions(admin.topics, request), reply)
 
 
@@ -63,7 +63,7 @@ def _wanted(topic: CreatePartitionsTopic) -> MorePartitions:
 
 
 def error_response(request: CreatePartitionsRequest, error_code: ErrorCode) -> CreatePartitionsResponse:
-    """Every topic answered with `error_code`."""
+    """Return the response with `error_code` for every topic."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return CreatePartitionsResponse(
         results=[CreatePartitionsTopicResult(name=name, error_code=error_code, error_message=None) for name in names]

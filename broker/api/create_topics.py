@@ -1,10 +1,10 @@
-"""CreateTopics (key 19): new topics, each created or refused for itself.
+"""CreateTopics (key 19): create topics, each independently of the others.
 
-Versions 2–7. Any broker answers: NOT_CONTROLLER is never given to a broker that lives. −1 as the number of partitions
+Versions 2–7. Any broker answers; only a broker that is stopping answers NOT_CONTROLLER. −1 as the number of partitions
 or replicas means the broker's default (v4, KIP-464; accepted in earlier versions too, as Kafka does). v5 answers with
 the topic's configs (KIP-525), v7 with its id.
 
-The answer comes when this broker sees the topics, each partition with a leader, or after `timeout_ms`.
+The response is sent when this broker's image shows a leader for every partition, or after `timeout_ms`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from purgatorio.protocol.primitives import ZERO_UUID
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: CreateTopicsRequest, reply: Reply) -> None:
-    """Create the topics, or with validate_only say what would come of it."""
+    """Create the topics; with validate_only, only check the request."""
     submit(admin, ctx, _CreateTopics(admin, request), reply)
 
 
@@ -63,7 +63,7 @@ class _CreateTopics(ClusterChange[TopicResult]):
         return error_response(self._request, error_code)
 
     def missing(self, image: ClusterImage, result: TopicResult) -> str:
-        """A created topic's first partition without a leader; with validate_only the image shows no topic."""
+        """Name a partition of the created topic that has no leader yet; a topic that the image lacks misses nothing."""
         return "" if result.topic is None else leaderless(image, result.topic)
 
     def timed_out(self, result: TopicResult, missing: str) -> TopicResult:
@@ -104,7 +104,7 @@ def _result(admin: AdminContext, result: TopicResult, validate_only: bool) -> Cr
 
 
 def error_response(request: CreateTopicsRequest, error_code: ErrorCode) -> CreateTopicsResponse:
-    """Every topic answered with `error_code`."""
+    """Return the response with `error_code` for every topic."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return CreateTopicsResponse(
         topics=[

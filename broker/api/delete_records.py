@@ -1,7 +1,7 @@
-"""DeleteRecords (key 21): give up everything before an offset (KIP-107).
+"""DeleteRecords (key 21): delete all records before an offset (KIP-107).
 
-Versions 0–2. Only a partition's leader answers, and only for what is committed; it answers when every in-sync replica
-has deleted it, or after `timeout_ms`.
+Versions 0–2. A partition's leader answers, when the low watermark has reached the offset or after `timeout_ms`. The
+offset must not be above the high watermark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from purgatorio.protocol.messages.delete_records import (
 
 
 def handle(replicas: ReplicaManager, ctx: RequestContext, request: DeleteRecordsRequest, reply: Reply) -> None:
-    """Delete, and answer now or when the followers have followed."""
+    """Delete the records; answer when the followers have deleted them too."""
     deletions = [
         (TopicPartition(topic.name, partition.partition_index), partition.offset)
         for topic in request.topics
@@ -41,7 +41,7 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: DeleteRecords
 
 
 def _response(request: DeleteRecordsRequest, results: Iterable[DeleteRecordsResult]) -> DeleteRecordsResponse:
-    """The results, which are in the order of the request's partitions, as a response."""
+    """Return the response; `results` are in the order of the request's partitions."""
     remaining = iter(results)
     return DeleteRecordsResponse(
         topics=[
@@ -62,7 +62,7 @@ def _response(request: DeleteRecordsRequest, results: Iterable[DeleteRecordsResu
 
 
 def error_response(request: DeleteRecordsRequest, error_code: ErrorCode) -> DeleteRecordsResponse:
-    """Every partition answered with `error_code`."""
+    """Return the response with `error_code` for every partition."""
     return _response(request, repeat(DeleteRecordsResult(error_code)))
 
 

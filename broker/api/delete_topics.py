@@ -1,6 +1,6 @@
-"""DeleteTopics (key 20): topics deleted by name, from v6 on also by id (KIP-516).
+"""DeleteTopics (key 20): delete topics by name, from v6 on also by id (KIP-516).
 
-Versions 1–6. Any broker answers: when it no longer sees the topics, or after `timeout_ms`.
+Versions 1–6. Any broker answers, when its image no longer has the topics or after `timeout_ms`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from purgatorio.protocol.messages.delete_topics import DeletableTopicResult, Del
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: DeleteTopicsRequest, reply: Reply) -> None:
-    """Delete the topics, each for itself."""
+    """Delete each topic independently of the others."""
     submit(admin, ctx, _DeleteTopics(admin.store.image, request), reply)
 
 
@@ -52,7 +52,7 @@ class _DeleteTopics(ClusterChange[TopicResult]):
 
 
 def _name(image: ClusterImage, reference: TopicReference) -> str:
-    """What to call a topic while its deletion waits; an id that is not known stands for itself."""
+    """Return the name that the request is watched under: the topic's name, or the id in hex if the id is unknown."""
     if reference.name is not None:
         return reference.name
     topic = image.topic_by_id(reference.topic_id)
@@ -60,13 +60,13 @@ def _name(image: ClusterImage, reference: TopicReference) -> str:
 
 
 def _references(request: DeleteTopicsRequest) -> list[TopicReference]:
-    """What is to be deleted; versions before 6 have a list of names in place of the topics."""
+    """Return the topics to delete; versions before 6 have a list of names instead of topics."""
     named = [TopicReference(name) for name in request.topic_names]
     return named + [TopicReference(topic.name, topic.topic_id) for topic in request.topics]
 
 
 def error_response(request: DeleteTopicsRequest, error_code: ErrorCode) -> DeleteTopicsResponse:
-    """Every topic answered with `error_code`."""
+    """Return the response with `error_code` for every topic."""
     return DeleteTopicsResponse(
         responses=[
             DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=error_code)

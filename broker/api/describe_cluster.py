@@ -1,7 +1,7 @@
 """DescribeCluster (key 60): the cluster's id, its brokers and its controller (KIP-700).
 
-Versions 0–2. v1 asks for an endpoint type (KIP-919): only brokers can be described here, since the controllers have no
-endpoints of their own. v2 can include fenced brokers (KIP-1073), of which there are none.
+Versions 0–2. v1 names an endpoint type (KIP-919): only brokers can be described, since the controller has no endpoints
+of its own. v2 can ask for fenced brokers (KIP-1073): not done, they are left out.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeClusterReq
 
 
 def error_response(request: DescribeClusterRequest, error_code: ErrorCode) -> DescribeClusterResponse:
-    """The request answered with `error_code`."""
+    """Return the response to a request that failed with `error_code`."""
     return DescribeClusterResponse(error_code=error_code, endpoint_type=request.endpoint_type)
 
 

@@ -1,8 +1,8 @@
-"""DescribeConfigs (key 32): the configs of topics and of this broker, with where each value comes from (KIP-133).
+"""DescribeConfigs (key 32): list the configs of topics and of this broker, with their sources (KIP-133).
 
-Versions 1–4. v1 tells synonyms when asked, v3 types and, when asked, documentation (KIP-569). A broker describes only
-itself: clients send the question to the broker that it is about. The broker's name "" means settings that hold for all
-brokers and can be changed while they run, of which there are none.
+Versions 1–4. v1 lists synonyms on request, v3 types and, on request, documentation (KIP-569). A broker describes only
+itself: clients send the request to the broker that it names. The broker name "" means the dynamic configs of all
+brokers, of which there are none.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from purgatorio.protocol.messages.describe_configs import (
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: DescribeConfigsRequest, reply: Reply) -> None:
-    """Answer from this broker's image and settings."""
-    # Each is described once, however often it is named: a small request must not make a large answer.
+    """Answer from this broker's image and configs."""
+    # A resource that is named many times is described once: a small request must not make a large response.
     resources = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     response = DescribeConfigsResponse()
     for resource in resources.values():
@@ -49,10 +49,10 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeConfigsReq
 
 
 def _entries(admin: AdminContext, resource: DescribeConfigsResource) -> list[ConfigEntry]:
-    """The configs of a resource.
+    """Return the configs of a resource.
 
     Raises:
-        Refused: there is no such resource.
+        Refused: the resource does not exist, or belongs to another broker.
     """
     name = resource.resource_name
     if resource.resource_type == ResourceType.TOPIC:
@@ -72,7 +72,7 @@ def _entries(admin: AdminContext, resource: DescribeConfigsResource) -> list[Con
 
 
 def _is_wanted(resource: DescribeConfigsResource, entry: ConfigEntry) -> bool:
-    # Kafka takes an empty list for "all" as it does null.
+    # An empty list means all configs, as null does; as in Kafka.
     return not resource.configuration_keys or entry.name in resource.configuration_keys
 
 
@@ -94,7 +94,7 @@ def _result(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConf
 
 
 def error_response(request: DescribeConfigsRequest, error_code: ErrorCode) -> DescribeConfigsResponse:
-    """Every resource answered with `error_code`."""
+    """Return the response with `error_code` for every resource."""
     return DescribeConfigsResponse(
         results=[
             DescribeConfigsResult(

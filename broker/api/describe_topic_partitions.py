@@ -1,8 +1,7 @@
-"""DescribeTopicPartitions (key 75): topics page by page, with eligible leader replicas (KIP-966).
+"""DescribeTopicPartitions (key 75): describe topics page by page, with eligible leader replicas (KIP-966).
 
-Version 0. Topics come in the order of their names, and a page ends after so many partitions; the cursor says where the
-next one begins. It never creates topics. Last known eligible leader replicas are null: nothing here would choose among
-them.
+Version 0, sorted by name. A page ends after `response_partition_limit` partitions, and its cursor names the
+start of the next page. Topics are never created. The last known ELR is always null: no election uses it.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeTopicParti
     first = 0
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
-        # If the topic that the last page ended in is gone, the next one is described from its beginning.
+        # If the cursor's topic was deleted since the last page, the next topic starts at its partition 0.
         first = cursor.partition_index if names[:1] == [cursor.topic_name] else 0
     reply(_page(image, names, first, request.response_partition_limit))
 
 
 def _page(image: ClusterImage, names: list[str], first: int, limit: int) -> DescribeTopicPartitionsResponse:
-    """Describe the topics in `names`, the first of them from its partition `first` on."""
+    """Return a page of the topics in `names`; the first topic starts at its partition `first`."""
     response = DescribeTopicPartitionsResponse()
     left = max(1, min(limit, MAX_PARTITIONS_PER_PAGE))
     for name in names:
@@ -101,7 +100,7 @@ def _topic(image: ClusterImage, topic: Topic, indexes: range) -> DescribeTopicPa
 
 
 def error_response(request: DescribeTopicPartitionsRequest, error_code: ErrorCode) -> DescribeTopicPartitionsResponse:
-    """Every topic that was asked for answered with `error_code`."""
+    """Return the response with `error_code` for every requested topic."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(error_code=error_code, name=topic.name) for topic in request.topics

@@ -1,9 +1,9 @@
-"""ElectLeaders (key 43): preferred leaders back in their place, or, uncleanly, leaders where there are none (KIP-460).
+"""ElectLeaders (key 43): run preferred elections, or unclean elections of offline partitions (KIP-460).
 
-Versions 0–2; before v1 only preferred ones can be asked for. Any broker answers: when it sees the elected leaders, or
-after `timeout_ms`. Asked for all partitions, it leaves out those that need no election, as Kafka does.
+Versions 0–2; v0 has preferred elections only. Any broker answers, when its image shows the elected leaders or after
+`timeout_ms`. The response to a request for all partitions leaves out those that need no election, as in Kafka.
 
-An unclean election gives up acknowledged records that the new leader does not have. Nothing else in this broker does.
+An unclean election loses the acknowledged records that the new leader lacks. No other request does.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _ElectLeaders(ClusterChange[ElectionResult]):
         return error_response(self._request, error_code)
 
     def missing(self, image: ClusterImage, result: ElectionResult) -> str:
-        """A leadership that the image does not show yet; a partition that is gone has none to wait for."""
+        """Name a leadership that the image does not show yet; none is awaited for a deleted partition."""
         if result.error is not ErrorCode.NONE or result.state is None:
             return ""
         seen = image.partition(result.topic, result.partition)
@@ -111,7 +111,7 @@ def _response(results: Iterable[ElectionResult]) -> ElectLeadersResponse:
 
 
 def error_response(request: ElectLeadersRequest, error_code: ErrorCode) -> ElectLeadersResponse:
-    """The whole request and every partition that it names answered with `error_code` (v0 has but the latter)."""
+    """Return the response with `error_code` for the request (from v1 on) and for every partition that it names."""
     named = _named(request) or []
     response = _response([ElectionResult(topic, partition, None, error_code) for topic, partition in named])
     response.error_code = error_code

@@ -1,7 +1,7 @@
 """Fetch (key 1): read records, for consumers and for followers.
 
-Versions 4–16; topics are named by id from 13 on. Fetch sessions (KIP-227) are declined: the answer says session 0 and
-names every partition that was asked for, empty ones too, since a Java client drops a full answer that misses one.
+Versions 4–16; from v13 on topics are named by id. Fetch sessions (KIP-227) are declined: the response has session id 0
+and lists every requested partition, empty ones too, since a Java client drops a full response that lacks one.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class FetchHandler:
 
     Args:
         replicas: this broker's replicas.
-        image: the metadata this broker acts on.
-        max_bytes: the most that one answer holds, whatever the request allows (fetch.max.bytes).
+        image: returns this broker's image of the cluster.
+        max_bytes: the most bytes that one response holds, even if the request allows more (fetch.max.bytes).
     """
 
     def __init__(self, replicas: ReplicaManager, image: Callable[[], ClusterImage], *, max_bytes: int) -> None:
@@ -48,7 +48,7 @@ class FetchHandler:
         self._max_bytes = max_bytes
 
     def handle(self, ctx: RequestContext, request: FetchRequest, reply: Reply) -> None:
-        """Answer now or when there is enough to answer."""
+        """Answer when `min_bytes` can be read, or after `max_wait_ms`."""
         if request.session_id != 0 and request.session_epoch > 0:
             reply(error_response(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
             return
@@ -77,7 +77,7 @@ class FetchHandler:
         self._replicas.fetch(params, fetches, answer)
 
     def _is_current(self, replica_id: int, replica_epoch: int) -> bool:
-        """Whether a follower speaks for its broker's present life (KIP-903); one that does not say which does not."""
+        """Return whether the follower has the current broker epoch (KIP-903); -1 (not given) is not current."""
         registered = self._image().brokers.get(replica_id)
         return registered is not None and registered.broker_epoch == replica_epoch
 
@@ -113,7 +113,7 @@ class FetchHandler:
         return response
 
     def _endpoints(self, partitions: list[PartitionData], listener: str) -> list[NodeEndpoint]:
-        """Where the leaders named in the answer are (KIP-951)."""
+        """Return the endpoints of the leaders that the response names (KIP-951)."""
         leader_ids = (data.current_leader.leader_id for data in partitions if data.current_leader.leader_id >= 0)
         return [
             NodeEndpoint(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
@@ -122,7 +122,7 @@ class FetchHandler:
 
 
 def error_response(request: FetchRequest, error_code: ErrorCode) -> FetchResponse:
-    """The whole request answered with `error_code`."""
+    """Return the response to a request that failed with `error_code`."""
     return FetchResponse(error_code=error_code)
 
 

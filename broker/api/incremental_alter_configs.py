@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs (key 44): changes some configs of topics and leaves the others as they are (KIP-339).
+"""IncrementalAlterConfigs (key 44): change some configs of topics and keep the others (KIP-339).
 
-Versions 0–1. Operations are SET, DELETE (back to the default), APPEND and SUBTRACT (lists only). Any broker answers.
-Broker settings cannot be changed.
+Versions 0–1. The operations are SET, DELETE (reset to the default), APPEND and SUBTRACT (lists only). Any broker
+answers. Broker configs cannot be changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from purgatorio.protocol.messages.incremental_alter_configs import (
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: IncrementalAlterConfigsRequest, reply: Reply) -> None:
-    """Change the configs, or with validate_only say what would come of it."""
+    """Change the configs; with validate_only, only check the change."""
     submit(admin, ctx, _IncrementalAlterConfigs(admin.topics, request), reply)
 
 
@@ -77,7 +77,7 @@ def _response(results: Iterable[ResourceResult]) -> IncrementalAlterConfigsRespo
 
 
 def error_response(request: IncrementalAlterConfigsRequest, error_code: ErrorCode) -> IncrementalAlterConfigsResponse:
-    """Every resource answered with `error_code`."""
+    """Return the response with `error_code` for every resource."""
     return _response(
         [
             ResourceResult(resource.resource_type, resource.resource_name, error_code, None)

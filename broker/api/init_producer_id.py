@@ -1,7 +1,7 @@
-"""InitProducerId (key 22): a new identity for an idempotent producer (KIP-98, KIP-360).
+"""InitProducerId (key 22): allocate a producer id for an idempotent producer (KIP-98, KIP-360).
 
 Versions 0–5. Transactional producers are refused: this broker has no transaction coordinator, and advertises none of
-the APIs that such a producer needs after this one.
+the other APIs of transactions.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest,
 BLOCK_SIZE = 1000
 
 MAX_WAITING: Final = 10_000
-"""Requests that may wait for a block while the metadata store does not answer; further ones are to be tried again."""
+"""The most requests that wait for a block of ids; further requests are refused with a retriable error."""
 
 
 class ProducerIds:
-    """Hands out producer ids, unique in the cluster, from blocks that the metadata store grants.
+    """Allocates producer ids, unique in the cluster, from blocks that the metadata store grants.
 
     Args:
         store: grants the blocks.
-        block_size: how many ids are asked for at a time.
+        block_size: the number of ids in a block.
     """
 
     def __init__(self, store: MetadataStore, block_size: int = BLOCK_SIZE) -> None:
@@ -39,7 +39,7 @@ class ProducerIds:
         self._waiting: list[Callable[[int | None], None]] = []
 
     def next(self, done: Callable[[int | None], None]) -> None:
-        """Call `done` with an id that no producer was ever given, now or when a new block has come; None: none came."""
+        """Call `done` with a new producer id, now or when a block is granted; with None if no block is granted."""
         producer_id = next(self._block, None)
         if producer_id is not None:
             done(producer_id)
@@ -65,14 +65,14 @@ class ProducerIds:
 
 
 def handle(producer_ids: ProducerIds, ctx: RequestContext, request: InitProducerIdRequest, reply: Reply) -> None:
-    """Answer with a new producer id, epoch 0, whatever id the producer had before."""
+    """Answer with a new producer id and epoch 0, even if the producer has an id already."""
     if request.transactional_id is not None:
         reply(error_response(request, ErrorCode.INVALID_REQUEST))
         return
 
     def answer(producer_id: int | None) -> None:
         if producer_id is None:
-            # Retriable: the store was busy or this broker stops, and another one will do.
+            # Retriable: the store is overloaded or this broker is stopping; another broker can answer.
             reply(error_response(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
         else:
             reply(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
@@ -81,7 +81,7 @@ def handle(producer_ids: ProducerIds, ctx: RequestContext, request: InitProducer
 
 
 def error_response(request: InitProducerIdRequest, error_code: ErrorCode) -> InitProducerIdResponse:
-    """The request answered with `error_code`."""
+    """Return the response to a request that failed with `error_code`."""
     return InitProducerIdResponse(error_code=error_code, producer_id=-1, producer_epoch=-1)
 
 

@@ -1,8 +1,8 @@
-"""ListOffsets (key 2): which offset a timestamp, or one of the words below, means.
+"""ListOffsets (key 2): look up offsets by timestamp, or by one of the special timestamps below.
 
-Versions 1–10. Negative timestamps are words: −1 latest, −2 earliest, −3 that of the largest timestamp (v7, KIP-734),
-−4 earliest local (v8, KIP-405), −5 latest in tiered storage (v9, KIP-1005), of which there is none here.
-A timestamp that no record reaches is answered with offset −1 and no error (Spark branches on it).
+Versions 1–10. Special timestamps: −1 latest, −2 earliest, −3 the offset of the largest timestamp (v7, KIP-734), −4
+earliest local (v8, KIP-405), −5 latest tiered (v9, KIP-1005; never found, since there is no tiered storage).
+If no record has the timestamp or a later one, the offset is −1 without an error (Spark relies on it).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOT_FOUND = (-1, -1, -1)
 
 
 def handle(replicas: ReplicaManager, ctx: RequestContext, request: ListOffsetsRequest, reply: Reply) -> None:
-    """Answer every partition."""
+    """Answer for every partition."""
     response = ListOffsetsResponse()
     for topic in request.topics:
         answers = []
@@ -66,11 +66,11 @@ def _answer(
 def _look_up(
     partition: Partition, version: int, request: ListOffsetsRequest, timestamp_ms: int
 ) -> tuple[int, int, int]:
-    """Offset, timestamp and leader epoch.
+    """Return offset, timestamp and leader epoch.
 
     Raises:
-        PartitionError: OFFSET_NOT_AVAILABLE (before v5 LEADER_NOT_AVAILABLE) while a new leader does not know yet how
-            much of its log is committed (KIP-207).
+        PartitionError: OFFSET_NOT_AVAILABLE (before v5 LEADER_NOT_AVAILABLE) while the high watermark of a new leader
+            is below the start offset of its leader epoch (KIP-207).
     """
     log = partition.log
     end_offset = _visible_end(partition, request)
@@ -92,7 +92,7 @@ def _look_up(
 
 
 def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """Where the asker's view of the log ends."""
+    """Return the end of the log as the client or follower may see it."""
     if request.replica_id >= 0:
         return partition.log.log_end_offset
     if request.isolation_level == READ_COMMITTED:
@@ -101,7 +101,7 @@ def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:
 
 
 def error_response(request: ListOffsetsRequest, error_code: ErrorCode) -> ListOffsetsResponse:
-    """Every partition answered with `error_code`."""
+    """Return the response with `error_code` for every partition."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(

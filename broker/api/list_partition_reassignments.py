@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46): the partitions that are on the move (KIP-455). Version 0; any broker answers."""
+"""ListPartitionReassignments (key 46): list ongoing reassignments (KIP-455). Version 0; any broker answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from purgatorio.protocol.messages.list_partition_reassignments import (
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: ListPartitionReassignmentsRequest, reply: Reply) -> None:
-    """Answer from this broker's image; what is not on the move, or not there, is left out."""
+    """Answer from this broker's image; partitions without a reassignment, and unknown ones, are left out."""
     image = admin.store.image
     topics: dict[str, OngoingTopicReassignment] = {}
     for name, index in dict.fromkeys(_asked(image, request)):
@@ -48,7 +48,7 @@ def _asked(image: ClusterImage, request: ListPartitionReassignmentsRequest) -> I
 def error_response(
     request: ListPartitionReassignmentsRequest, error_code: ErrorCode
 ) -> ListPartitionReassignmentsResponse:
-    """The whole request answered with `error_code`."""
+    """Return the response to a request that failed with `error_code`."""
     return ListPartitionReassignmentsResponse(error_code=error_code, error_message=None)
 
 

@@ -1,4 +1,4 @@
-"""What several APIs say about topics and partitions in the same way."""
+"""Parts of responses that several APIs share: operations, leaders, offline replicas, endpoints."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
 
 TOPIC_OPERATIONS: Final = _bits(_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
-"""Everything that can be done with a topic, as a bit field (KIP-430): without ACLs everybody may do it."""
+"""All operations on a topic, as a bit field (KIP-430): without ACLs every client is authorized."""
 
 CLUSTER_OPERATIONS: Final = _bits(
     _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
 )
-"""Everything that can be done with the cluster."""
+"""All operations on the cluster, as a bit field."""
 
 
 def leader_of(
     image: ClusterImage, state: PartitionState, seems_dead: Callable[[int], bool] = lambda broker_id: False
 ) -> tuple[ErrorCode, int]:
-    """A partition's error code and its leader: LEADER_NOT_AVAILABLE and −1 while no live broker leads it."""
+    """Return a partition's error code and leader: LEADER_NOT_AVAILABLE and −1 while no live broker leads it."""
     if image.live_broker(state.leader) is not None and not seems_dead(state.leader):
         return ErrorCode.NONE, state.leader
     return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
 
 
 def offline_replicas(image: ClusterImage, state: PartitionState) -> list[int]:
-    """The replicas of a partition whose brokers are not there."""
+    """Return the replicas of a partition whose brokers are fenced or not registered."""
     return [replica for replica in state.replicas if image.live_broker(replica) is None]
 
 
 def reachable_brokers(image: ClusterImage, listener: str) -> Iterator[tuple[BrokerRegistration, Endpoint]]:
-    """The live brokers that have a listener of this name, each with where that is; as Kafka, without the others."""
+    """Yield the live brokers that have a listener of this name, with its endpoint; others are left out, as in Kafka."""
     for broker in image.live_brokers.values():
         endpoint = broker.endpoint(listener)
         if endpoint is not None:
@@ -50,11 +50,11 @@ def reachable_brokers(image: ClusterImage, listener: str) -> Iterator[tuple[Brok
 def leader_endpoints(
     image: ClusterImage, leader_ids: Iterable[int], listener: str
 ) -> Iterator[tuple[BrokerRegistration, Endpoint]]:
-    """Where the leaders that an answer names are, each once, so that a client can go there at once (KIP-951).
+    """Yield each leader once, with its endpoint, so that a client can connect to it at once (KIP-951).
 
     Args:
-        leader_ids: -1 where no leader is named.
-        listener: the name of the listener that the client came in by.
+        leader_ids: the leaders that the response names; -1 means no leader.
+        listener: the name of the listener that accepted the client's connection.
     """
     for leader_id in dict.fromkeys(leader_ids):
         broker = image.live_broker(leader_id)

@@ -1,11 +1,11 @@
-"""Metadata (key 3): the brokers, and for topics their partitions, leaders and replicas.
+"""Metadata (key 3): describe brokers, and topics with their partitions, leaders and replicas.
 
-Versions 0–13. Asking for topics by name can create them, where the broker and, from v4 on, the client allow it; asking
-for all topics never does. A topic is created before the answer, which then shows it with its leaders. v12 and later can
-ask by topic id (KIP-516); Kafka never answered ids in v10 and v11, so they are refused there.
+Versions 0–13. Topics requested by name are created if the broker and, from v4 on, the client allow it; a request for
+all topics creates none. The response is sent after the creation and shows the new topics with their leaders. v12 and
+later can name topics by id (KIP-516); v10 and v11 refuse ids, since Kafka never answered them there.
 
-Not done: v0 asks for REPLICA_NOT_AVAILABLE where a replica is offline, and for the replica to be left out; no client
-that still sends v0 looks at replicas.
+Not done: in v0 Kafka leaves out offline replicas, with REPLICA_NOT_AVAILABLE; no client that still sends v0 looks at
+replicas.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ TOPIC_IDS_ANSWERED_VERSION = 12
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: MetadataRequest, reply: Reply) -> None:
-    """Answer from this broker's image, after creating what is missing and may be created."""
-    if _asks_by_id_too_early(ctx.api_version, request):
+    """Answer from this broker's image, after creating the missing topics that may be created."""
+    if _has_ids_too_early(ctx.api_version, request):
         reply(error_response(request, ErrorCode.INVALID_REQUEST))
         return
     asked = _asked(ctx.api_version, request)
     missing = _to_create(admin, request, asked)
     if missing:
-        submit(admin, ctx, _CreateByAsking(admin, ctx, request, asked, missing), reply)
+        submit(admin, ctx, _AutoCreateTopics(admin, ctx, request, asked, missing), reply)
     else:
         reply(_response(admin, ctx.session.listener, request, asked, {}))
 
 
-class _CreateByAsking(ClusterChange[TopicResult]):
+class _AutoCreateTopics(ClusterChange[TopicResult]):
     def __init__(
         self,
         admin: AdminContext,
@@ -81,18 +81,18 @@ class _CreateByAsking(ClusterChange[TopicResult]):
         return _response(self._admin, self._listener, self._request, self._asked, refusals)
 
     def refuse(self, error_code: ErrorCode) -> MetadataResponse:
-        """Nothing was created; the client learns of the other topics all the same, and asks again for the missing."""
+        """Answer for the other topics; no topic was created, and the client asks for the missing ones again."""
         return self.respond(())
 
 
-def _asks_by_id_too_early(version: int, request: MetadataRequest) -> bool:
+def _has_ids_too_early(version: int, request: MetadataRequest) -> bool:
     return TOPIC_IDS_DECLARED_VERSION <= version < TOPIC_IDS_ANSWERED_VERSION and any(
         topic.name is None or topic.topic_id != ZERO_UUID for topic in request.topics or ()
     )
 
 
 def _asked(version: int, request: MetadataRequest) -> list[MetadataRequestTopic] | None:
-    """The topics that are asked for, each once; None means all."""
+    """Return the requested topics without duplicates; None means all topics."""
     if request.topics is None or (version == 0 and not request.topics):
         return None
     return list({(topic.topic_id, topic.name): topic for topic in request.topics}.values())
@@ -101,8 +101,8 @@ def _asked(version: int, request: MetadataRequest) -> list[MetadataRequestTopic]
 def _to_create(
     admin: AdminContext, request: MetadataRequest, asked: list[MetadataRequestTopic] | None
 ) -> list[NewTopic]:
-    """The topics that are asked for by name, are not there, and may be created by asking."""
-    # Versions before 4 have no flag, and the codec then gives its default: allowed.
+    """Return the topics that are requested by name, do not exist, and may be created automatically."""
+    # Versions before 4 have no flag; the codec decodes it as its default, true.
     if asked is None or not request.allow_auto_topic_creation or not admin.auto_create_topics_enable:
         return []
     topics = admin.store.image.topics
@@ -123,10 +123,10 @@ def _response(
     asked: list[MetadataRequestTopic] | None,
     refusals: Mapping[str, ErrorCode],
 ) -> MetadataResponse:
-    """Describe the cluster as this broker sees it, to a client of a listener.
+    """Return the response from this broker's image, with the endpoints of the client's listener.
 
     Args:
-        refusals: why topics could not be created.
+        refusals: error codes of the topics that could not be created.
     """
     image = admin.store.image
     response = MetadataResponse(
@@ -170,7 +170,7 @@ def _missing_code(name: str, refusals: Mapping[str, ErrorCode]) -> ErrorCode:
     if topic_name_problem(name) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     refusal = refusals.get(name, ErrorCode.NONE)
-    # Whatever became of a topic that was there a moment ago, it is not there now.
+    # The topic was created or existed during the creation, and has been deleted since.
     if refusal in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return refusal
@@ -201,7 +201,7 @@ def _partition(
 
 
 def error_response(request: MetadataRequest, error_code: ErrorCode) -> MetadataResponse:
-    """Every topic that was asked for answered with `error_code`; from v13 on the whole response carries it too."""
+    """Return the response with `error_code` for every requested topic, and from v13 on for the request."""
     return MetadataResponse(
         error_code=error_code,
         topics=[

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (key 23): where a leader epoch ends in this log (KIP-101, KIP-279, KIP-320).
+"""OffsetForLeaderEpoch (key 23): look up the end offset of a leader epoch (KIP-101, KIP-279, KIP-320).
 
-Versions 2–4. Clients use it to find out whether what they read has been truncated.
+Versions 2–4. Consumers use it to detect that the log was truncated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from purgatorio.protocol.messages.offset_for_leader_epoch import (
 
 
 def handle(replicas: ReplicaManager, ctx: RequestContext, request: OffsetForLeaderEpochRequest, reply: Reply) -> None:
-    """Answer every partition."""
+    """Answer for every partition."""
     reply(
         OffsetForLeaderEpochResponse(
             topics=[
@@ -56,7 +56,7 @@ def _answer(partition: Partition | None, wanted: OffsetForLeaderPartition) -> Ep
 
 
 def error_response(request: OffsetForLeaderEpochRequest, error_code: ErrorCode) -> OffsetForLeaderEpochResponse:
-    """Every partition answered with `error_code`."""
+    """Return the response with `error_code` for every partition."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(

@@ -1,7 +1,7 @@
-"""Produce (key 0): append records, and acknowledge them as `acks` asks.
+"""Produce (key 0): append records, and acknowledge them according to `acks`.
 
-Versions 3–11 are answered; older ones carry message formats that this broker does not read, though ApiVersions says 0
-(KAFKA-18659: librdkafka 2.0 reads a higher minimum as "no compression").
+Versions 3–11 are answered. Lower versions carry message formats that this broker does not read; ApiVersions advertises
+them all the same (KAFKA-18659: librdkafka 2.0 disables compression if the minimum is above 0).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from purgatorio.protocol.records import read_header
 ACKS = (-1, 0, 1)
 NODE_ENDPOINTS_VERSION = 10
 ZSTD_VERSION = 7
-"""The first version that may carry zstd (KIP-110): an older consumer could not be told what it gets."""
+"""The first version that may carry zstd (KIP-110)."""
 
 
 def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceRequest, reply: Reply) -> None:
-    """Append, and answer now, when the in-sync replicas have it, or (acks=0) not at all."""
+    """Append; answer at once (acks=1), when all in-sync replicas have the records (acks=-1), or never (acks=0)."""
     if request.acks not in ACKS:
         reply(error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
@@ -66,7 +66,7 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceReques
 
 
 def _answer_acks_0(results: Sequence[AppendResult], reply: Reply) -> None:
-    """A producer with acks=0 reads no response: closing is the only way to tell it of an error, as in Kafka."""
+    """Send nothing, or close the connection after an error: a producer with acks=0 reads no response (as in Kafka)."""
     failed = next((result for result in results if result.error_code), None)
     if failed is None:
         reply.nothing()
@@ -75,7 +75,7 @@ def _answer_acks_0(results: Sequence[AppendResult], reply: Reply) -> None:
 
 
 def _endpoints(image: ClusterImage | None, results: Sequence[AppendResult], listener: str) -> list[NodeEndpoint]:
-    """Where the leaders named in the answer are (KIP-951)."""
+    """Return the endpoints of the leaders that the response names (KIP-951)."""
     if image is None:
         return []
     leader_ids = (result.leader_id for result in results if result.leader_id >= 0)
@@ -86,9 +86,9 @@ def _endpoints(image: ClusterImage | None, results: Sequence[AppendResult], list
 
 
 def _batches(request: ProduceRequest) -> list[tuple[TopicPartition, Buffer | None]]:
-    """Each partition of the request with its batch."""
+    """Return each partition of the request with its records."""
     return [
-        # Decoded records are one view into the request.
+        # The decoder returns records as one view into the request.
         (TopicPartition(topic.name, data.index), cast("Buffer | None", data.records))
         for topic in request.topic_data
         for data in topic.partition_data
@@ -96,14 +96,14 @@ def _batches(request: ProduceRequest) -> list[tuple[TopicPartition, Buffer | Non
 
 
 def _too_new_compression(version: int, batches: list[tuple[TopicPartition, Buffer | None]]) -> set[int]:
-    """Which of the batches are compressed in a way that this version of the API must not carry, by their places."""
+    """Return the positions of the batches whose compression this version of the API must not carry."""
     if version >= ZSTD_VERSION:
         return set()
     return {nth for nth, (_, records) in enumerate(batches) if records is not None and _is_zstd(records)}
 
 
 def _is_zstd(records: Buffer) -> bool:
-    """Whether the first batch says that it is compressed with zstd; the log refuses bytes that are no batch."""
+    """Return whether the first batch is compressed with zstd; False for bytes that are no batch."""
     try:
         return read_header(records).compression == Compression.ZSTD
     except CorruptRecordError:
@@ -111,7 +111,7 @@ def _is_zstd(records: Buffer) -> bool:
 
 
 def _with_refused(results: Sequence[AppendResult], refused: set[int]) -> Sequence[AppendResult]:
-    """The results of what was appended, with a refusal in each of the places that were left out."""
+    """Return the results of the appended batches, with a refusal at the position of each refused batch."""
     if not refused:
         return results
     appended = iter(results)
@@ -124,7 +124,7 @@ def _zstd_refusal() -> AppendResult:
 
 
 def _response(request: ProduceRequest, results: Iterable[AppendResult]) -> ProduceResponse:
-    """The results, which are in the order of the request's partitions, as a response."""
+    """Return the response; `results` are in the order of the request's partitions."""
     remaining = iter(results)
     return ProduceResponse(
         responses=[
@@ -155,7 +155,7 @@ def _partition_response(index: int, result: AppendResult) -> PartitionProduceRes
 
 
 def error_response(request: ProduceRequest, error_code: ErrorCode) -> ProduceResponse | None:
-    """Every partition answered with `error_code`; None (close) with acks=0, which has no response."""
+    """Return the response with `error_code` for every partition; None (close) with acks=0, which has no response."""
     if request.acks == 0:
         return None
     return _response(request, repeat(AppendResult(error_code)))

@@ -1,7 +1,7 @@
-"""How an API is registered: once, as `API` beside its handler, with its versions.
+"""Registration of APIs: each module in `broker.api` registers its API once, as `API`, with its versions.
 
-`broker.api.routes` lists the modules; the table that clients get from ApiVersions, and the one in the README, are
-derived from these registrations.
+`broker.api.routes` lists the modules. The response of ApiVersions and the table in the README are derived from these
+registrations.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from purgatorio.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What the handlers of one broker work with; each takes what it needs (see `ApiHandler.bind`).
+    """The services of one broker that handlers use; `ApiHandler.bind` picks those of one handler.
 
     Attributes:
         admin: reads and changes the cluster's metadata.
         replicas: this broker's replicas.
-        fetch_max_bytes: the most that an answer to a fetch holds, whatever the request allows (fetch.max.bytes).
-        routes: the table that is being made of all registrations; ApiVersions answers with it.
+        fetch_max_bytes: the most bytes that a fetch response holds, even if the request allows more
+            (fetch.max.bytes).
+        routes: the routes of all registrations, which `build_routes` fills; ApiVersions answers with them.
     """
 
     admin: AdminContext
@@ -36,14 +37,15 @@ class Services:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiHandler:
-    """One API that brokers answer, and how.
+    """The registration of one API.
 
     Attributes:
-        key: its key; `protocol.api.APIS` has its messages.
-        min_version, max_version: the versions that are advertised, and answered unless `min_answered_version` is above.
-        bind: gives the handler what it works with, once for each broker.
-        error_response: makes the response that says that the whole request failed; None: the connection is closed.
-        min_answered_version: the lowest version that is answered, where that is above the advertised one.
+        key: the API key; `protocol.api.APIS` has the messages.
+        min_version: the lowest version that ApiVersions advertises.
+        max_version: the highest version that is advertised and answered.
+        bind: returns the handler for the services of one broker; called once per broker.
+        error_response: returns the response for a request that failed as a whole; None closes the connection.
+        min_answered_version: the lowest version that is answered, if it is above `min_version`.
     """
 
     key: ApiKey
@@ -54,7 +56,7 @@ class ApiHandler:
     min_answered_version: int = 0
 
     def route(self, services: Services) -> Route:
-        """How one broker answers it."""
+        """Return the route of this API for one broker."""
         return Route(
             self.bind(services), self.min_version, self.max_version, self.error_response, self.min_answered_version
         )

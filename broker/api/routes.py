@@ -1,4 +1,4 @@
-"""Which APIs are answered. Each registers itself, with its versions, beside its handler; here they are listed."""
+"""The list of APIs that brokers answer, and the routes of one broker made from it."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ APIS: Final[tuple[ApiHandler, ...]] = (
     describe_cluster.API,
     describe_topic_partitions.API,
 )
-"""All of them, by ascending key."""
+"""All registrations, by ascending key."""
 
 
 def build_routes(services: Services) -> Routes:
-    """The table of one broker, by API key."""
+    """Return the routes of one broker, by API key."""
     services.routes.update((int(api.key), api.route(services)) for api in APIS)
     return services.routes

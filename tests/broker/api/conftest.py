@@ -38,7 +38,7 @@ from tests.endpoints import plaintext
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of the broker, as `purgatorio.broker.config` lists them."""
+    """A broker config, as `purgatorio.broker.config` lists it."""
 
     value: str | None
     is_default: bool
@@ -54,7 +54,7 @@ BROKER_CONFIGS = {
 
 
 class RecordingReply:
-    """Keeps the one answer that a handler gives."""
+    """Records the handler's response; fails the test if there are two."""
 
     def __init__(self) -> None:
         self.responses: list[Any] = []
@@ -64,14 +64,14 @@ class RecordingReply:
         self.responses.append(response)
 
     def nothing(self) -> None:
-        raise AssertionError("an administrative request is always answered")
+        raise AssertionError("the handler sent nothing")
 
     def close(self, reason: str) -> None:
-        raise AssertionError(f"the connection was closed: {reason}")
+        raise AssertionError(f"the handler closed the connection: {reason}")
 
 
-class Shortsighted:
-    """A broker's access to the metadata, of which it sees what the test shows; what it submits is decided as ever."""
+class FrozenView:
+    """A broker's access to the metadata store, with an image that the test sets; changes are submitted as usual."""
 
     def __init__(self, store: EmbeddedView) -> None:
         self.submit = store.submit
@@ -79,7 +79,7 @@ class Shortsighted:
 
 
 class Cluster:
-    """Three brokers that share metadata; requests go to broker 1, through the codec both ways."""
+    """Three brokers that share a metadata store; requests go to broker 1, encoded and decoded."""
 
     def __init__(self, turns: Any) -> None:
         self.turns = turns
@@ -123,7 +123,7 @@ class Cluster:
         return self.view.image
 
     def change(self, decide: Any) -> Any:
-        """Change the metadata, and let every broker see it."""
+        """Change the image, and deliver it to every broker."""
         results: list[Any] = []
         self.other_view.submit(decide, results.append)
         self.turns.run()
@@ -140,23 +140,23 @@ class Cluster:
         return result.topic
 
     def stop(self, broker_id: int) -> None:
-        """Take a broker out of the cluster."""
+        """Unregister a broker."""
         epoch = self.image.brokers[broker_id].broker_epoch
         self.change(lambda image: unregister_broker(image, broker_id, epoch, settings=TopicSettings()))
 
     def fence(self, broker_id: int) -> None:
-        """A broker's lease runs out; its memory is still there."""
+        """Fence a broker, as if its lease had expired; its incarnation goes on."""
         lease_id = self.image.brokers[broker_id].lease_id
         self.change(lambda image: fence_broker(image, lease_id, settings=TopicSettings()))
 
     def see_only(self, image: Any) -> None:
-        """From now on broker 1 sees this image, whatever is decided."""
-        store: Any = Shortsighted(self.view)
+        """Show broker 1 this image from now on, in place of the committed one."""
+        store: Any = FrozenView(self.view)
         store.image = image
         self.admin = replace(self.admin, store=store)
 
     def send(self, api: ModuleType, version: int, request: Message) -> RecordingReply:
-        """Give a request to its handler, as its bytes say it in this version."""
+        """Encode and decode a request in this version, and call its handler."""
         api_key = next(key for key, known in APIS.items() if known.request is type(request))
         frame = b"".join(encode_request(api_key, version, 7, "test", request))[4:]
         header, position = decode_request_header(frame)
@@ -167,12 +167,12 @@ class Cluster:
         return reply
 
     def pass_ms(self, delta_ms: int) -> None:
-        """Time passes, and nothing arrives from the metadata store."""
+        """Advance the time, without a delivery from the metadata store."""
         self.clock.advance_ms(delta_ms)
         self.timer.advance(self.clock.now_ms())
 
     def ask(self, api: ModuleType, version: int, request: Message) -> Any:
-        """Send a request and return its answer, as the client reads it."""
+        """Send a request and return the response as the client decodes it."""
         reply = self.send(api, version, request)
         self.turns.run()
         (response,) = reply.responses

@@ -1,4 +1,4 @@
-"""What the handler tests of the record APIs share."""
+"""Helpers of the tests of handlers that append and read records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from purgatorio.broker.request import RequestContext, Session
 
 
 class Replies:
-    """A `Reply` that keeps what it was told."""
+    """A `Reply` that records the calls: a response, None for nothing, or the reason of a close."""
 
     def __init__(self) -> None:
         self.said: list[Any] = []

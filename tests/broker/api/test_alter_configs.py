@@ -58,7 +58,7 @@ def test_validating_only_changes_nothing(cluster: Any) -> None:
         (alter(TOPIC, "a b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
-def test_what_cannot_be_altered_is_refused_with_a_reason(
+def test_a_resource_that_cannot_be_altered_is_refused_with_a_reason(
     cluster: Any, resource: AlterConfigsResource, error: ErrorCode
 ) -> None:
     (result,) = ask(cluster, resource)
@@ -73,7 +73,7 @@ def test_a_resource_named_twice_is_refused_once_and_not_changed(cluster: Any) ->
     assert cluster.image.topics["a"].configs == {}
 
 
-def test_the_answer_comes_later_when_this_broker_sees_the_change(cluster: Any) -> None:
+def test_the_broker_answers_when_it_sees_the_change(cluster: Any) -> None:
     cluster.create("a")
     request = AlterConfigsRequest(resources=[alter(TOPIC, "a", retention_ms="7")])
     reply = cluster.send(alter_configs, 2, request)

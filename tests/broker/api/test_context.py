@@ -24,7 +24,7 @@ def answers() -> list[Any]:
 
 
 class Allocation(ClusterChange[int]):
-    """Takes a block of producer ids; the response is what `answer` makes of it."""
+    """Allocates a block of producer ids; `answer` makes the response."""
 
     def __init__(self, decide: Any, answer: Any) -> None:
         super().__init__([])
@@ -47,14 +47,14 @@ def ask(cluster: Any, answers: list[Any], decide: Any = allocate_producer_ids, a
     submit(cluster.admin, context(ApiKey.CREATE_TOPICS, 7), Allocation(decide, answer), say)
 
 
-def test_the_answer_comes_when_the_change_is_seen_and_not_before(cluster: Any, answers: list[Any]) -> None:
+def test_the_broker_answers_when_it_sees_the_change_and_not_before(cluster: Any, answers: list[Any]) -> None:
     ask(cluster, answers, answer=lambda ids: (len(ids), cluster.image.next_producer_id))
     assert answers == []
     cluster.turns.run()
     assert answers == [(1000, 1000)]
 
 
-def test_a_broker_that_stops_sends_clients_to_another(cluster: Any, answers: list[Any]) -> None:
+def test_a_stopping_broker_sends_clients_to_another_broker(cluster: Any, answers: list[Any]) -> None:
     ask(cluster, answers)
     cluster.view.close()
     cluster.turns.run()
@@ -62,7 +62,7 @@ def test_a_broker_that_stops_sends_clients_to_another(cluster: Any, answers: lis
     assert ErrorCode.NOT_CONTROLLER.retriable
 
 
-def test_too_many_changes_at_once_are_to_be_tried_again(
+def test_too_many_pending_changes_are_refused_with_a_retriable_error(
     cluster: Any, answers: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "MAX_PENDING_DECISIONS", 0)
@@ -71,7 +71,7 @@ def test_too_many_changes_at_once_are_to_be_tried_again(
     assert answers == [ErrorCode.REQUEST_TIMED_OUT]
 
 
-def test_a_decision_that_breaks_is_logged_and_answered(
+def test_a_decision_that_raises_is_logged_and_answered(
     cluster: Any, answers: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     def breaks(image: Any) -> Any:
@@ -84,7 +84,7 @@ def test_a_decision_that_breaks_is_logged_and_answered(
     assert "broken decision" in caplog.text
 
 
-def test_a_response_that_cannot_be_made_is_logged_and_answered(
+def test_a_response_that_raises_is_logged_and_answered(
     cluster: Any, answers: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     def breaks(result: Any) -> Any:

@@ -42,7 +42,7 @@ def test_assignments_are_honoured(cluster: Any) -> None:
     assert [state.replicas for state in cluster.image.topics["a"].partitions[1:]] == [(3, 2), (2, 1)]
 
 
-def test_validating_only_answers_as_if_and_adds_nothing(cluster: Any) -> None:
+def test_validate_only_answers_as_usual_and_adds_no_partitions(cluster: Any) -> None:
     cluster.create("a", 1)
     request = CreatePartitionsRequest(topics=[wanted("a", 3)], timeout_ms=1000, validate_only=True)
     (result,) = cluster.ask(create_partitions, 3, request).results

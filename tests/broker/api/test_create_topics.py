@@ -1,4 +1,4 @@
-"""Tests of the CreateTopics handler; what can be created is tested with the controller's decisions."""
+"""Tests of the CreateTopics handler; the tests of the controller cover the decision."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_every_version_creates_topics_and_answers_each(cluster: Any, version: in
         assert bad.topic_id == ZERO_UUID
 
 
-def test_the_answer_comes_later_when_this_broker_sees_the_topic(cluster: Any) -> None:
+def test_the_broker_answers_when_it_sees_the_topic(cluster: Any) -> None:
     reply = cluster.send(create_topics, 7, CreateTopicsRequest(topics=[topic("orders")]))
     assert reply.responses == []
     assert cluster.image.topics == {}
@@ -61,7 +61,7 @@ def test_minus_one_means_the_brokers_defaults(cluster: Any) -> None:
     assert (answer.num_partitions, answer.replication_factor) == (2, 3)
 
 
-def test_the_answer_tells_every_config_with_its_value_and_source(cluster: Any) -> None:
+def test_the_response_lists_every_config_with_its_value_and_source(cluster: Any) -> None:
     request = CreateTopicsRequest(topics=[topic("orders", segment_bytes="2000")])
     (answer,) = cluster.ask(create_topics, 5, request).topics
     configs = {config.name: (config.value, config.config_source) for config in answer.configs}
@@ -83,7 +83,7 @@ def test_assignments_are_honoured(cluster: Any) -> None:
     assert [state.replicas for state in cluster.image.topics["orders"].partitions] == [(3, 1), (2, 3)]
 
 
-def test_validating_only_answers_as_if_without_an_id_and_creates_nothing(cluster: Any) -> None:
+def test_validate_only_answers_without_an_id_and_creates_no_topic(cluster: Any) -> None:
     request = CreateTopicsRequest(topics=[topic("orders", 4, 2), topic("wrong", 1, 9)], validate_only=True)
     good, bad = cluster.ask(create_topics, 7, request).topics
     assert (good.error_code, good.num_partitions, good.topic_id) == (0, 4, ZERO_UUID)
@@ -97,7 +97,7 @@ def test_a_topic_named_twice_is_answered_once(cluster: Any) -> None:
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_of_two_requests_for_one_topic_one_finds_it_there(cluster: Any) -> None:
+def test_the_second_of_two_requests_for_a_topic_finds_that_it_exists(cluster: Any) -> None:
     request = CreateTopicsRequest(topics=[topic("orders")])
     replies = [cluster.send(create_topics, 7, request) for _ in range(2)]
     cluster.turns.run()
@@ -115,7 +115,7 @@ def test_a_whole_request_can_be_answered_with_an_error(cluster: Any, version: in
     ]
 
 
-def test_what_is_waited_for_can_be_read(cluster: Any) -> None:
+def test_a_waiting_request_shows_its_keys_and_its_missing_condition(cluster: Any) -> None:
     cluster.send(create_topics, 7, CreateTopicsRequest(topics=[topic("orders"), topic("a b")], timeout_ms=1000))
     (waiting,) = cluster.admin.purgatories.topics.operations(10)
     assert [str(key) for key in waiting.keys] == ["orders", "a b"]
@@ -125,8 +125,8 @@ def test_what_is_waited_for_can_be_read(cluster: Any) -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [500, 0, -1])
-def test_a_store_that_does_not_answer_keeps_nobody_waiting_longer_than_asked(cluster: Any, timeout_ms: int) -> None:
-    """The topic may be created all the same, as by Kafka."""
+def test_a_request_times_out_while_the_store_does_not_answer(cluster: Any, timeout_ms: int) -> None:
+    """The store may still create the topic, as in Kafka."""
     reply = cluster.send(create_topics, 7, CreateTopicsRequest(topics=[topic("orders")], timeout_ms=timeout_ms))
     assert len(reply.responses) == (timeout_ms <= 0)
     cluster.pass_ms(501)
@@ -136,8 +136,8 @@ def test_a_store_that_does_not_answer_keeps_nobody_waiting_longer_than_asked(clu
     assert "orders" in cluster.image.topics
 
 
-def test_the_deadline_answers_only_the_topic_without_a_leader_and_leaves_the_others_their_results(cluster: Any) -> None:
-    """The one broker that it was given is gone before this broker sees the topic."""
+def test_at_the_deadline_only_the_topic_without_a_leader_times_out(cluster: Any) -> None:
+    """The broker of its only replica leaves before broker 1 sees the topic; the other topics keep their results."""
     alone, gone = topic("orders"), 2
     alone.assignments = [CreatableReplicaAssignment(partition_index=0, broker_ids=[gone])]
     request = CreateTopicsRequest(topics=[alone, topic("other", 1, 3), topic("a b")], timeout_ms=1000)
@@ -159,6 +159,6 @@ def test_the_deadline_answers_only_the_topic_without_a_leader_and_leaves_the_oth
 
 
 def leave(image: Any, broker_id: int) -> Any:
-    """The image without a broker."""
+    """Return the image without a broker."""
     image, _ = unregister_broker(image, broker_id, image.brokers[broker_id].broker_epoch, settings=TopicSettings())
     return image

@@ -1,4 +1,4 @@
-"""DeleteRecords, through its handler."""
+"""Tests of the DeleteRecords handler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ask(broker: Harness, name: str, *offsets: int) -> Any:
     return send(broker, name, *offsets).only
 
 
-def test_each_partition_is_answered_with_where_it_begins_or_why_not() -> None:
+def test_each_partition_is_answered_with_its_low_watermark_or_an_error() -> None:
     broker = Harness()
     broker.set_topics(topic(isr=(1,)))
     for _ in range(3):
@@ -44,7 +44,7 @@ def codes(response: Any) -> list[tuple[int, int]]:
     return [(p.error_code, p.low_watermark) for p in answered.partitions]
 
 
-def test_minus_one_means_everything_that_is_committed() -> None:
+def test_minus_one_means_the_high_watermark() -> None:
     broker = Harness()
     broker.set_topics(topic(isr=(1,)))
     for _ in range(3):
@@ -63,7 +63,7 @@ def test_an_offset_before_the_start_or_past_the_high_watermark_is_out_of_range(o
     assert broker.partition().log.log_start_offset == 1
 
 
-def test_only_a_topic_whose_policy_is_to_delete_gives_up_records() -> None:
+def test_records_of_a_compacted_topic_cannot_be_deleted() -> None:
     broker = Harness()
     broker.set_topics(topic(isr=(1,), cleanup_policy="compact"))
     assert codes(ask(broker, "orders", 0)) == [(ErrorCode.POLICY_VIOLATION, -1)]
@@ -75,7 +75,7 @@ def test_a_follower_refuses() -> None:
     assert codes(ask(broker, "orders", 0)) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
 
 
-def test_the_answer_comes_when_the_followers_have_deleted_too() -> None:
+def test_the_leader_answers_when_the_followers_have_deleted_too() -> None:
     broker = Harness()
     broker.set_topics(topic())
     broker.produce(acks=1)

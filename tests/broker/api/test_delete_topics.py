@@ -48,7 +48,7 @@ def test_version_6_deletes_by_name_and_by_id_and_answers_with_both(cluster: Any)
     assert cluster.image.topics == {}
 
 
-def test_the_answer_comes_later_when_this_broker_no_longer_sees_the_topic(cluster: Any) -> None:
+def test_the_broker_answers_when_it_no_longer_sees_the_topic(cluster: Any) -> None:
     cluster.create("a")
     reply = cluster.send(delete_topics, 5, DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000))
     assert reply.responses == []
@@ -64,7 +64,7 @@ def test_a_whole_request_can_be_answered_with_an_error(cluster: Any, version: in
     assert [(answer.name, answer.error_code) for answer in seen.responses] == [("a", ErrorCode.NOT_CONTROLLER)]
 
 
-def test_what_waits_is_named_by_topic_or_by_an_id_that_is_not_known(cluster: Any) -> None:
+def test_a_waiting_request_is_watched_under_topic_names_and_unknown_ids(cluster: Any) -> None:
     known = cluster.create("a")
     topics = [DeleteTopicState(topic_id=known.topic_id), DeleteTopicState(topic_id=b"?" * 16)]
     cluster.send(delete_topics, 6, DeleteTopicsRequest(timeout_ms=1000, topics=topics))

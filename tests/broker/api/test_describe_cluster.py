@@ -12,7 +12,7 @@ from purgatorio.protocol.messages.describe_cluster import DescribeClusterRequest
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_it_tells_the_cluster_and_its_brokers(cluster: Any, version: int) -> None:
+def test_the_cluster_and_its_brokers_are_described(cluster: Any, version: int) -> None:
     response = cluster.ask(describe_cluster, version, DescribeClusterRequest())
     assert (response.error_code, response.error_message) == (0, None)
     assert (response.cluster_id, response.controller_id) == ("test-cluster", 1)
@@ -22,7 +22,7 @@ def test_it_tells_the_cluster_and_its_brokers(cluster: Any, version: int) -> Non
     assert response.cluster_authorized_operations == -(2**31)
 
 
-def test_authorized_operations_are_told_when_asked_for(cluster: Any) -> None:
+def test_authorized_operations_are_included_on_request(cluster: Any) -> None:
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     assert cluster.ask(describe_cluster, 0, request).cluster_authorized_operations == 0b1_1111_1010_0000
 

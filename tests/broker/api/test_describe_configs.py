@@ -28,7 +28,7 @@ def by_name(result: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_every_version_tells_a_topics_configs_and_where_they_come_from(cluster: Any, version: int) -> None:
+def test_every_version_lists_a_topics_configs_with_their_sources(cluster: Any, version: int) -> None:
     cluster.create("orders", segment_bytes="2000")
     (result,) = ask(cluster, about(TOPIC, "orders"), version=version)
     assert (result.error_code, result.error_message) == (0, None)
@@ -49,7 +49,7 @@ def test_every_version_tells_a_topics_configs_and_where_they_come_from(cluster: 
         assert configs["retention.ms"].documentation is None
 
 
-def test_synonyms_tell_the_other_places_that_a_value_can_come_from(cluster: Any) -> None:
+def test_synonyms_list_every_config_that_the_value_can_come_from(cluster: Any) -> None:
     cluster.create("orders", segment_bytes="2000", cleanup_policy="compact")
     (result,) = ask(cluster, about(TOPIC, "orders"), include_synonyms=True)
     synonyms = {
@@ -67,14 +67,14 @@ def test_synonyms_tell_the_other_places_that_a_value_can_come_from(cluster: Any)
     ]
 
 
-def test_documentation_comes_when_asked_for(cluster: Any) -> None:
+def test_documentation_is_included_on_request(cluster: Any) -> None:
     cluster.create("orders")
     topic, broker = ask(cluster, about(TOPIC, "orders"), about(BROKER, "1"), version=3, include_documentation=True)
     assert all(config.documentation for config in topic.configs)
     assert by_name(broker)["broker.id"].documentation == "The broker's id."
 
 
-def test_only_the_named_configs_are_told_and_unknown_names_are_passed_over(cluster: Any) -> None:
+def test_only_the_named_configs_are_listed_and_unknown_names_are_ignored(cluster: Any) -> None:
     cluster.create("orders")
     (result,) = ask(cluster, about(TOPIC, "orders", "retention.ms", "no.such"))
     assert list(by_name(result)) == ["retention.ms"]
@@ -88,7 +88,7 @@ def test_an_empty_list_of_names_means_all_as_in_kafka(cluster: Any) -> None:
     assert set(by_name(result)) == set(TOPIC_CONFIGS)
 
 
-def test_a_broker_tells_its_own_settings_which_cannot_be_changed(cluster: Any) -> None:
+def test_a_broker_lists_its_own_configs_as_read_only(cluster: Any) -> None:
     (result,) = ask(cluster, about(BROKER, "1"), include_synonyms=True)
     configs = by_name(result)
     assert {name: (config.value, config.config_source) for name, config in configs.items()} == {
@@ -101,7 +101,7 @@ def test_a_broker_tells_its_own_settings_which_cannot_be_changed(cluster: Any) -
     assert (synonym.name, synonym.value, synonym.source) == ("broker.id", "1", STATIC_BROKER_CONFIG)
 
 
-def test_nothing_is_set_for_all_brokers_at_once(cluster: Any) -> None:
+def test_there_are_no_dynamic_configs_of_all_brokers(cluster: Any) -> None:
     (result,) = ask(cluster, about(BROKER, ""))
     assert (result.error_code, result.configs) == (0, [])
 
@@ -117,7 +117,7 @@ def test_nothing_is_set_for_all_brokers_at_once(cluster: Any) -> None:
         (0, "", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_has_no_configs_is_answered_with_an_error_and_the_rest_is_told(
+def test_a_resource_without_configs_is_answered_with_an_error_and_the_others_are_listed(
     cluster: Any, kind: int, name: str, error: ErrorCode
 ) -> None:
     cluster.create("orders")

@@ -25,7 +25,7 @@ def contents(response: Any) -> list[tuple[str, list[int]]]:
     return [(topic.name, [each.partition_index for each in topic.partitions]) for topic in response.topics]
 
 
-def test_it_tells_all_topics_in_the_order_of_their_names(cluster: Any) -> None:
+def test_all_topics_are_described_sorted_by_name(cluster: Any) -> None:
     cluster.create("b", 2)
     a = cluster.create("a")
     response = ask(cluster)
@@ -41,7 +41,7 @@ def test_it_tells_all_topics_in_the_order_of_their_names(cluster: Any) -> None:
     assert partition.offline_replicas == []
 
 
-def test_it_tells_each_topic_that_is_asked_for_once_and_creates_none(cluster: Any) -> None:
+def test_each_requested_topic_is_described_once_and_none_is_created(cluster: Any) -> None:
     for name in "abc":
         cluster.create(name)
     response = ask(cluster, "c", "a", "x", "c", "a b")
@@ -54,7 +54,7 @@ def test_it_tells_each_topic_that_is_asked_for_once_and_creates_none(cluster: An
     assert list(cluster.image.topics) == ["a", "b", "c"]
 
 
-def test_a_partition_without_a_leader_says_so(cluster: Any) -> None:
+def test_a_partition_without_a_leader_is_answered_with_an_error(cluster: Any) -> None:
     leader = cluster.create("orders", factor=1).partitions[0].leader
     cluster.stop(leader)
     partition = ask(cluster).topics[0].partitions[0]
@@ -62,7 +62,7 @@ def test_a_partition_without_a_leader_says_so(cluster: Any) -> None:
     assert partition.offline_replicas == [leader]
 
 
-def test_kip_966_replicas_that_have_everything_acknowledged_are_eligible(cluster: Any) -> None:
+def test_kip_966_replicas_that_have_all_acknowledged_records_are_eligible(cluster: Any) -> None:
     state = cluster.create("orders", min_insync_replicas="2").partitions[0]
     first, second, last = state.replicas
     for broker_id in (first, second):
@@ -73,7 +73,7 @@ def test_kip_966_replicas_that_have_everything_acknowledged_are_eligible(cluster
     assert partition.last_known_elr is None
 
 
-def test_a_page_ends_at_the_limit_and_the_cursor_says_where_to_go_on(cluster: Any) -> None:
+def test_a_page_ends_at_the_limit_and_the_cursor_starts_the_next_page(cluster: Any) -> None:
     cluster.create("a", 3)
     cluster.create("b", 2)
     first = ask(cluster, limit=2)
@@ -87,7 +87,7 @@ def test_a_page_ends_at_the_limit_and_the_cursor_says_where_to_go_on(cluster: An
     assert third.next_cursor is None
 
 
-def test_a_page_that_ends_with_a_topic_goes_on_with_the_next(cluster: Any) -> None:
+def test_a_page_that_ends_with_a_topic_is_continued_with_the_next_topic(cluster: Any) -> None:
     cluster.create("a", 2)
     cluster.create("b", 1)
     cursor = ask(cluster, limit=2).next_cursor
@@ -95,19 +95,19 @@ def test_a_page_that_ends_with_a_topic_goes_on_with_the_next(cluster: Any) -> No
 
 
 @pytest.mark.parametrize("limit", [0, -5])
-def test_a_page_has_one_partition_at_least(cluster: Any, limit: int) -> None:
+def test_a_page_has_at_least_one_partition(cluster: Any, limit: int) -> None:
     cluster.create("a", 2)
     assert contents(ask(cluster, limit=limit)) == [("a", [0])]
 
 
-def test_a_page_has_no_more_partitions_than_the_broker_gives(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_has_at_most_the_brokers_limit_of_partitions(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(describe_topic_partitions, "MAX_PARTITIONS_PER_PAGE", 3)
     cluster.create("a", 5)
     assert contents(ask(cluster)) == [("a", [0, 1, 2])]
 
 
 @pytest.mark.parametrize("names", [(), ("b", "c", "bb")])
-def test_a_topic_that_went_between_two_pages_does_not_hide_partitions_of_the_next(
+def test_a_topic_deleted_between_two_pages_does_not_hide_partitions_of_the_next_topic(
     cluster: Any, names: tuple[str, ...]
 ) -> None:
     cluster.create("c", 2)
@@ -115,7 +115,7 @@ def test_a_topic_that_went_between_two_pages_does_not_hide_partitions_of_the_nex
     assert contents(response)[-1] == ("c", [0, 1])
 
 
-def test_a_cursor_past_a_topics_end_goes_on_with_the_next(cluster: Any) -> None:
+def test_a_cursor_past_a_topics_end_continues_with_the_next_topic(cluster: Any) -> None:
     cluster.create("a", 1)
     cluster.create("b", 1)
     assert contents(ask(cluster, cursor=("a", 9))) == [("a", []), ("b", [0])]
@@ -129,7 +129,7 @@ def test_a_negative_cursor_is_refused(cluster: Any) -> None:
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(limit=st.integers(1, 12))
-def test_the_pages_together_tell_every_partition_once(cluster: Any, limit: int) -> None:
+def test_the_pages_together_list_every_partition_once(cluster: Any, limit: int) -> None:
     for name, count in (("a", 4), ("b", 1), ("c", 5)):
         if name not in cluster.image.topics:
             cluster.create(name, count)

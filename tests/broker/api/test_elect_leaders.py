@@ -1,4 +1,4 @@
-"""ElectLeaders: preferred leaders come back, unclean ones are asked for, and nobody waits for ever."""
+"""Tests of the ElectLeaders handler: preferred and unclean elections, and deadlines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def results(response: Any) -> list[tuple[str, int, int]]:
 
 
 def bring_back(cluster: Any, broker_id: int) -> None:
-    """A broker that left registers again, and joins every in-sync set."""
+    """Register a broker again, and add it to every ISR."""
     cluster.change(lambda image: register_broker(image, broker_id, plaintext("host", 1), settings=TopicSettings()))
     for topic in cluster.image.topics.values():
         for index, state in enumerate(topic.partitions):
@@ -57,7 +57,7 @@ def test_every_version_elects_the_preferred_leader_and_answers_each_partition(cl
     assert cluster.image.partition("orders", 0).leader == preferred
 
 
-def test_asked_for_all_it_names_only_those_where_there_was_something_to_do(cluster: Any) -> None:
+def test_a_request_for_all_partitions_lists_only_those_that_needed_an_election(cluster: Any) -> None:
     topic = cluster.create("orders", 3)
     gone = topic.partitions[0].leader
     cluster.stop(gone)
@@ -69,7 +69,7 @@ def test_asked_for_all_it_names_only_those_where_there_was_something_to_do(clust
     ]
 
 
-def test_an_unclean_election_brings_a_partition_back_that_lost_all_its_replicas(cluster: Any) -> None:
+def test_an_unclean_election_gives_a_leader_to_a_partition_that_lost_all_its_replicas(cluster: Any) -> None:
     leader = cluster.create("orders", factor=1).partitions[0].leader
     cluster.stop(leader)
     assert results(cluster.ask(elect_leaders, 2, request(UNCLEAN, 0))) == [
@@ -81,14 +81,14 @@ def test_an_unclean_election_brings_a_partition_back_that_lost_all_its_replicas(
     assert cluster.image.partition("orders", 0).leader == leader
 
 
-def test_an_election_of_another_kind_is_refused(cluster: Any) -> None:
+def test_an_unknown_election_type_is_refused(cluster: Any) -> None:
     cluster.create("orders")
     response = cluster.ask(elect_leaders, 1, request(7, 0))
     assert response.error_code == ErrorCode.INVALID_REQUEST
     assert results(response) == [("orders", 0, ErrorCode.INVALID_REQUEST)]
 
 
-def test_a_store_that_does_not_answer_keeps_nobody_waiting_longer_than_asked(cluster: Any) -> None:
+def test_a_request_times_out_while_the_store_does_not_answer(cluster: Any) -> None:
     cluster.create("orders")
     reply = cluster.send(elect_leaders, 2, request(PREFERRED, 0, timeout_ms=500))
     (waiting,) = cluster.admin.purgatories.elections.operations(10)
@@ -101,8 +101,8 @@ def test_a_store_that_does_not_answer_keeps_nobody_waiting_longer_than_asked(clu
     assert len(reply.responses) == 1
 
 
-def test_of_two_elections_the_deadline_answers_only_the_one_that_is_not_seen(cluster: Any) -> None:
-    """The store has decided, and this broker's image does not show it yet, as a store out of the process may do."""
+def test_at_the_deadline_only_the_election_that_the_image_lacks_times_out(cluster: Any) -> None:
+    """The store has committed the elections; this broker's image does not show one of them yet."""
     preferred = cluster.create("orders", 3).partitions[0].leader
     cluster.stop(preferred)
     bring_back(cluster, preferred)
@@ -121,7 +121,7 @@ def test_of_two_elections_the_deadline_answers_only_the_one_that_is_not_seen(clu
 
 
 @pytest.mark.parametrize("timeout_ms", [1000, 0, -1], ids=["in time", "at once", "less than at once"])
-def test_an_unclean_election_is_logged_even_if_nobody_waits_for_it(
+def test_an_unclean_election_is_logged_even_after_the_request_has_timed_out(
     cluster: Any, timeout_ms: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     leader = cluster.create("orders", factor=1).partitions[0].leader

@@ -1,4 +1,4 @@
-"""Fetch: topic ids, sessions, who fetches, and limits."""
+"""Tests of the Fetch handler: topic ids, fetch sessions, followers and limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORDERS_ID = b"orders".ljust(16, b"\0")
 
 @pytest.fixture
 def filled() -> Harness:
-    """Broker 1, alone in sync, with three batches in orders-0."""
+    """Broker 1, the only in-sync replica, with three batches in orders-0."""
     broker = Harness()
     broker.set_topics(topic(isr=(1,)))
     for _ in range(3):
@@ -44,7 +44,7 @@ def test_topics_are_found_by_name_and_by_id(filled: Harness) -> None:
         assert (answered.partitions[0].error_code, len(answered.partitions[0].records)) == (ErrorCode.NONE, 3)
 
 
-def test_an_unknown_topic_id_is_told_so(filled: Harness) -> None:
+def test_an_unknown_topic_id_is_answered_with_an_error(filled: Harness) -> None:
     topics = [FetchTopic(topic_id=b"?" * 16, partitions=[FetchPartition()])]
     (answered,) = fetch(filled, version=13, topics=topics).responses
     assert answered.topic_id == b"?" * 16
@@ -56,7 +56,7 @@ def test_sessions_are_declined(filled: Harness) -> None:
     assert fetch(filled, session_id=5, session_epoch=1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_the_broker_bounds_the_answer_whatever_the_request_allows(filled: Harness) -> None:
+def test_the_broker_limits_the_response_even_if_the_request_allows_more(filled: Harness) -> None:
     one_batch = len(batch(b"value"))
     (answered,) = fetch(filled, max_bytes=2 * one_batch).responses
     assert len(answered.partitions[0].records) == 2
@@ -65,12 +65,14 @@ def test_the_broker_bounds_the_answer_whatever_the_request_allows(filled: Harnes
 @pytest.mark.parametrize(
     ("epoch", "error"), [(2, ErrorCode.NONE), (-1, ErrorCode.STALE_BROKER_EPOCH), (1, ErrorCode.STALE_BROKER_EPOCH)]
 )
-def test_kip_903_a_follower_of_an_earlier_life_is_refused(filled: Harness, epoch: int, error: ErrorCode) -> None:
+def test_kip_903_a_follower_with_an_earlier_broker_epoch_is_refused(
+    filled: Harness, epoch: int, error: ErrorCode
+) -> None:
     state = ReplicaState(replica_id=2, replica_epoch=epoch)
     assert fetch(filled, version=15, replica_state=state).error_code == error
 
 
-def test_kip_951_a_wrong_leader_names_the_right_one_and_where_it_is(filled: Harness) -> None:
+def test_kip_951_a_broker_that_does_not_lead_answers_with_the_leader_and_its_endpoint(filled: Harness) -> None:
     filled.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
     asked = FetchPartition(partition=0, current_leader_epoch=0, partition_max_bytes=1_000_000)
     response = fetch(filled, version=16, topics=[FetchTopic(topic_id=ORDERS_ID, partitions=[asked])])

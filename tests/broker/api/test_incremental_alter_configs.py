@@ -32,7 +32,7 @@ def ask(cluster: Any, *resources: AlterConfigsResource, version: int = 1, valida
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_every_version_changes_only_what_is_named(cluster: Any, version: int) -> None:
+def test_every_version_changes_only_the_named_configs(cluster: Any, version: int) -> None:
     cluster.create("a", segment_bytes="2000", retention_ms="6")
     (result,) = ask(
         cluster,
@@ -50,7 +50,7 @@ def test_every_version_changes_only_what_is_named(cluster: Any, version: int) ->
     assert cluster.image.topics["a"].configs == {"retention.ms": "7", "cleanup.policy": "delete,compact"}
 
 
-def test_each_topic_is_changed_or_refused_for_itself(cluster: Any) -> None:
+def test_each_topic_is_changed_or_refused_independently(cluster: Any) -> None:
     cluster.create("a")
     cluster.create("b")
     results = ask(
@@ -71,7 +71,7 @@ def test_validating_only_changes_nothing(cluster: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["1", ""])
-def test_a_brokers_settings_cannot_be_changed_while_it_runs(cluster: Any, name: str) -> None:
+def test_broker_configs_cannot_be_changed(cluster: Any, name: str) -> None:
     (result,) = ask(cluster, alter(BROKER, name, ("log.retention.ms", SET, "7")))
     assert result.error_code == ErrorCode.INVALID_REQUEST
     assert "cannot be changed while it runs" in result.error_message

@@ -1,4 +1,4 @@
-"""ListOffsets: timestamps, the words that stand for offsets, and who may see what."""
+"""Tests of the ListOffsets handler: timestamps, special timestamps, and the offsets that clients may see."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ START_MS = 1_700_000_000_000
 
 @pytest.fixture
 def filled() -> Harness:
-    """orders-0 with ten records, a second apart, of which broker 2 has eight and broker 3 all."""
+    """orders-0 with ten records, one second apart; broker 2 has eight of them, broker 3 all."""
     broker = Harness()
     broker.set_topics(topic())
     records = [Record(i, START_MS + i * 1000, None, b"value", ()) for i in range(10)]
@@ -49,7 +49,7 @@ def test_earliest_is_the_log_start(filled: Harness, word: int) -> None:
     assert ask(filled, word).offset == 3
 
 
-def test_a_timestamp_means_the_first_record_that_is_not_older(filled: Harness) -> None:
+def test_a_timestamp_finds_the_first_record_with_it_or_a_later_one(filled: Harness) -> None:
     found = ask(filled, START_MS + 2500)
     assert (found.offset, found.timestamp, found.leader_epoch) == (3, START_MS + 3000, 0)
 
@@ -67,11 +67,11 @@ def test_there_is_no_tiered_storage(filled: Harness) -> None:
     assert ask(filled, list_offsets.LATEST_TIERED, version=9).offset == -1
 
 
-def test_an_unknown_partition_is_told_so(filled: Harness) -> None:
+def test_an_unknown_partition_is_answered_with_an_error(filled: Harness) -> None:
     assert ask(filled, list_offsets.LATEST, partition=7).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_partition_that_is_led_elsewhere_is_told_so(filled: Harness) -> None:
+def test_a_broker_that_does_not_lead_the_partition_answers_with_an_error(filled: Harness) -> None:
     filled.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
     assert ask(filled, list_offsets.LATEST).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -79,7 +79,7 @@ def test_a_partition_that_is_led_elsewhere_is_told_so(filled: Harness) -> None:
 @pytest.mark.parametrize(
     ("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
 )
-def test_kip_207_a_new_leader_does_not_know_yet_what_is_committed(
+def test_kip_207_a_new_leader_does_not_know_its_latest_offset_yet(
     filled: Harness, version: int, error: ErrorCode
 ) -> None:
     filled.set_topics(topic(leader_epoch=1, partition_epoch=1))

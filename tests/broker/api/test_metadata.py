@@ -29,7 +29,7 @@ def by_id(*topic_ids: bytes) -> MetadataRequest:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_tells_brokers_topics_and_partitions(cluster: Any, version: int) -> None:
+def test_every_version_describes_brokers_topics_and_partitions(cluster: Any, version: int) -> None:
     topic = cluster.create("orders", 2)
     response = cluster.ask(metadata, version, by_name("orders"))
     assert [(broker.node_id, broker.host, broker.port) for broker in response.brokers] == [
@@ -56,7 +56,7 @@ def test_every_version_tells_brokers_topics_and_partitions(cluster: Any, version
 
 
 @pytest.mark.parametrize(("version", "everything"), [(0, []), (1, None), (13, None)])
-def test_all_topics_are_told_by_the_versions_own_way_to_say_all(
+def test_each_version_asks_for_all_topics_in_its_own_way(
     cluster: Any, version: int, everything: list[MetadataRequestTopic] | None
 ) -> None:
     cluster.create("a")
@@ -78,7 +78,7 @@ def test_an_unknown_topic_is_created_before_the_answer(cluster: Any) -> None:
     assert all(partition.leader_id in {1, 2, 3} for partition in topic.partitions)
 
 
-def test_the_answer_after_a_creation_comes_later_and_never_at_once(cluster: Any) -> None:
+def test_a_creation_is_not_answered_before_the_broker_sees_the_topic(cluster: Any) -> None:
     reply = cluster.send(metadata, 12, by_name("orders"))
     assert reply.responses == []
     cluster.turns.run()
@@ -86,18 +86,18 @@ def test_the_answer_after_a_creation_comes_later_and_never_at_once(cluster: Any)
 
 
 @pytest.mark.parametrize("version", [4, 13])
-def test_nothing_is_created_for_a_client_that_does_not_want_it(cluster: Any, version: int) -> None:
+def test_no_topic_is_created_if_the_client_forbids_it(cluster: Any, version: int) -> None:
     (topic,) = cluster.ask(metadata, version, by_name("orders", create=False)).topics
     assert (topic.error_code, topic.name) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "orders")
     assert topic.partitions == []
     assert cluster.image.topics == {}
 
 
-def test_versions_without_the_flag_create(cluster: Any) -> None:
+def test_versions_without_the_flag_create_topics(cluster: Any) -> None:
     assert cluster.ask(metadata, 3, by_name("orders")).topics[0].error_code == 0
 
 
-def test_nothing_is_created_where_the_broker_does_not_allow_it(cluster: Any) -> None:
+def test_no_topic_is_created_if_the_broker_forbids_it(cluster: Any) -> None:
     cluster.admin = dataclasses.replace(cluster.admin, auto_create_topics_enable=False)
     (topic,) = cluster.ask(metadata, 12, by_name("orders")).topics
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -105,13 +105,13 @@ def test_nothing_is_created_where_the_broker_does_not_allow_it(cluster: Any) -> 
 
 
 @pytest.mark.parametrize("create", [True, False])
-def test_an_invalid_name_is_told_apart_from_an_unknown_one(cluster: Any, create: bool) -> None:
+def test_an_invalid_name_has_another_error_than_an_unknown_one(cluster: Any, create: bool) -> None:
     response = cluster.ask(metadata, 12, by_name("a b", "", create=create))
     assert [topic.error_code for topic in response.topics] == [ErrorCode.INVALID_TOPIC_EXCEPTION] * 2
     assert cluster.image.topics == {}
 
 
-def test_a_topic_that_cannot_be_created_is_answered_with_the_reason_and_the_others_are_there(cluster: Any) -> None:
+def test_a_topic_that_cannot_be_created_is_answered_with_its_error_beside_the_others(cluster: Any) -> None:
     cluster.create("known")
     cluster.admin = dataclasses.replace(cluster.admin, topics=TopicSettings(replication_factor=4))
     response = cluster.ask(metadata, 12, by_name("orders", "known"))
@@ -126,7 +126,7 @@ def test_a_name_that_collides_with_a_topic_is_not_created(cluster: Any) -> None:
     assert cluster.ask(metadata, 12, by_name("a_b")).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_a_topic_that_another_broker_creates_at_the_same_time_is_simply_there(cluster: Any) -> None:
+def test_a_topic_that_another_broker_creates_at_the_same_time_is_described(cluster: Any) -> None:
     first, second = (cluster.send(metadata, 12, by_name("orders")) for _ in range(2))
     cluster.turns.run()
     answers = [reply.responses[0].topics[0] for reply in (first, second)]
@@ -134,7 +134,7 @@ def test_a_topic_that_another_broker_creates_at_the_same_time_is_simply_there(cl
     assert answers[0].topic_id == answers[1].topic_id
 
 
-def test_a_broker_that_stops_tells_what_it_knows_and_creates_nothing(cluster: Any) -> None:
+def test_a_stopping_broker_describes_the_known_topics_and_creates_none(cluster: Any) -> None:
     cluster.create("known")
     reply = cluster.send(metadata, 12, by_name("known", "orders"))
     cluster.view.close()
@@ -147,7 +147,7 @@ def test_a_broker_that_stops_tells_what_it_knows_and_creates_nothing(cluster: An
     assert list(cluster.store.image.topics) == ["known"]
 
 
-def test_a_name_asked_for_many_times_is_answered_once(cluster: Any) -> None:
+def test_a_name_requested_many_times_is_answered_once(cluster: Any) -> None:
     cluster.create("orders")
     response = cluster.ask(metadata, 12, by_name(*["orders"] * 100))
     assert [topic.name for topic in response.topics] == ["orders"]
@@ -164,7 +164,7 @@ def test_topics_are_found_by_id(cluster: Any, version: int) -> None:
     assert list(cluster.image.topics) == ["orders"]
 
 
-def test_neither_name_nor_id_is_an_unknown_id(cluster: Any) -> None:
+def test_a_topic_with_neither_name_nor_id_is_an_unknown_id(cluster: Any) -> None:
     (answer,) = cluster.ask(metadata, 12, by_id(ZERO_UUID)).topics
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
@@ -176,7 +176,7 @@ def test_ids_are_refused_in_the_versions_in_which_kafka_never_answered_them(clus
     assert (answer.error_code, answer.name) == (ErrorCode.INVALID_REQUEST, "")
 
 
-def test_a_partition_without_a_leader_says_so_and_which_replicas_are_offline(cluster: Any) -> None:
+def test_a_partition_without_a_leader_is_answered_with_an_error_and_its_offline_replicas(cluster: Any) -> None:
     topic = cluster.create("orders", 3, factor=1)
     cluster.stop(2)
     response = cluster.ask(metadata, 13, by_name("orders"))
@@ -191,7 +191,7 @@ def test_a_partition_without_a_leader_says_so_and_which_replicas_are_offline(clu
         assert partition.isr_nodes == ([] if lost else [before.leader])
 
 
-def test_what_a_stopped_broker_led_is_led_by_another(cluster: Any) -> None:
+def test_another_broker_leads_the_partitions_of_a_stopped_one(cluster: Any) -> None:
     cluster.create("orders", 3)
     cluster.stop(2)
     (answer,) = cluster.ask(metadata, 13, by_name("orders")).topics
@@ -206,7 +206,7 @@ def test_the_controller_is_a_live_broker(cluster: Any) -> None:
 
 
 @pytest.mark.parametrize("version", range(8, 14))
-def test_authorized_operations_are_told_only_when_asked_for(cluster: Any, version: int) -> None:
+def test_authorized_operations_are_included_only_on_request(cluster: Any, version: int) -> None:
     cluster.create("orders")
     plain = cluster.ask(metadata, version, by_name("orders"))
     assert plain.topics[0].topic_authorized_operations == NOT_ASKED
@@ -235,8 +235,8 @@ def test_a_whole_request_can_be_answered_with_an_error(cluster: Any, version: in
     assert seen.topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_a_client_is_told_the_endpoints_of_the_listener_that_it_came_in_by(cluster: Any) -> None:
-    """As in Kafka, a broker without that listener is left out."""
+def test_a_client_gets_the_endpoints_of_its_own_listener(cluster: Any) -> None:
+    """A broker without that listener is left out, as in Kafka."""
     endpoints = (Endpoint("PLAINTEXT", "inside", 1), Endpoint("EXTERNAL", "outside", 2))
     cluster.stop(2)
     cluster.change(lambda image: register_broker(image, 2, endpoints, settings=TopicSettings()))
@@ -251,7 +251,7 @@ def test_a_client_is_told_the_endpoints_of_the_listener_that_it_came_in_by(clust
 
 
 def reachable_of(cluster: Any, listener: str) -> list[MetadataResponseBroker]:
-    """The brokers that a client of a listener is told."""
+    """Return the brokers in the response to a client of a listener."""
     reply = Replies()
     metadata.handle(cluster.admin, context(ApiKey.METADATA, 12, listener), MetadataRequest(topics=[]), reply)
     brokers: list[MetadataResponseBroker] = reply.only.brokers

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where leader epochs end."""
+"""Tests of the OffsetForLeaderEpoch handler."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_an_epoch_ends_where_the_next_one_begins(epoch: int, answer: tuple[int, 
     assert (found.leader_epoch, found.end_offset) == answer
 
 
-def test_errors_are_told_per_partition(broker: Harness) -> None:
+def test_each_partition_has_its_own_error(broker: Harness) -> None:
     assert ask(broker, 0, name="nowhere").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ask(broker, 0, current=9).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments and ListPartitionReassignments: partitions on the move."""
+"""Tests of the AlterPartitionReassignments and ListPartitionReassignments handlers."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def moving(cluster: Any, *asked: str) -> list[tuple[str, int, list[int], list[in
 
 @pytest.fixture
 def placed(cluster: Any) -> Any:
-    """orders-0 on one broker; the others have nothing of it."""
+    """A cluster with the topic orders, whose partitions have one replica each."""
     cluster.create("orders", 2, factor=1)
     cluster.create("other")
     return cluster
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_a_move_is_begun_listed_and_called_off(placed: Any, version: int) -> None:
+def test_a_reassignment_is_started_listed_and_cancelled(placed: Any, version: int) -> None:
     (here,) = placed.image.partition("orders", 0).replicas
     there = here % 3 + 1
     assert moving(placed) == []
@@ -66,7 +66,7 @@ def test_a_move_is_begun_listed_and_called_off(placed: Any, version: int) -> Non
     assert placed.image.partition("orders", 0).replicas == (here,)
 
 
-def test_what_cannot_be_moved_is_refused_and_stays(placed: Any) -> None:
+def test_an_impossible_reassignment_is_refused_and_the_replicas_stay(placed: Any) -> None:
     before = placed.image
     assert alter(placed, [1, 9]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert alter(placed, []) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -76,7 +76,7 @@ def test_what_cannot_be_moved_is_refused_and_stays(placed: Any) -> None:
     assert placed.image is before
 
 
-def test_a_store_that_does_not_answer_keeps_nobody_waiting_longer_than_asked(placed: Any) -> None:
+def test_a_request_times_out_while_the_store_does_not_answer(placed: Any) -> None:
     partition = ReassignablePartition(partition_index=0, replicas=[1])
     topics = [ReassignableTopic(name="orders", partitions=[partition])]
     request = AlterPartitionReassignmentsRequest(timeout_ms=500, topics=topics)
@@ -89,7 +89,7 @@ def test_a_store_that_does_not_answer_keeps_nobody_waiting_longer_than_asked(pla
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_a_whole_request_to_move_can_be_answered_with_an_error(cluster: Any, version: int) -> None:
+def test_a_whole_alter_request_can_be_answered_with_an_error(cluster: Any, version: int) -> None:
     code = ErrorCode.NOT_CONTROLLER
     partitions = [ReassignablePartition(partition_index=index, replicas=[1]) for index in (3, 4)]
     request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="orders", partitions=partitions)])
@@ -98,7 +98,7 @@ def test_a_whole_request_to_move_can_be_answered_with_an_error(cluster: Any, ver
     assert [(row.partition_index, row.error_code) for row in seen.responses[0].partitions] == [(3, code), (4, code)]
 
 
-def test_a_whole_request_to_list_can_be_answered_with_an_error(cluster: Any) -> None:
+def test_a_whole_list_request_can_be_answered_with_an_error(cluster: Any) -> None:
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     response = list_partition_reassignments.error_response(ListPartitionReassignmentsRequest(), code)
     assert cluster.travel(0, response).error_code == code

@@ -1,4 +1,4 @@
-"""Produce: acks, versions, and errors where there is nobody to read them."""
+"""Tests of the Produce handler: acks, versions, and errors with acks=0."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.broker.replica.harness import Harness, batch, topic
 
 @pytest.fixture
 def alone() -> Harness:
-    """Broker 1, alone in sync."""
+    """Broker 1, the only in-sync replica."""
     harness = Harness()
     harness.set_topics(topic(isr=(1,)))
     return harness
@@ -73,7 +73,7 @@ def test_a_batch_of_the_old_format_is_refused(alone: Harness) -> None:
     assert error_of(handle(alone, acks=1, records=bytes(old))) == ErrorCode.INVALID_RECORD
 
 
-def test_kip_951_a_wrong_leader_names_the_right_one_and_where_it_is(alone: Harness) -> None:
+def test_kip_951_a_broker_that_does_not_lead_answers_with_the_leader_and_its_endpoint(alone: Harness) -> None:
     alone.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
     response = handle(alone, acks=1, version=10)
     assert response.responses[0].partition_responses[0].current_leader.leader_id == 2
@@ -82,7 +82,7 @@ def test_kip_951_a_wrong_leader_names_the_right_one_and_where_it_is(alone: Harne
 
 
 @pytest.mark.parametrize("version", [9, 10, 11])
-def test_kip_951_a_request_that_waits_while_leadership_moves_is_told_where_to_go(version: int) -> None:
+def test_kip_951_a_waiting_request_is_answered_with_the_new_leader_when_leadership_moves(version: int) -> None:
     broker = Harness()
     broker.set_topics(topic())
     data = PartitionProduceData(index=0, records=batch(b"value"))

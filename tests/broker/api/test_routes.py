@@ -1,4 +1,4 @@
-"""The table: what is advertised is answered, and what is answered can be decoded."""
+"""Tests of the routes: every advertised version is answered, and every answered version has a codec."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.broker.replica.harness import Harness
 
 
 class Store:
-    """A metadata store whose deliveries the test makes."""
+    """A metadata store that commits when the test says so."""
 
     def __init__(self) -> None:
         self.image = ClusterImage(0, "test")
@@ -64,7 +64,7 @@ def test_every_module_that_registers_an_api_is_listed_once_by_key() -> None:
 
 
 @pytest.mark.parametrize("registered", REGISTERED, ids=lambda each: each.key.name)
-def test_a_handlers_docstring_begins_with_its_api_and_tells_the_versions_that_are_answered(
+def test_a_handlers_docstring_begins_with_its_api_and_names_the_answered_versions(
     registered: ApiHandler,
 ) -> None:
     module = sys.modules[registered.error_response.__module__]
@@ -82,7 +82,7 @@ def test_every_advertised_version_has_a_codec(routes: Routes) -> None:
         assert set(range(lowest, route.max_version + 1)) <= set(APIS[api_key].versions)
 
 
-def test_every_route_can_say_that_a_request_failed(routes: Routes) -> None:
+def test_every_route_has_an_error_response(routes: Routes) -> None:
     for api_key, route in routes.items():
         assert (
             isinstance(
@@ -96,7 +96,7 @@ def test_kafka_18659_produce_is_advertised_from_version_0_and_answered_from_3(ro
     assert (routes[ApiKey.PRODUCE].min_version, routes[ApiKey.PRODUCE].min_answered_version) == (0, 3)
 
 
-def test_api_versions_tells_exactly_the_routes(routes: Routes) -> None:
+def test_api_versions_lists_exactly_the_routes(routes: Routes) -> None:
     replies = Replies()
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
     api_versions.handle(routes, context(ApiKey.API_VERSIONS, 3), request, replies)
@@ -105,14 +105,14 @@ def test_api_versions_tells_exactly_the_routes(routes: Routes) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "x" * 10 + "\n"])
-def test_kip_511_a_client_with_an_impossible_name_is_refused(routes: Routes, name: str) -> None:
+def test_kip_511_an_invalid_client_software_name_is_refused(routes: Routes, name: str) -> None:
     replies = Replies()
     request = ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
     api_versions.handle(routes, context(ApiKey.API_VERSIONS, 3), request, replies)
     assert replies.only.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_producer_ids_come_in_blocks_and_are_never_given_twice() -> None:
+def test_producer_ids_are_allocated_in_blocks_and_never_twice() -> None:
     store = Store()
     ids, others = ProducerIds(store, block_size=2), ProducerIds(store, block_size=2)  # type: ignore[arg-type]
     given: list[int | None] = []
@@ -123,7 +123,7 @@ def test_producer_ids_come_in_blocks_and_are_never_given_twice() -> None:
     assert given == [0, 2, 1, 4, 3]
 
 
-def test_a_request_that_asks_for_an_id_while_none_is_there_waits_for_the_next_block() -> None:
+def test_a_request_waits_for_the_next_block_when_no_id_is_left() -> None:
     store = Store()
     ids = ProducerIds(store, block_size=2)  # type: ignore[arg-type]
     given: list[int | None] = []
@@ -136,7 +136,7 @@ def test_a_request_that_asks_for_an_id_while_none_is_there_waits_for_the_next_bl
     assert given == [0, 1, 2]
 
 
-def test_a_store_that_refuses_is_answered_with_a_retriable_error() -> None:
+def test_a_refusal_of_the_store_is_answered_with_a_retriable_error() -> None:
     store = Store()
     replies = Replies()
     ids = ProducerIds(store)  # type: ignore[arg-type]
@@ -148,7 +148,7 @@ def test_a_store_that_refuses_is_answered_with_a_retriable_error() -> None:
     assert ErrorCode(replies.only.error_code).retriable
 
 
-def test_so_many_may_wait_for_a_store_that_does_not_answer_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_requests_that_wait_for_a_block_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(init_producer_id, "MAX_WAITING", 2)
     store = Store()
     ids = ProducerIds(store)  # type: ignore[arg-type]
