@@ -1,14 +1,14 @@
-"""Compaction: of all records with one key, only the newest stays.
+"""Compaction: the log keeps only the newest record of each key.
 
-One pass reads the records that were not compacted yet (the dirty ones) into a map from key to newest offset, and then
-writes all compactable segments anew without what that map supersedes, merging small segments. Batches keep their
-offsets, sequences and timestamps. A batch that loses all its records goes too, unless it is the last one of a producer
-that is still known (its sequence would be lost with it) or the last one of the pass (so that replicas agree where the
-log ends); then its header stays. Control batches and batches of transactions are left as they are, and so is a batch
-whose records cannot be read.
+One pass reads the records that were not compacted yet (the dirty ones) into a map from key to newest offset. Then it
+writes all compactable segments anew without the records that the map supersedes, and merges small segments. Batches
+keep their offsets, sequences and timestamps. A batch that loses all its records is dropped, unless it is the last one
+of a known producer (its sequence would be lost) or the last one of the pass (replicas must agree where the log ends);
+then its header stays. Control batches, batches of transactions, and batches whose records cannot be read stay as they
+are.
 
-A tombstone (a key without a value) stays for delete.retention.ms after the first pass that kept it, so that readers who
-are behind see it. When it may go is written into its batch (the delete horizon, KIP-534).
+A tombstone (a key without a value) stays for delete.retention.ms after the first pass that kept it, so that slow
+consumers see it. Its batch carries the time after which it may be dropped (the delete horizon, KIP-534).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from purgatorio.protocol.errors import CorruptRecordError
 from purgatorio.protocol.records import BatchHeader, Record, TimestampType, build_batch, iter_records, read_header
 
 MAX_KEYS: Final = 1_000_000
-"""How many keys one pass remembers; when there are more, it ends with the segment in which that happens."""
+"""Keys that one pass remembers; a pass that finds more ends with the segment that it is reading."""
 
 
 class Compaction:
-    """Up to where a log is compacted, and when there is something to do.
+    """How far a log is compacted, and whether another pass is due.
 
     Attributes:
-        clean_offset: below it no key has two records.
-        next_horizon_ms: when the first tombstone may go, or None if there is none.
+        clean_offset: no key has two records below it.
+        next_horizon_ms: the time after which the first tombstone may be dropped; None if there is no tombstone.
     """
 
     __slots__ = ("clean_offset", "next_horizon_ms")
@@ -43,13 +43,13 @@ class Compaction:
     def plan(
         self, segments: Sequence[Segment], config: LogConfig, limit_offset: int, wall_ms: int
     ) -> CompactionJob | None:
-        """The next pass over a log, or None if there is nothing worth doing.
+        """The next pass over a log, or None if none is due.
 
         Args:
-            segments: without the active one.
-            config: of the topic: the dirty ratio and the lags decide whether there is a pass, and how far it goes.
-            limit_offset: what lies at or above is left alone.
-            wall_ms: the time.
+            segments: the segments without the active one.
+            config: the topic's; the dirty ratio and the lags decide whether a pass is due and how far it goes.
+            limit_offset: the pass does not touch records at or above it.
+            wall_ms: the time, in milliseconds since 1970.
         """
         newest_ms = wall_ms - config.min_compaction_lag_ms
         count = 0
@@ -77,22 +77,22 @@ class Compaction:
         return dirty_bytes >= config.min_cleanable_dirty_ratio * total_bytes
 
     def truncated(self, end_offset: int) -> None:
-        """Note that the log was cut, and what will follow is dirty."""
+        """Note that the log was truncated; records appended from here on are dirty."""
         self.clean_offset = min(self.clean_offset, end_offset)
 
     def done(self, job: CompactionJob) -> None:
-        """Note that the outcome of a pass has become the log."""
+        """Note that the result of a pass has replaced its segments."""
         self.clean_offset = max(self.clean_offset, job.end_offset)
         self.next_horizon_ms = job.next_horizon_ms
 
 
 class CompactionJob:
-    """One pass over the first segments of a log, none of which is changed by it.
+    """One pass over the first segments of a log; it does not change them.
 
     Attributes:
-        segment_count: how many segments it replaces; known when it is built.
-        end_offset: below it the log is then compacted; likewise.
-        next_horizon_ms: when the first tombstone that was kept may go, or None; likewise.
+        segment_count: the number of segments that its result replaces; known after `build`.
+        end_offset: the log is compacted below it afterwards; known after `build`.
+        next_horizon_ms: the time after which the first kept tombstone may be dropped, or None; known after `build`.
     """
 
     def __init__(self, segments: Sequence[Segment], first_dirty: int, config: LogConfig, wall_ms: int) -> None:
@@ -106,16 +106,16 @@ class CompactionJob:
 
     @property
     def segment_count(self) -> int:
-        """How many segments it replaces."""
+        """The number of segments that its result replaces."""
         return len(self._segments)
 
     @property
     def end_offset(self) -> int:
-        """Where it ends."""
+        """The offset after the last record of the pass."""
         return self._segments[-1].next_offset
 
     def build(self, producers: ProducerStates) -> Iterator[None]:
-        """Do the pass, in steps of one batch."""
+        """Run the pass, in steps of one batch."""
         yield from self._map_keys()
         last_segment = self._segments[-1]
         for segment in self._segments:
@@ -129,7 +129,7 @@ class CompactionJob:
                 yield
 
     def result(self, segment_bytes: int) -> list[Segment]:
-        """What replaces the segments; `base_position` is not set."""
+        """The segments that replace those of the pass; `base_position` is not set."""
         merged: list[Segment] = []
         for source, batch in self._cleaned:
             if not merged or merged[-1].size_bytes + len(batch) > segment_bytes:
@@ -153,7 +153,7 @@ class CompactionJob:
                 return
 
     def _clean(self, header: BatchHeader, batch: bytes, must_stay: bool) -> bytes | None:
-        """The batch without what is superseded; None if nothing is left of it."""
+        """The batch without superseded records; None if it is dropped."""
         records = _replaceable(header, batch)
         if records is None:
             return batch
@@ -177,7 +177,7 @@ class CompactionJob:
 
 
 def _replaceable(header: BatchHeader, batch: bytes) -> list[Record] | None:
-    """The records of a batch, or None if it is not to be touched."""
+    """The records of a batch, or None if compaction must keep the batch as it is."""
     if header.is_control or header.is_transactional:
         return None
     try:
@@ -192,7 +192,7 @@ def _is_last_of_producer(header: BatchHeader, producers: ProducerStates) -> bool
 
 
 def _rebuilt(header: BatchHeader, records: list[Record], delete_horizon_ms: int | None) -> bytes:
-    """A batch with other records, else the same."""
+    """The same batch with other records."""
     append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     return build_batch(
         records,

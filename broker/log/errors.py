@@ -1,9 +1,9 @@
-"""What a log raises.
+"""The errors that a log raises.
 
-LogError                    carries the code to answer
+LogError                    carries the error code of the answer
 ├── InvalidBatch            the batch is damaged or not acceptable; the code says which
 ├── OffsetOutOfRange        no such offset in this log
-├── UnexpectedOffset        what was fetched from the leader does not continue this log
+├── UnexpectedOffset        batches fetched from the leader do not continue this log
 ├── OutOfOrderSequence      a batch of an idempotent producer is missing before this one
 ├── StaleProducerEpoch      a newer producer has taken over the same id
 ├── InvalidTransactionState    a plain record within a transaction
@@ -16,10 +16,10 @@ from purgatorio.protocol.errors import ErrorCode
 
 
 class LogError(Exception):
-    """The log refuses; nothing was changed.
+    """The log refuses an operation; nothing was changed.
 
     Attributes:
-        error_code: the code to answer.
+        error_code: the error code of the answer.
     """
 
     error_code = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -40,7 +40,7 @@ class OffsetOutOfRange(LogError):
 
 
 class UnexpectedOffset(LogError):
-    """Batches from the leader that do not continue this log; never answered to a client."""
+    """Batches from the leader do not continue this log; never answered to a client."""
 
 
 class OutOfOrderSequence(LogError):

@@ -1,9 +1,9 @@
 """The log of one partition, in memory.
 
-Batches lie in segments, oldest first; the last segment is the active one, the only one that is appended to. A log
-always has an active segment, if an empty one. Offsets ascend but need not be contiguous: compaction leaves gaps.
-Nothing here knows about replication but for one thing: the high watermark that the owner tells, below which records
-are committed. Only those are ever deleted by age, size or the memory cap.
+Batches lie in segments, oldest first; the last segment is the active one and gets all appends. A log always has an
+active segment, which may be empty. Offsets ascend but need not be contiguous: compaction leaves gaps. Of replication a
+log knows only the high watermark that the partition tells it; records below it are committed. Age, size and the memory
+cap delete committed records only.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _NO_LIMIT_BYTES: Final = 2**62
 
 
 class AppendInfo(NamedTuple):
-    """What an append did.
+    """The result of an append.
 
     Attributes:
-        first_offset: of the first record; of a duplicate, where it was appended the first time.
-        last_offset: of the last record, likewise.
-        log_append_time_ms: the timestamp that the records got, or −1 if they keep the producer's.
-        log_start_offset: of the log.
-        size_bytes: how many bytes were appended.
-        record_count: how many records were appended.
-        duplicate: the producer had sent the batch before, so nothing was appended.
+        first_offset: the offset of the first record; for a duplicate, of its first append.
+        last_offset: the offset of the last record, likewise.
+        log_append_time_ms: the timestamp that the log gave the records, or −1 if they keep the producer's.
+        log_start_offset: the log's start offset.
+        size_bytes: the number of bytes appended.
+        record_count: the number of records appended.
+        duplicate: the log already has the batch, and nothing was appended.
     """
 
     first_offset: int
@@ -57,16 +57,16 @@ class Log:
     """The log of one partition.
 
     Args:
-        config: what is configured for its topic; may be replaced at any time.
-        memory: the broker's cap on log memory; without one there is no limit.
+        config: the configuration of its topic; may be replaced at any time.
+        memory: the broker's cap on log memory; not given: no limit.
 
     Attributes:
         log_start_offset: the lowest offset that can be read.
         log_end_offset: the offset that the next record gets.
-        high_watermark: as the owner told it last; the memory cap may delete what lies below. It is never taken as a
-            bound for reading.
-        epochs: which leader wrote which part.
-        producers: what is known about idempotent and transactional producers.
+        high_watermark: the last one that the partition told; the memory cap may delete records below it. Reads are not
+            bounded by it.
+        epochs: the leader epoch of each part.
+        producers: the state of idempotent and transactional producers.
     """
 
     def __init__(self, config: LogConfig, *, memory: MemoryBudget | None = None) -> None:
@@ -83,7 +83,7 @@ class Log:
 
     @property
     def config(self) -> LogConfig:
-        """What is configured for the log's topic."""
+        """The configuration of the log's topic."""
         return self._config
 
     @config.setter
@@ -101,7 +101,7 @@ class Log:
 
     @property
     def segment_count(self) -> int:
-        """How many segments there are; one at least."""
+        """The number of segments, at least one."""
         return len(self._segments)
 
     # --- append --------------------------------------------------------------------------------------------------
@@ -109,19 +109,18 @@ class Log:
     def append_as_leader(
         self, records: Buffer, *, leader_epoch: int, wall_ms: int, from_client: bool = True
     ) -> AppendInfo:
-        """Append a produced batch, at the end of the log and in the leader's epoch.
+        """Append a produced batch at the end of the log, in the leader's epoch.
 
         Args:
             records: exactly one batch; it is copied.
-            leader_epoch: of this replica.
+            leader_epoch: the leader epoch of this replica.
             wall_ms: the time, in milliseconds since 1970.
-            from_client: False for what the broker itself appends: control batches are allowed, and sequences are not
-                checked.
+            from_client: False for the broker's own batches: control batches are allowed, and sequences are not checked.
 
         Raises:
             InvalidBatch: as `Admission.admit`.
             OutOfOrderSequence, StaleProducerEpoch, InvalidTransactionState: as `ProducerStates.check`.
-            MemoryExhausted: there is no room, and nothing can be deleted to make some.
+            MemoryExhausted: the memory cap is reached, and no segment can be deleted.
         """
         header, batch = self._admission.admit(records, wall_ms, from_client=from_client)
         if header.producer_id >= 0:
@@ -150,21 +149,21 @@ class Log:
     def append_as_follower(
         self, records: Buffer, *, wall_ms: int = -1, leader_epoch: int | None = None
     ) -> AppendInfo | None:
-        """Append what the leader sent, as it is: offsets, epochs and timestamps are kept.
+        """Append batches from the leader, with their offsets, epochs and timestamps.
 
         Args:
-            records: batches; the last one may be cut short, and is then left out.
-            wall_ms: the time, if known; else the batches' own timestamps stand for it.
-            leader_epoch: if given, batches of higher epochs are left out: they come from after the leader lost its
-                leadership, and their place is decided by the next one (KAFKA-18723).
+            records: batches; a last one that is incomplete is ignored.
+            wall_ms: the time, in milliseconds since 1970; not given: the batches' own timestamps.
+            leader_epoch: if given, batches of higher epochs are ignored: the sender had lost the leadership, and the
+                next leader decides their offsets (KAFKA-18723).
 
         Returns:
-            What was appended, or None if there was not one whole batch.
+            The result, or None if there was no complete batch.
 
         Raises:
             InvalidBatch: a batch is damaged; nothing was appended.
-            UnexpectedOffset: the offsets do not ascend from this log's end; nothing was appended. Only to an empty log
-                a batch can come that begins before its end: the leader's log start lies within it.
+            UnexpectedOffset: the offsets do not ascend from this log's end; nothing was appended. A batch may begin
+                before the end of an empty log only: the leader's log start then lies within the batch.
             MemoryExhausted: as `append_as_leader`.
         """
         batches = self._checked(records, leader_epoch)
@@ -201,7 +200,7 @@ class Log:
         return batches
 
     def _begins_within(self, header: BatchHeader, before: list[tuple[BatchHeader, memoryview]]) -> bool:
-        """Whether an empty log begins within this batch, as after DeleteRecords up to an offset inside of it."""
+        """Whether an empty log begins within this batch, as after DeleteRecords up to an offset inside it."""
         return (
             not before and self._segments.is_empty and header.base_offset <= self.log_end_offset <= header.last_offset
         )
@@ -216,11 +215,11 @@ class Log:
         if not self._memory.reserve(size_bytes):
             raise MemoryExhausted(
                 f"the logs of this broker hold {self._memory.used_bytes} bytes of at most {self._memory.limit_bytes}, "
-                "and nothing that is committed is left to delete"
+                "and no committed segment is left to delete"
             )
 
     def _append(self, header: BatchHeader, batch: bytes, offset: int, leader_epoch: int, wall_ms: int) -> None:
-        """Put a batch in its place, for which there is room; it cannot fail any more."""
+        """Append a batch that was checked and for which memory is reserved; cannot fail."""
         segment = self._segments.active
         if segment.batches and self._is_full(segment, len(batch), header.max_timestamp, wall_ms):
             segment = self._segments.roll(offset, wall_ms, self.producers.snapshot())
@@ -239,14 +238,14 @@ class Log:
         try:
             marker = read_end_marker(batch)
         except CorruptRecordError:
-            return  # no marker that ends a transaction, so it ends none
+            return  # not a marker that ends a transaction
         if marker is not None:
             self.producers.transaction_ended(header, marker, offset, wall_ms)
 
     def _is_full(self, segment: Segment, size_bytes: int, timestamp_ms: int, wall_ms: int) -> bool:
-        """Whether the next batch starts a new segment: by size, or by time.
+        """Whether the next batch starts a new segment, by size or by time.
 
-        Time is that of the records where they have one, so that all replicas roll alike.
+        The records' own time counts if they have one, so that all replicas roll alike.
         """
         if segment.size_bytes + size_bytes > self._segment_bytes:
             return True
@@ -257,13 +256,13 @@ class Log:
     # --- read ----------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, *, max_bytes: int, end_offset: int, min_one: bool = True) -> LogRead:
-        """Read whole batches, from the one that contains `offset` on.
+        """Read whole batches, starting with the one that contains `offset`.
 
         Args:
-            offset: where to start.
-            max_bytes: how much at most.
-            end_offset: only batches that end before it.
-            min_one: give the first batch whatever its size (KIP-74).
+            offset: the first offset to read.
+            max_bytes: the largest number of bytes to read.
+            end_offset: read only batches that end before it.
+            min_one: read the first batch even if it is larger than `max_bytes` (KIP-74).
 
         Raises:
             OffsetOutOfRange: `offset` is before the log's start or after its end.
@@ -275,17 +274,17 @@ class Log:
         return self._segments.read(offset, max_bytes, end_offset, min_one)
 
     def size_between(self, start_offset: int, end_offset: int) -> int:
-        """Bytes of the batches from the one with `start_offset` in it to before the one with `end_offset` in it."""
+        """Bytes from the batch that contains `start_offset` to before the batch that contains `end_offset`."""
         return max(0, self._segments.position_of(end_offset) - self._segments.position_of(start_offset))
 
     def is_on_older_segment(self, offset: int, end_offset: int) -> bool:
-        """Whether `offset` lies on an older segment than `end_offset`, the end of what its reader may see."""
+        """Whether `offset` lies on an older segment than `end_offset`, the end of the reader's range."""
         return self._segments.number_of(offset) < self._segments.number_of(end_offset)
 
     def offset_for_timestamp(self, timestamp_ms: int, end_offset: int) -> TimestampOffset | None:
         """The first record before `end_offset` whose timestamp is not before `timestamp_ms`: offset, timestamp, epoch.
 
-        It is looked for by the batches' headers, and then in one batch (unpacked for it, within a limit).
+        The batches' headers are searched first; then one batch is unpacked, within a limit.
         """
         return find_timestamp(self._segments, timestamp_ms, self.log_start_offset, end_offset)
 
@@ -294,26 +293,25 @@ class Log:
         return find_max_timestamp(self._segments, self.log_start_offset, end_offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Below which every record is committed and of no open transaction; the high watermark while there is none."""
+        """The offset below which all records are committed and of no open transaction; at most the high watermark."""
         # The start of an open transaction may have been deleted.
         return min(high_watermark, max(self.log_start_offset, self.producers.last_stable_offset(high_watermark)))
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch`, and where it ends; (−1, −1) if unknown (KIP-101, KIP-279)."""
+        """The largest epoch not above `epoch`, and its end offset; (−1, −1) if unknown (KIP-101, KIP-279)."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     # --- truncate ------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all records from `offset` on.
+        """Remove all records from `offset` on.
 
-        Only whole batches go: if `offset` lies within a batch, all of that batch goes, and the log then ends where it
-        began, below `offset`. (Leaders' epochs end where batches end, so replication never asks for that.) Producers
-        and epochs are then what they were when the log ended there. If the log starts after `offset`, it is empty
-        afterwards and starts at `offset`.
+        Only whole batches are removed: if `offset` lies within a batch, the log ends at the start of that batch, below
+        `offset`. (Replication never asks for that, since leader epochs end where batches end.) Producers and epochs
+        return to their state at the new end. If the log starts after `offset`, it becomes empty and starts at `offset`.
 
-        Even if the log ends before `offset`, an epoch that was begun at its end, but has no records, is forgotten: a
-        leader that never appended would else diverge from its successor for ever.
+        Even if the log ends before `offset`, an epoch without records that starts at its end is removed: otherwise a
+        leader that never appended would diverge from its successor for ever.
         """
         if offset >= self.log_end_offset:
             self.epochs.truncate_from_end(self.log_end_offset)
@@ -332,7 +330,7 @@ class Log:
         self._rebuild_producers()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything, and start again at `offset`, with nothing known about epochs and producers."""
+        """Remove all records, epochs and producers, and start again at `offset`."""
         self._memory.release(self._segments.memory_bytes)
         self._segments.restart(offset)
         self.log_start_offset = self.log_end_offset = self.high_watermark = offset
@@ -341,7 +339,7 @@ class Log:
         self.producers.clear()
 
     def _rebuild_producers(self) -> None:
-        """Make the producers what they were at the end of the log: the last snapshot, and what follows it."""
+        """Rebuild the producers' state at the end of the log from the last snapshot and the batches after it."""
         numbers = range(len(self._segments) - 1, -1, -1)
         first = next((n for n in numbers if self._segments[n].producers is not None), 0)
         snapshot = self._segments[first].producers
@@ -364,7 +362,7 @@ class Log:
             self.epochs.truncate_from_start(offset)
 
     def _delete_oldest(self, count: int) -> int:
-        """Delete the oldest segments, and start the log after them; how many bytes went."""
+        """Delete the oldest segments, and start the log after them; returns the number of bytes deleted."""
         if not count:
             return 0
         if count == len(self._segments):
@@ -376,9 +374,9 @@ class Log:
         return sum(segment.size_bytes for segment in deleted)
 
     def advance_log_start(self, offset: int) -> bool:
-        """Give up all records below `offset` (or below the log's end, if that is lower); whether the start moved.
+        """Move the log's start to `offset`, or to the log's end if that is lower; returns whether it moved.
 
-        Segments that lie below as a whole are deleted.
+        Segments that lie wholly below the new start are deleted.
         """
         offset = min(offset, self.log_end_offset)
         if offset <= self.log_start_offset:
@@ -389,14 +387,14 @@ class Log:
         return True
 
     def apply_retention(self, wall_ms: int, high_watermark: int) -> int:
-        """Delete what is too old or too much, and forget idle producers.
+        """Delete segments by retention.ms and retention.bytes, and forget idle producers.
 
-        Whole segments go, oldest first, and none that has a record at or above the high watermark: by time if its
-        newest record is older than retention.ms, by size while the log without it is still not smaller than
-        retention.bytes. A log that is only compacted keeps all.
+        Whole segments are deleted, oldest first, but none that has a record at or above the high watermark: by time if
+        the newest record is older than retention.ms, by size while the log would still be at least retention.bytes
+        long. A log whose cleanup policy is only compact keeps all segments.
 
         Returns:
-            How many bytes were deleted.
+            The number of bytes deleted.
         """
         self.high_watermark = min(high_watermark, self.log_end_offset)
         self.producers.expire(wall_ms)
@@ -406,7 +404,7 @@ class Log:
         return self._delete_oldest(self._count_outdated(wall_ms))
 
     def _count_outdated(self, wall_ms: int) -> int:
-        """How many of the oldest segments are too old or too much."""
+        """The number of oldest segments that retention deletes."""
         retention_ms, retention_bytes = self._config.retention_ms, self._config.retention_bytes
         excess_bytes = self.size_bytes - retention_bytes if retention_bytes >= 0 else 0
         for number, segment in enumerate(self._segments):
@@ -418,7 +416,7 @@ class Log:
         return len(self._segments)
 
     def oldest_evictable(self) -> int | None:
-        """For the memory budget: how old the oldest segment is, or None if it is empty or not all committed."""
+        """For the memory budget: the sequence of the oldest segment, or None if it is empty or not all committed."""
         segment = self._segments[0]
         if not segment.batches or segment.next_offset > self.high_watermark:
             return None
@@ -429,7 +427,7 @@ class Log:
         self._delete_oldest(1)
 
     def compact(self, high_watermark: int, wall_ms: int) -> int:
-        """Compact all that can be, at once; how many bytes that freed. See `compaction_steps`."""
+        """Run all `compaction_steps` at once; returns the number of bytes freed."""
         before_bytes = self.size_bytes
         for _ in self.compaction_steps(high_watermark, wall_ms):
             pass
@@ -438,10 +436,10 @@ class Log:
     def compaction_steps(self, high_watermark: int, wall_ms: int) -> Iterator[None]:
         """Keep only the newest record of each key, in steps of one batch, between which the log may be used.
 
-        Does nothing for a log that is not compacted. The active segment is left alone, and so is everything at or above
-        the high watermark or the last stable offset. Offsets stay as they are. Tombstones go delete.retention.ms after
-        the first pass that kept them. What the steps made takes effect with the last one, unless the log was truncated
-        or segments were deleted meanwhile; then it is dropped, and the next pass starts over.
+        Does nothing if the cleanup policy is not compact. Compaction does not touch the active segment or records at or
+        above the high watermark or the last stable offset. Offsets do not change. Tombstones are dropped
+        delete.retention.ms after the first pass that kept them. The last step replaces the segments; if the log was
+        truncated or segments were deleted meanwhile, the result is dropped and the next pass starts over.
         """
         self.high_watermark = min(high_watermark, self.log_end_offset)
         if not self._config.compact:
@@ -460,6 +458,6 @@ class Log:
         self._compaction.done(job)
 
     def close(self) -> None:
-        """Drop everything, and leave the memory budget."""
+        """Remove all records, and leave the memory budget."""
         self.truncate_fully_and_start_at(self.log_end_offset)
         self._memory.remove(self)

@@ -11,7 +11,7 @@ _ROOM_DIVISOR: Final = 32
 
 
 class Evictable(Protocol):
-    """A log, as the budget sees it."""
+    """A log, whose oldest segment the budget may delete; tests have logs without records."""
 
     def oldest_evictable(self) -> int | None:
         """The sequence of its oldest segment, or None if that may not be deleted now."""
@@ -23,12 +23,11 @@ class Evictable(Protocol):
 
 
 class MemoryBudget:
-    """Counts what all logs of a broker hold, and deletes the oldest segments over all of them when it is too much.
+    """Counts the bytes of all logs of a broker; past the cap it deletes the oldest segments among all logs.
 
-    Only committed records go (below the high watermark, as far as a log was told it), whatever the retention of their
-    topic says: a broker that keeps its records in memory prefers losing the oldest ones to dying with all of them. When
-    nothing may be deleted, appends are refused. Deleting makes room for a little more than is needed, so that it does
-    not happen at every append.
+    Only committed records are deleted (below the high watermark that a log was told), even if their topic's retention
+    would keep them: a broker that keeps records in memory would otherwise die and lose all of them. Appends are refused
+    if nothing may be deleted. A deletion frees a little more than is needed, so that not every append needs one.
 
     Args:
         limit_bytes: the cap. Producer state is not counted; it has its own bound per log.
@@ -48,15 +47,15 @@ class MemoryBudget:
         return self._sequence
 
     def add(self, log: Evictable) -> None:
-        """Count a log."""
+        """Start to count a log."""
         self._logs[log] = None
 
     def remove(self, log: Evictable) -> None:
-        """Forget a log; it has released its bytes."""
+        """Stop counting a log, which has released its bytes."""
         self._logs.pop(log, None)
 
     def reserve(self, size_bytes: int) -> bool:
-        """Make room for an append; whether there is any. Counts the bytes if so."""
+        """Make room for an append, and count its bytes; False if there is no room."""
         used_bytes = self.used_bytes + size_bytes
         if used_bytes > self.limit_bytes:
             self._evict(self.limit_bytes - self.limit_bytes // _ROOM_DIVISOR - size_bytes)
@@ -67,11 +66,11 @@ class MemoryBudget:
         return True
 
     def release(self, size_bytes: int) -> None:
-        """Give back bytes."""
+        """Return bytes to the budget."""
         self.used_bytes -= size_bytes
 
     def _evict(self, target_bytes: int) -> None:
-        """Delete oldest segments until not more than `target_bytes` are used, or nothing more may be deleted."""
+        """Delete the oldest segments until at most `target_bytes` are used, or no further segment may be deleted."""
         before_bytes = self.used_bytes
         heap = [(age, n, log) for n, log in enumerate(self._logs) if (age := log.oldest_evictable()) is not None]
         heapq.heapify(heap)

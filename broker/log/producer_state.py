@@ -1,4 +1,4 @@
-"""What a log knows about idempotent and transactional producers (KIP-98, KIP-360)."""
+"""The state that a log keeps of idempotent and transactional producers (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.records import MAX_SEQUENCE, BatchHeader
 
 BATCHES_KEPT: Final = 5
-"""How many batches of a producer are remembered to recognise duplicates: as many as a client may have in flight."""
+"""Batches of a producer that are kept to recognise duplicates: as many as a client may have in flight."""
 MAX_PRODUCERS: Final = 1000
-"""How many producers are remembered per log. Past it the one that is idle longest is forgotten; its next batch is taken
-as from an unknown producer."""
+"""Producers per log. Past it the log forgets the producer that was idle longest, and takes its next batch as from an
+unknown producer."""
 PRODUCER_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
-"""After how long an idle producer is forgotten (producer.id.expiration.ms)."""
+"""Idle time after which a log forgets a producer (producer.id.expiration.ms)."""
 
 _NONE: Final = -1
 
 
 class ProducerBatch(NamedTuple):
-    """A batch that a producer appended."""
+    """A batch in the log, by its producer's sequences."""
 
     base_sequence: int
     last_sequence: int
@@ -32,11 +32,11 @@ class ProducerBatch(NamedTuple):
 
 
 class ProducerState:
-    """One producer.
+    """The state of one producer.
 
     Attributes:
         epoch: its highest epoch.
-        coordinator_epoch: of the last transaction marker, or −1.
+        coordinator_epoch: the epoch in the last transaction marker, or −1.
         batches: the last batches of that epoch.
         appended_ms: wall time of its last append.
         transaction_start: the first offset of its open transaction, or −1.
@@ -62,7 +62,7 @@ class ProducerState:
 
     @property
     def next_sequence(self) -> int:
-        """The sequence that the next batch of the same epoch must start with."""
+        """The first sequence of the next batch of the same epoch."""
         return (self.batches[-1].last_sequence + 1) & MAX_SEQUENCE if self.batches else 0
 
 
@@ -74,18 +74,18 @@ class EndedTransaction(NamedTuple):
 
 
 class ProducerSnapshot(NamedTuple):
-    """The producers at some point of a log."""
+    """The state of all producers at one offset of a log."""
 
     states: dict[int, ProducerState]
     ended: list[EndedTransaction]
 
 
 class ProducerStates:
-    """The producers of one log, the one that appended last at the end.
+    """The producers of one log, in the order of their last appends.
 
     Args:
-        max_producers: how many are remembered; those within a transaction are, in any case.
-        expiration_ms: after how long an idle one is forgotten.
+        max_producers: the number of producers kept; producers with an open transaction are kept in any case.
+        expiration_ms: idle time after which a producer is forgotten.
     """
 
     def __init__(self, *, max_producers: int = MAX_PRODUCERS, expiration_ms: int = PRODUCER_EXPIRATION_MS) -> None:
@@ -107,18 +107,18 @@ class ProducerStates:
         return self._states.get(producer_id)
 
     def check(self, header: BatchHeader) -> ProducerBatch | None:
-        """Check whether a client's batch comes next for its producer; changes nothing.
+        """Check that a client's batch is the next one of its producer; changes nothing.
 
-        A producer that is not known may start with any sequence: its state may have been lost with deleted records
-        (KAFKA-7190; clients treat an error here as fatal). The first batch of a new epoch has sequence 0.
+        An unknown producer may start with any sequence: its state may have been lost with deleted records (KAFKA-7190;
+        clients treat an error here as fatal). The first batch of a new epoch has sequence 0.
 
         Returns:
-            The batch that this one repeats, if it does, else None.
+            The earlier batch if this one is a duplicate of it, else None.
 
         Raises:
             StaleProducerEpoch: a higher epoch of the producer was seen.
-            OutOfOrderSequence: a batch before this one is missing, or it repeats one that is no longer remembered.
-            InvalidTransactionState: it is not transactional although a transaction is open.
+            OutOfOrderSequence: a batch before this one is missing, or this one repeats a batch that is no longer kept.
+            InvalidTransactionState: the batch is not transactional although a transaction is open.
         """
         state = self._states.get(header.producer_id)
         if state is None:
@@ -139,7 +139,7 @@ class ProducerStates:
         return None
 
     def check_epoch(self, header: BatchHeader) -> None:
-        """Check that no newer producer has taken over the id: all that is asked of what the broker itself appends.
+        """Check that no newer producer has taken over the id; the only check of the broker's own batches.
 
         Raises:
             StaleProducerEpoch: a higher epoch of the producer was seen.
@@ -161,7 +161,7 @@ class ProducerStates:
         )
 
     def appended(self, header: BatchHeader, first_offset: int, wall_ms: int) -> None:
-        """Note a batch of records that is in the log."""
+        """Note a batch of records that was appended."""
         state = self._touch(header, wall_ms)
         last_offset = first_offset + header.last_offset_delta
         state.batches.append(
@@ -171,7 +171,7 @@ class ProducerStates:
             state.transaction_start = self._open[header.producer_id] = first_offset
 
     def transaction_ended(self, header: BatchHeader, marker: EndMarker, offset: int, wall_ms: int) -> None:
-        """Note a marker that is in the log at `offset`."""
+        """Note a transaction marker that was appended at `offset`."""
         state = self._touch(header, wall_ms)
         state.coordinator_epoch = marker.coordinator_epoch
         if state.transaction_start >= 0:
@@ -200,7 +200,7 @@ class ProducerStates:
             del self._states[idlest]
 
     def expire(self, wall_ms: int) -> None:
-        """Forget producers that are idle for too long and have no open transaction."""
+        """Forget producers without an open transaction that were idle for `expiration_ms`."""
         limit_ms = wall_ms - self.expiration_ms
         expired = [
             producer_id
@@ -211,7 +211,7 @@ class ProducerStates:
             del self._states[producer_id]
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """The offset below which every transaction has ended, and its end is committed."""
+        """The offset below which every transaction has ended and its marker is committed."""
         stable_offset = high_watermark
         if self._open:
             stable_offset = min(stable_offset, next(iter(self._open.values())))
@@ -225,18 +225,18 @@ class ProducerStates:
         self._ended = [ended for ended in self._ended if ended.marker_offset >= high_watermark]
 
     def snapshot(self) -> ProducerSnapshot:
-        """A copy of everything."""
+        """A copy of the state of all producers."""
         return ProducerSnapshot({pid: state.copy() for pid, state in self._states.items()}, self._ended.copy())
 
     def restore(self, snapshot: ProducerSnapshot) -> None:
-        """Go back to a snapshot, which stays usable."""
+        """Restore a snapshot; it can be used again."""
         self._states = {pid: state.copy() for pid, state in snapshot.states.items()}
         self._ended = snapshot.ended.copy()
         starts = [(state.transaction_start, pid) for pid, state in self._states.items() if state.transaction_start >= 0]
         self._open = {pid: start for start, pid in sorted(starts)}
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget all producers."""
         self._states.clear()
         self._open.clear()
         self._ended.clear()

@@ -9,30 +9,30 @@ from typing import Final
 from purgatorio.broker.log.producer_state import ProducerSnapshot
 
 BATCH_OVERHEAD_BYTES: Final = 112
-"""What a batch costs in memory besides its bytes: the object's header, three index entries, a slot, room to grow."""
+"""Memory of a batch besides its bytes: the object's header, three index entries, a slot, room to grow."""
 
 _OFFSET_BYTES: Final = 8
 
 
 class Segment:
-    """Batches in the order of their offsets, with what is needed to find them: appending is O(1), finding O(log n).
+    """Batches in the order of their offsets, with indexes: an append takes O(1), a look-up O(log n).
 
-    The indexes run parallel to `batches`. Last offsets rather than base offsets are kept: the first batch whose last
-    offset is not below `o` is the one that contains `o`, or the next one where compaction left a gap.
+    The indexes run parallel to `batches`. They hold last offsets, not base offsets: the first batch whose last offset
+    is not below `o` contains `o`, or is the next one if compaction left a gap.
 
     Attributes:
         base_offset: no offset in the segment is lower.
-        base_position: bytes of the log before the segment, counted from an arbitrary point; only differences mean
-            something.
+        base_position: bytes of the log before the segment, counted from an arbitrary point; only differences have a
+            meaning.
         batches: the batches.
-        last_offsets: of each batch.
+        last_offsets: the last offset of each batch.
         ends: bytes of the segment up to the end of each batch.
         max_timestamps: the highest timestamp up to and including each batch, so that they ascend.
-        created_ms: wall time when it was started.
+        created_ms: wall time of its start.
         appended_ms: wall time of the last append.
         first_timestamp_ms: the max timestamp of the first batch, or −1; a segment's age is counted from it.
-        sequence: orders the segments of all logs by age, for the memory cap.
-        producers: the producers' state where the segment starts, or None if it is no longer kept.
+        sequence: the order of the segments of all logs by age, for the memory cap.
+        producers: the producers' state at the start of the segment, or None if it is no longer kept.
     """
 
     __slots__ = (
@@ -65,7 +65,7 @@ class Segment:
         self.max_timestamps = array("q")
 
     def append(self, batch: bytes, last_offset: int, max_timestamp_ms: int, wall_ms: int) -> None:
-        """Put a batch at the end."""
+        """Append a batch."""
         if self.batches:
             highest = self.max_timestamps[-1]
             if highest > max_timestamp_ms:
@@ -86,7 +86,7 @@ class Segment:
 
     @property
     def memory_bytes(self) -> int:
-        """What the segment costs in memory."""
+        """Memory of the segment, with the overhead of its batches."""
         return self.size_bytes + BATCH_OVERHEAD_BYTES * len(self.batches)
 
     @property
@@ -96,7 +96,7 @@ class Segment:
 
     @property
     def newest_ms(self) -> int:
-        """How new the segment is: its highest timestamp, or the time of the last append if no record has one."""
+        """The time of its newest record: its highest timestamp, or the time of the last append if no record has one."""
         highest = self.max_timestamp_ms
         return highest if highest >= 0 else self.appended_ms
 
@@ -113,7 +113,7 @@ class Segment:
         return int.from_bytes(self.batches[index][:_OFFSET_BYTES], "big")
 
     def truncate(self, index: int) -> None:
-        """Drop the batch at `index` and all after it."""
+        """Remove the batch at `index` and all after it."""
         self.size_bytes = self.start_of(index)
         for parallel in (self.batches, self.last_offsets, self.ends, self.max_timestamps):
             del parallel[index:]

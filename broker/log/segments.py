@@ -1,4 +1,4 @@
-"""The segments of one log, and how to find one's way in them."""
+"""The segments of one log, and look-ups by offset among them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _base_offset = attrgetter("base_offset")
 
 
 class LogRead(NamedTuple):
-    """Batches that were read: they are the log's own, not copies; `next_offset` is where to go on."""
+    """The batches of a read: the log's own bytes, not copies. The next read continues at `next_offset`."""
 
     parts: list[bytes]
     size_bytes: int
@@ -23,14 +23,14 @@ class LogRead(NamedTuple):
 
 
 class Segments:
-    """Segments in the order of their offsets; there is always one, the active one, at the end.
+    """Segments in the order of their offsets; the last one is the active segment, which always exists.
 
     Args:
-        next_sequence: gives a new segment its age among those of all logs.
+        next_sequence: gives a new segment its place in the age order of all logs' segments.
 
     Attributes:
-        active: the one that is appended to.
-        cuts: how often segments were taken away or cut; who works on them over some time can tell from it.
+        active: the segment that gets new batches.
+        cuts: counts deletions and truncations, so that a long compaction pass notices them.
     """
 
     __slots__ = ("_next_sequence", "_segments", "active", "cuts")
@@ -62,7 +62,7 @@ class Segments:
 
     @property
     def memory_bytes(self) -> int:
-        """What the segments cost in memory."""
+        """Memory of all segments."""
         return sum(segment.memory_bytes for segment in self._segments)
 
     @property
@@ -84,7 +84,7 @@ class Segments:
         return max(0, bisect_right(self._segments, offset, key=_base_offset) - 1)
 
     def position_of(self, offset: int) -> int:
-        """Where the batch that contains `offset` begins, in bytes; only differences mean something."""
+        """The byte position of the batch that contains `offset`; only differences have a meaning."""
         segment = self._segments[self.number_of(offset)]
         return segment.base_position + segment.start_of(segment.index_of(offset))
 
@@ -113,7 +113,7 @@ class Segments:
             segment, first = segments[number], 0
 
     def roll(self, base_offset: int, wall_ms: int, producers: ProducerSnapshot) -> Segment:
-        """Start a new active segment. The two newest segments keep what the producers were when they started."""
+        """Start a new active segment. The two newest segments keep the producers' state at their start."""
         segment = self._new(base_offset, self._end_position, wall_ms)
         segment.producers = producers
         if len(self._segments) >= _SNAPSHOTS_KEPT:
@@ -123,16 +123,16 @@ class Segments:
         return segment
 
     def delete_oldest(self, count: int) -> list[Segment]:
-        """Take away the oldest segments, of which the active one cannot be one."""
+        """Remove the oldest segments; the active one cannot be among them."""
         deleted = self._segments[:count]
         del self._segments[:count]
         self.cuts += 1
         return deleted
 
     def truncate(self, offset: int) -> int:
-        """Drop the batch that contains `offset` and all that follow; where the log then ends.
+        """Remove the batch that contains `offset` and all after it; returns the log's new end offset.
 
-        A segment that loses all its batches goes too, unless it is the only one.
+        A segment that loses all its batches is removed too, unless it is the only one.
         """
         segments = self._segments
         del segments[self.number_of(offset) + 1 :]
@@ -147,13 +147,13 @@ class Segments:
         return offset
 
     def restart(self, base_offset: int) -> None:
-        """Drop everything, and start again at `base_offset`."""
+        """Remove all segments, and start again at `base_offset`."""
         self.active = self._new(base_offset, 0, self.active.appended_ms)
         self._segments = [self.active]
         self.cuts += 1
 
     def replace_oldest(self, count: int, replacement: list[Segment]) -> None:
-        """Put others, which are smaller, in the place of the oldest segments."""
+        """Replace the oldest segments by others, which are smaller."""
         position = self._segments[0].base_position
         self._segments[:count] = replacement
         for segment in self._segments:

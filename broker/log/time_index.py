@@ -1,4 +1,4 @@
-"""Offsets by timestamp."""
+"""Finds records by their timestamps, for ListOffsets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from purgatorio.protocol.records import BatchHeader, TimestampType, iter_records
 
 
 class TimestampOffset(NamedTuple):
-    """A record, as ListOffsets tells of it."""
+    """A record as ListOffsets answers it."""
 
     offset: int
     timestamp_ms: int
@@ -56,7 +56,7 @@ def find_max_timestamp(segments: Iterable[Segment], start_offset: int, end_offse
 
 
 def _newest_first(segment: Segment, first: int, stop: int) -> Iterable[tuple[BatchHeader, bytes]]:
-    """The batches of a range that may have its highest timestamp: one, unless that is of a batch that is cut into."""
+    """The batches of a range that may hold its highest timestamp: one, unless that batch begins before the range."""
     newest = bisect_left(segment.max_timestamps, segment.max_timestamps[stop - 1], 0, stop)
     if newest > first:
         batch = segment.batches[newest]
@@ -66,9 +66,10 @@ def _newest_first(segment: Segment, first: int, stop: int) -> Iterable[tuple[Bat
 
 
 def _records(header: BatchHeader, batch: bytes, start_offset: int) -> Iterator[TimestampOffset]:
-    """The records of a batch from `start_offset` on; only the first if all have one timestamp, or cannot be read.
+    """The records of a batch from `start_offset` on; only the first if all have the same timestamp, or cannot be read.
 
-    A producer's batch is not unpacked when it is appended, so what it holds may be garbage: then its header counts.
+    The broker does not unpack a producer's batch when it appends it, so the records may be garbage; then the header's
+    timestamp is used.
     """
     epoch = header.partition_leader_epoch
     if not header.record_count:

@@ -1,4 +1,4 @@
-"""The name of a partition, and so the key under which operations wait for it."""
+"""The name of a partition, which is also the key of the operations that wait for it."""
 
 from __future__ import annotations
 

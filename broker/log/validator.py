@@ -1,4 +1,4 @@
-"""Whether a log takes what a client sends, and in which form."""
+"""Checks that a log makes before it appends a produced batch (Kafka's LogValidator)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from purgatorio.protocol.records import (
 
 
 class Admission:
-    """The checks of one topic's configuration, prepared.
+    """The checks for the logs of one topic, prepared from its configuration.
 
-    A batch stays opaque: only its header is looked at. Its records are read where the topic asks for it: when it is
-    compacted (each record needs a key), when the broker compresses anew, and when timestamps have a lower bound. The
-    upper bound is checked against the maximum that the header tells.
+    A batch stays opaque: only its header is read. Its records are read only if the topic is compacted (each record
+    needs a key), if the broker compresses batches anew, or if timestamps have a lower bound. The upper bound is checked
+    against the maximum timestamp in the header.
     """
 
     __slots__ = ("_after_max_ms", "_config", "_create_time", "_limit_bytes", "_reads_records")
@@ -41,12 +41,12 @@ class Admission:
         """Check a produced record set, which is exactly one batch.
 
         Args:
-            records: what was produced.
-            wall_ms: the broker's time.
-            from_client: False for what the broker itself appends, which may be a control batch or lack sequences.
+            records: the bytes from the produce request.
+            wall_ms: the broker's time, in milliseconds since 1970.
+            from_client: False for the broker's own batches, which may be control batches or lack sequences.
 
         Returns:
-            The batch as it is to be stored, but for its place, and its header.
+            The header and the batch to be stored; its offset and epoch are not set yet.
 
         Raises:
             InvalidBatch: with CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE,
@@ -121,9 +121,9 @@ class Admission:
 
 
 def _only_batch(records: Buffer, size_bytes: int) -> memoryview:
-    """The first batch of a record set, which may be followed by part of another one, but not by a whole one.
+    """The first batch of a record set. A part of a second batch may follow it, but not a whole one.
 
-    So Kafka does: producers send one batch per partition since Produce v3, and bytes that make no batch are dropped.
+    Kafka does the same: since Produce v3 producers send one batch per partition, and other bytes are dropped.
     """
     view = memoryview(records)
     if next(iter_batches(view[size_bytes:], allow_partial=True), None) is not None:
