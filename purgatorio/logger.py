@@ -9,7 +9,7 @@ A handler of `logging` writes ``broker started broker=1 port=9092``. A formatter
 them in the record's message, which is an `Event`; the command's formatter does so
 (`purgatorio.broker.cli.logging_setup`).
 
-The loggers are named like their modules, below ``purgatorio``. A program that imports the library sees nothing of them
+The loggers are named like their modules, below ``purgatorio``. A program that imports the library sees no line
 until it configures `logging`: the logger ``purgatorio`` has a `logging.NullHandler`.
 """
 
@@ -25,11 +25,11 @@ _CALLER: Final = 3
 
 
 class Event:
-    """The message of a log record: what happened, and its circumstances by name.
+    """The message of a log record: the name of an event, and its fields.
 
     Args:
-        event: what happened, in a few words that are the same each time.
-        fields: what differs from time to time.
+        event: a few words, the same each time.
+        fields: the values of this time, by name.
     """
 
     __slots__ = ("event", "fields")
@@ -39,7 +39,7 @@ class Event:
         self.fields = fields
 
     def __str__(self) -> str:
-        """One line of printable characters, whatever a client sent as a value."""
+        """The event and its fields as one line of printable characters."""
         return " ".join([self.event, *(f"{name}={_readable(value)}" for name, value in self.fields.items())])
 
     def __repr__(self) -> str:
@@ -47,7 +47,7 @@ class Event:
 
 
 def _readable(value: object) -> str:
-    """A value as it is, or quoted where its end could not be seen or a terminal would obey it."""
+    """A value as text; quoted if its end would not be clear, or if it could control a terminal."""
     text = str(value)
     if isinstance(value, str):
         return text if _PLAIN(text) else repr(text)
@@ -70,22 +70,22 @@ class Logger:
         self._logger = logger
 
     def debug(self, event: str, /, **fields: object) -> None:
-        """Log something that only a maintainer asks for."""
+        """Log a detail for maintainers."""
         if self._logger.isEnabledFor(logging.DEBUG):
             self._log(logging.DEBUG, event, fields)
 
     def info(self, event: str, /, **fields: object) -> None:
-        """Log something that is as it should be."""
+        """Log a normal event."""
         if self._logger.isEnabledFor(logging.INFO):
             self._log(logging.INFO, event, fields)
 
     def warning(self, event: str, /, **fields: object) -> None:
-        """Log something that an operator may have to look at."""
+        """Log an event that an operator may have to look at."""
         if self._logger.isEnabledFor(logging.WARNING):
             self._log(logging.WARNING, event, fields)
 
     def error(self, event: str, /, **fields: object) -> None:
-        """Log a failure that is no client's fault."""
+        """Log a failure of the broker itself."""
         if self._logger.isEnabledFor(logging.ERROR):
             self._log(logging.ERROR, event, fields)
 

@@ -1,11 +1,11 @@
-"""Puts a load on a cluster that looks like a small shop's, with slow and stuck followers, so that requests wait.
+"""Puts the load of a small shop on a cluster, with slow and stuck followers, so that requests wait.
 
 .venv/bin/python scripts/sample_load.py --seconds 60
 
-Several clients write to several topics, some of whose partitions are busier than others; consumers wait for records;
-now and then a follower is slow for some seconds, or sends no fetches at all, and requests with acks=all expire. With
-`purgatorio cluster --record-delays` and `purgatorio-delays` one sees it afterwards. Needs purgatorio[spark], for its
-Kafka client.
+Several clients write to several topics; some partitions are busier than others. Consumers wait for records. Now and
+then a follower is slow for some seconds, or sends no fetches at all, and requests with acks=all expire.
+`purgatorio cluster --record-delays` and `purgatorio-delays` show it afterwards. Needs purgatorio[spark], for its Kafka
+client.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ try:
     from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
     from confluent_kafka.admin import AdminClient, NewTopic
 except ImportError:
-    raise SystemExit("sample_load: confluent-kafka is missing; pip install -e '.[spark]' brings it") from None
+    raise SystemExit("sample_load: confluent-kafka is missing: pip install -e '.[spark]'") from None
 
 TICK_SECONDS = 0.05
 TOPICS = {"orders": 6, "payments": 3, "clicks": 8, "audit": 1}
-"""Names and numbers of partitions; a topic that is there already keeps those that it has."""
+"""Numbers of partitions by topic; a topic that already exists keeps its own number."""
 QUEUE_FULL_SECONDS = 0.1
 
 
@@ -39,8 +39,8 @@ class Writer:
     """A client that writes.
 
     Attributes:
-        acks: as Kafka has it.
-        timeout_ms: how long a broker may keep a request before it answers REQUEST_TIMED_OUT.
+        acks: Kafka's setting.
+        timeout_ms: time after which a broker answers a request with REQUEST_TIMED_OUT.
     """
 
     client_id: str
@@ -62,7 +62,7 @@ WRITERS = (
 
 @dataclass(frozen=True)
 class Reader:
-    """A client that reads whole topics, and how long and for how many bytes its fetches wait."""
+    """A client that reads whole topics; its fetches wait for `min_bytes`, at most for `wait_ms`."""
 
     client_id: str
     topics: tuple[str, ...]
@@ -79,7 +79,7 @@ READERS = (
 
 @dataclass
 class Counts:
-    """What became of the records so far."""
+    """The number of records so far, by outcome."""
 
     sent: int = 0
     acknowledged: int = 0
@@ -94,8 +94,8 @@ class Load:
     """Writers and readers of one cluster.
 
     Args:
-        partitions: how many each topic has.
-        rate: so many times the usual load.
+        partitions: the number of partitions by topic.
+        rate: a factor of the usual load.
     """
 
     def __init__(self, bootstrap: str, partitions: dict[str, int], rng: random.Random, rate: float) -> None:
@@ -128,7 +128,7 @@ class Load:
             thread.start()
 
     def stop(self) -> None:
-        """Let what was sent be answered or given up, and end the readers."""
+        """Wait until all sent records are acknowledged or given up, and end the readers."""
         for producer in self._producers.values():
             producer.flush(15)
         self._stopping.set()
@@ -136,7 +136,7 @@ class Load:
             thread.join()
 
     def write(self, seconds: float) -> None:
-        """Write what is due after so much time."""
+        """Write the records that are due after this time."""
         for writer, producer in self._producers.items():
             due = self._due[writer] + writer.records_per_second * self._rate * seconds * self._rng.uniform(0.5, 1.5)
             whole = int(due)
@@ -152,7 +152,7 @@ class Load:
             value = f"record {self.counts.sent} of {writer.client_id} ".ljust(writer.size_bytes, ".")
             producer.produce(writer.topic, value, partition=partition, on_delivery=self._delivered)
             self.counts.sent += 1
-        except BufferError:  # the brokers do not keep up: the load gives way
+        except BufferError:  # the brokers are too slow for this load: drop the record
             producer.poll(QUEUE_FULL_SECONDS)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -182,7 +182,7 @@ class Load:
 
 
 class Weather:
-    """Makes followers slow or stuck, one at a time, and well again.
+    """Makes followers slow or stuck, one at a time, for some seconds each.
 
     Args:
         admin: the cluster's admin HTTP.
@@ -198,7 +198,7 @@ class Weather:
         self.now = "calm"
 
     def at(self, seconds: float) -> None:
-        """Change, if it is time to."""
+        """Make the next change if it is due."""
         if seconds < self._changes_at:
             return
         if self._afflicted is not None:
@@ -217,7 +217,7 @@ class Weather:
             self._changes_at = seconds + self._rng.uniform(2, 5)
 
     def clear(self) -> None:
-        """Make the follower well again."""
+        """Let the follower fetch at its usual speed again."""
         if self._afflicted is not None:
             self._set(self._afflicted, {"held": False, "delay_ms": 0})
             self._afflicted = None
@@ -230,10 +230,10 @@ class Weather:
 
 
 def create_topics(bootstrap: str, brokers: int) -> dict[str, int]:
-    """Create the topics that are not there yet; returns how many partitions each has.
+    """Create the missing topics; returns the number of partitions by topic.
 
     Raises:
-        KafkaException: no broker answers, or one refuses.
+        KafkaException: no broker answers, or a broker refuses.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     there = {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=10).topics.items()}
@@ -244,7 +244,7 @@ def create_topics(bootstrap: str, brokers: int) -> dict[str, int]:
 
 
 def ticks(seconds: float) -> Iterator[tuple[float, float]]:
-    """The time so far, and that since the last tick, for so many seconds."""
+    """For this many seconds: the time since the start, and the time since the last tick."""
     started = last = time.monotonic()
     while (now := time.monotonic()) < started + seconds:
         yield now - started, now - last
@@ -253,7 +253,7 @@ def ticks(seconds: float) -> Iterator[tuple[float, float]]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Put the load on; the exit status."""
+    """Run the load; returns the exit status."""
     rng = random.Random(options.seed)
     admin = BrokerAdmin(options.admin)
     brokers = [int(row["id"]) for row in admin.get("brokers")["brokers"]]
@@ -280,13 +280,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Parse the command line and run."""
+    """Parse the command line and run the load."""
     parser = argparse.ArgumentParser(description="Put a load on a cluster, with slow and stuck followers.")
     parser.add_argument("--bootstrap", default="localhost:9092", metavar="HOST:PORT", help="a broker (localhost:9092)")
-    parser.add_argument("--admin", default="http://localhost:9644", metavar="URL", help="the cluster's admin HTTP")
-    parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="how long (60)")
-    parser.add_argument("--rate", type=float, default=1.0, metavar="X", help="so many times the usual load (1)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="makes chance the same every time (1)")
+    parser.add_argument(
+        "--admin",
+        default="http://localhost:9644",
+        metavar="URL",
+        help="the cluster's admin HTTP (http://localhost:9644)",
+    )
+    parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="duration (60)")
+    parser.add_argument("--rate", type=float, default=1.0, metavar="X", help="factor of the usual load (1)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all random choices (1)")
     options = parser.parse_args()
     try:
         return run(options)

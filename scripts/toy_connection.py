@@ -1,4 +1,4 @@
-"""One connection to one broker, for the toy programs: a request goes out, size first, and its response comes back."""
+"""Connections to brokers for the toy programs: send a request after its size, wait for its response."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ INTERRUPTED = 130  # what a shell expects of a program that Ctrl-C ended
 
 
 class ToyError(Exception):
-    """Ends a toy program; its message is all that is said."""
+    """Ends a toy program, which prints the message only."""
 
 
 class Moved(Exception):
-    """The broker does not lead any more, or is gone: look who leads now, and try again."""
+    """The broker is gone, or is not the leader any more: find the new leader, and try again."""
 
 
 def run(program: Coroutine[Any, Any, int]) -> int:
-    """Run a toy program until it is done, fails or is interrupted; the exit status."""
+    """Run a toy program until it ends, fails or is interrupted; returns the exit status."""
     status = INTERRUPTED
     with contextlib.suppress(KeyboardInterrupt):
         try:
@@ -58,7 +58,7 @@ class Connection:
         """Send a request and wait for its response.
 
         Raises:
-            Moved: the broker hung up.
+            Moved: the broker closed the connection.
         """
         correlation_id = next(self._correlation_ids)
         self._writer.writelines(encode_request(api_key, version, correlation_id, "toy", message))
@@ -82,7 +82,7 @@ async def open_any(bootstrap: str) -> Connection:
     """Connect to the first broker of `host:port,host:port` that answers.
 
     Raises:
-        ToyError: none does.
+        ToyError: no broker answers.
     """
     errors = []
     for address in bootstrap.split(","):
@@ -95,7 +95,7 @@ async def open_any(bootstrap: str) -> Connection:
 
 
 async def find_leaders(bootstrap: str, topic: str, *, create: bool) -> dict[int, tuple[str, int]]:
-    """Ask any broker who leads the partitions of a topic.
+    """Ask any broker for the leaders of a topic's partitions.
 
     Returns:
         Host and port of the leader, by partition.
@@ -123,11 +123,11 @@ async def find_leaders(bootstrap: str, topic: str, *, create: bool) -> dict[int,
 
 
 class Leaders:
-    """Connections to whoever leads the partitions of a topic.
+    """Connections to the leaders of a topic's partitions.
 
     Args:
-        bootstrap: where brokers may be found.
-        topic: created if there is none.
+        bootstrap: addresses of brokers, with commas between.
+        topic: the topic; created if it does not exist.
     """
 
     def __init__(self, bootstrap: str, topic: str) -> None:
@@ -137,7 +137,7 @@ class Leaders:
         self._connections: dict[tuple[str, int], Connection] = {}
 
     async def find(self) -> list[int]:
-        """Look who leads, with new connections; returns the partitions."""
+        """Find the leaders, and close the old connections; returns the partitions."""
         await self.close()
         self._addresses = await find_leaders(self._bootstrap, self._topic, create=True)
         return sorted(self._addresses)
@@ -146,7 +146,7 @@ class Leaders:
         """Ask a partition's leader.
 
         Raises:
-            Moved: it is not there.
+            Moved: the leader does not answer.
         """
         address = self._addresses[partition]
         if address not in self._connections:

@@ -1,9 +1,9 @@
-"""Reads a topic from its beginning, waits for more by long polls, and says how long each record took to get here.
+"""Reads a topic from its beginning, waits for more by long polls, and prints how long each record was under way.
 
 .venv/bin/python scripts/toy_consumer.py
 
-It follows the leaders when they move. With --records it stops after so many, and says whether values were missing or
-came twice, if they are those of toy_producer.py.
+It follows the leaders when they move. With --records it stops after that many, and prints how many values came more
+than once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RETRY_SECONDS = 0.1
 
 
 class Consumer:
-    """Reads all partitions of a topic, each by a poll of its own."""
+    """Reads all partitions of a topic, each with its own polls."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -34,7 +34,7 @@ class Consumer:
         self._values: Counter[str] = Counter()
 
     async def run(self) -> int:
-        """Read until there are enough records; the exit status is 1 if a value came twice."""
+        """Read until there are enough records; returns the exit status, 1 if a value came more than once."""
         partitions = await Leaders(self._options.bootstrap, self._options.topic).find()
         enough = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
@@ -47,7 +47,7 @@ class Consumer:
         return 1 if twice else 0
 
     async def _read(self, partition: int, enough: asyncio.Event) -> None:
-        """Read one partition, wherever it is led."""
+        """Read one partition from its leader, and follow the leader when it moves."""
         leaders = Leaders(self._options.bootstrap, self._options.topic)
         offset = 0
         await leaders.find()
@@ -63,7 +63,7 @@ class Consumer:
             await leaders.close()
 
     async def _poll(self, leaders: Leaders, partition: int, offset: int) -> int:
-        """Poll once; where to go on."""
+        """Poll once; returns the next offset."""
         asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=MIB)
         request = FetchRequest(
             max_wait_ms=self._options.max_wait_ms,
@@ -85,7 +85,7 @@ class Consumer:
         return self._take(data, offset, poll_ms)
 
     def _take(self, data: PartitionData, offset: int, poll_ms: float) -> int:
-        """Print what came; where to go on."""
+        """Print the records; returns the next offset."""
         for header, batch in iter_batches(data.records or b"", allow_partial=True):
             for record in iter_records(batch):
                 if record.offset < offset or self._left <= 0:
@@ -105,14 +105,14 @@ class Consumer:
 
 def main() -> int:
     """Parse the command line and consume until Ctrl-C."""
-    parser = argparse.ArgumentParser(description="Read a topic by long polls and say how long each record took.")
+    parser = argparse.ArgumentParser(description="Read a topic by long polls and time its records.")
     parser.add_argument(
         "--bootstrap", default="localhost:9092", help="host:port of brokers, comma-separated (localhost:9092)"
     )
-    parser.add_argument("--topic", default="orders", help="created if there is none (default: orders)")
-    parser.add_argument("--records", type=int, help="stop after this many (default: go on until Ctrl-C)")
+    parser.add_argument("--topic", default="orders", help="the topic; created if it does not exist (orders)")
+    parser.add_argument("--records", type=int, help="stop after this many records (default: read until Ctrl-C)")
     parser.add_argument(
-        "--max-wait-ms", type=int, default=5_000, help="how long the broker may keep a poll waiting (default: 5000)"
+        "--max-wait-ms", type=int, default=5_000, help="longest time that the broker holds a poll (5000)"
     )
     return run(Consumer(parser.parse_args()).run())
 

@@ -1,9 +1,9 @@
-"""Sends records one at a time and says how long each acknowledgement took.
+"""Sends records one at a time and prints how long each acknowledgement took.
 
 .venv/bin/python scripts/toy_producer.py --acks all --records 10
 
-With --retry it does not give a record up: it looks who leads now, and sends it again as the same producer with the same
-sequence number, so that a broker that has it already does not take it twice.
+With --retry it never gives a record up: it finds the new leader and sends the record again, as the same producer with
+the same sequence number, so that a broker that already has the record does not append it twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ACKS = {"all": -1, "-1": -1, "1": 1}
 
 
 class Producer:
-    """Sends records round the partitions of a topic."""
+    """Sends records to the partitions of a topic in turn."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -41,7 +41,7 @@ class Producer:
         self._sequences: dict[int, int] = {}
 
     async def run(self) -> int:
-        """Send all records; the exit status is 1 if one was refused."""
+        """Send all records; returns the exit status, 1 if a record was refused."""
         options = self._options
         partitions = await self._leaders.find()
         if options.retry:
@@ -62,7 +62,7 @@ class Producer:
         return 1 if failures else 0
 
     async def _identify(self) -> int:
-        """Become a producer whose repetitions are known as such."""
+        """Get a producer id, by which brokers recognise duplicates."""
         connection = await open_any(self._options.bootstrap)
         request = InitProducerIdRequest(transactional_id=None)
         response: InitProducerIdResponse = await connection.request(
@@ -74,7 +74,7 @@ class Producer:
         return response.producer_id
 
     async def _send(self, partition: int, value: bytes) -> PartitionProduceResponse:
-        """Send one record, and with --retry again until it is acknowledged."""
+        """Send one record; with --retry, again and again until it is acknowledged."""
         request = self._request(partition, value)
         while True:
             try:
@@ -114,13 +114,18 @@ def main() -> int:
     parser.add_argument(
         "--bootstrap", default="localhost:9092", help="host:port of brokers, comma-separated (localhost:9092)"
     )
-    parser.add_argument("--topic", default="orders", help="created if there is none (default: orders)")
-    parser.add_argument("--acks", choices=list(ACKS), default="all", help="who must have a record (default: all)")
-    parser.add_argument("--records", type=int, default=10, help="how many records to send (default: 10)")
-    parser.add_argument("--interval-ms", type=int, default=0, help="pause between two records (default: 0)")
+    parser.add_argument("--topic", default="orders", help="the topic; created if it does not exist (orders)")
+    parser.add_argument(
+        "--acks",
+        choices=list(ACKS),
+        default="all",
+        help="replicas that must have a record (all)",
+    )
+    parser.add_argument("--records", type=int, default=10, help="number of records (10)")
+    parser.add_argument("--interval-ms", type=int, default=0, help="pause between two records (0)")
     parser.add_argument("--retry", action="store_true", help="send each record until it is acknowledged, once")
     parser.add_argument(
-        "--timeout-ms", type=int, default=30_000, help="how long the broker may wait for its followers (default: 30000)"
+        "--timeout-ms", type=int, default=30_000, help="longest time that the leader waits for its followers (30000)"
     )
     return run(Producer(parser.parse_args()).run())
 

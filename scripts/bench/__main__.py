@@ -1,4 +1,4 @@
-"""Measures everything in one run, and prints one table; Spark only if it is asked for, since that needs Java.
+"""Measures everything in one run, and prints one table; Spark only with --only spark, since that needs Java.
 
 .venv/bin/python scripts/bench [--quick] [--only NAME]
 """
@@ -18,9 +18,9 @@ ON_REQUEST = ("spark",)
 def main() -> int:
     """Parse the command line, measure, print."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure everything, as ratios where possible.")
-    parser.add_argument("--quick", action="store_true", help="small sizes: to see that it runs, not to quote")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to check that the benchmarks run")
     parser.add_argument(
-        "--only", choices=BENCHMARKS + ON_REQUEST, action="append", help="just this one; may be repeated"
+        "--only", choices=BENCHMARKS + ON_REQUEST, action="append", help="run only this benchmark; may be repeated"
     )
     options = parser.parse_args()
     rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""What decoding and encoding costs."""
+"""The cost of decoding and encoding."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _microseconds(statement: object, quick: bool) -> float:
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """All of it."""
+    """Run all measurements of this file."""
     frame = memoryview(produce_frame("orders", 16 * 1024, acks=1))[4:]
     records = [bytes(16 * 1024)]
 

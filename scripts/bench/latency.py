@@ -1,4 +1,4 @@
-"""How long one request takes: against librdkafka's mock cluster in C, acks=-1 against acks=1, and a woken long poll."""
+"""The time of one request: against librdkafka's mock cluster in C, acks=-1 against acks=1, and a woken long poll."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def acks_all_against_acks_one(running: Brokers, quick: bool) -> Row:
 
 
 def woken_long_poll(running: Brokers, quick: bool) -> Row:
-    """From sending a produce request to the answer of a consumer's fetch that was parked."""
+    """The time from sending a produce request to the answer of a consumer's parked fetch."""
     count = 50 if quick else 500
     address = create_topic(running.addresses[0], "wake", 1)
     producer, consumer = Wire(address), Wire(address)
@@ -89,7 +89,7 @@ def woken_long_poll(running: Brokers, quick: bool) -> Row:
     request = produce_frame("wake", 100, acks=1)
     waits_ms = []
     for number in range(count):
-        time.sleep(0.002)  # the poll is parked by then: an idle broker is what is measured
+        time.sleep(0.002)  # by then the poll is parked and the broker is idle
         sent = time.perf_counter()
         producer.exchange(request)
         while len(answered) <= number:
@@ -103,7 +103,7 @@ def woken_long_poll(running: Brokers, quick: bool) -> Row:
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """All of it."""
+    """Run all measurements of this file."""
     with brokers() as running:
         return [
             against_the_mock_cluster(running, quick),

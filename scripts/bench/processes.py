@@ -1,4 +1,4 @@
-"""Servers to measure, each in a process of its own on loopback, ended by its id."""
+"""Servers to measure: each runs in a process of its own on loopback, and is ended by its process id."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Brokers:
 
     @property
     def bootstrap(self) -> str:
-        """What a client begins with."""
+        """The addresses for a client's bootstrap.servers."""
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
 
     @property
     def resident_mb(self) -> float:
-        """Resident memory; not a number where the system does not tell."""
+        """Resident memory; not a number if the system does not report it."""
         status = Path(f"/proc/{self.pid}/status")
         if not status.exists():
             return float("nan")
@@ -100,7 +100,7 @@ def brokers(count: int = 3, **settings: object) -> Iterator[Brokers]:
 
 @contextlib.contextmanager
 def echo() -> Iterator[tuple[str, int]]:
-    """A bare echo server: what the event loop can do when nothing is done with the bytes."""
+    """A bare echo server: the speed of the event loop without work on the bytes."""
     with _process("-c", ECHO) as process:
         assert process.stdout is not None
         yield "127.0.0.1", int(process.stdout.readline())

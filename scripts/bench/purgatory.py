@@ -1,4 +1,4 @@
-"""The purgatory: operations per second, and how much it takes, against the design that it replaced.
+"""The purgatory: operations per second and the highest load, against the design that it replaced.
 
 The workload is the one that was published with the new design (Kafka 0.9): Poisson arrivals, three keys of a
 hundred per request, a timeout of 200 ms, a log-normal time to completion with p50/p75 of 20/60 ms (few timeouts) and
@@ -27,7 +27,7 @@ Z75 = 0.6744897501960817
 
 
 class _Waiting(DelayedOperation):
-    """Completes when it is told to."""
+    """Completes on request of the workload."""
 
     __slots__ = ("ready",)
 
@@ -86,7 +86,7 @@ class _Old:
 
 
 def _cpu_seconds(system: _New | _Old, count: int, rate: float, p50_ms: float, p75_ms: float) -> float:
-    """CPU time for `count` requests that arrive at `rate` per virtual second, the workload's own costs taken off."""
+    """CPU time for `count` requests that arrive at `rate` per virtual second, without the workload's own costs."""
     rng = random.Random(1)
     mu, sigma = math.log(p50_ms), math.log(p75_ms / p50_ms) / Z75
     arrivals, at_ms = [], 0.0
@@ -103,7 +103,7 @@ def _cpu_seconds(system: _New | _Old, count: int, rate: float, p50_ms: float, p7
 
 
 def _play(system: _New | _Old | None, arrivals: list[tuple[float, float, list[Hashable]]]) -> float:
-    """Run the workload; CPU seconds. Without a system: what the running itself costs."""
+    """Run the workload; returns CPU seconds. Without a system: the workload's own costs."""
     completions: list[tuple[float, int, object]] = []
     started = time.process_time()
     now_ms = 0
@@ -149,7 +149,7 @@ def against_the_old_design(quick: bool) -> list[Row]:
 
 
 def _operations_per_second(parked: int, keys: int, count: int) -> float:
-    """Watch, then complete by an event on its key, with this many others parked and each key watched once."""
+    """Watch an operation and complete it by its key, with this many others parked and each key watched once."""
     now = 0
     timer = Timer(lambda: now)
     purgatory: Purgatory[_Waiting] = Purgatory("Bench", timer, actions=ActionQueue())
@@ -187,5 +187,5 @@ def watch_and_complete(quick: bool) -> list[Row]:
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """All of it."""
+    """Run all measurements of this file."""
     return watch_and_complete(quick) + against_the_old_design(quick)

@@ -13,7 +13,7 @@ PURGE_INTERVAL = 1000
 
 
 class DelayedRequest08:
-    """A request that waits; `satisfied` is set by whoever answers it."""
+    """A request that waits; the answer sets `satisfied`."""
 
     __slots__ = ("deadline_ms", "satisfied")
 
@@ -23,7 +23,7 @@ class DelayedRequest08:
 
 
 class RequestPurgatory08:
-    """Where requests wait.
+    """The requests that wait.
 
     Args:
         purge_interval: requests between two purges.
@@ -37,7 +37,7 @@ class RequestPurgatory08:
         self._since_purge = 0
 
     def watch(self, request: DelayedRequest08, keys: Sequence[Hashable]) -> None:
-        """Let a request wait under its keys until its deadline."""
+        """Watch a request under its keys until its deadline."""
         for key in keys:
             self._watchers.setdefault(key, []).append(request)
         self._sequence += 1
@@ -47,7 +47,7 @@ class RequestPurgatory08:
             self._purge()
 
     def expire(self, now_ms: int) -> int:
-        """Answer what is due; how many that were."""
+        """Answer the requests that are due; returns their number."""
         delayed, expired = self._delayed, 0
         while delayed and delayed[0][0] <= now_ms:
             request = heapq.heappop(delayed)[2]

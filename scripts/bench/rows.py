@@ -1,4 +1,4 @@
-"""What every benchmark returns: rows of one table."""
+"""The rows that every benchmark returns, for one table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """One measured thing.
+    """One measurement.
 
     Attributes:
         name: what was measured.

@@ -1,4 +1,4 @@
-"""How fast Spark reads and writes topics: local[2], and the brokers on the same machine.
+"""The speed of Spark reading and writing topics: local[2], and the brokers on the same machine.
 
 .venv/bin/python scripts/bench --only spark
 
@@ -75,7 +75,7 @@ class Bench:
         admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
 
     def fill(self) -> None:
-        """Write what is to be read."""
+        """Write the records to be read."""
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": self._running.bootstrap, "linger.ms": 20})
@@ -89,10 +89,10 @@ class Bench:
                     break
         assert producer.flush(60) == 0
 
-    # --- what is measured; each returns rows per second ---
+    # --- measurements; each returns rows per second ---
 
     def client_alone(self) -> float:
-        """The client in this process, into Arrow batches that nobody uses."""
+        """The client in this process, into Arrow batches that are dropped."""
         from purgatorio.pipeline.client import Metadata, Reader
         from purgatorio.pipeline.offsets import OffsetRange, TopicPartition
         from purgatorio.pipeline.rows import to_arrow
@@ -106,14 +106,14 @@ class Bench:
         return read / (time.perf_counter() - started)
 
     def batch(self) -> float:
-        """`spark.read`, to nowhere."""
+        """`spark.read`; the rows are dropped."""
         rows = self._session.read.format("purgatorio").options(subscribe="read", **self._client).load()
         started = time.perf_counter()
         rows.write.format("noop").mode("overwrite").save()
         return self._count / (time.perf_counter() - started)
 
     def stream(self) -> float:
-        """`spark.readStream`, to nowhere: the time of its batches."""
+        """`spark.readStream`, the time of its batches; the rows are dropped."""
         return self._run_stream("noop")
 
     def stream_to_parquet(self) -> float:
@@ -160,7 +160,7 @@ class Bench:
         return passed
 
     def idle_metadata_requests_per_second(self, seconds: float) -> float:
-        """What a query asks that has nothing to read, with Spark's default trigger."""
+        """The requests of a query without new records, with Spark's default trigger."""
         query = self._start(self._stream(startingOffsets="latest"), "noop")
         while query.lastProgress is None:
             time.sleep(0.01)
@@ -180,7 +180,7 @@ class Bench:
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """All of it."""
+    """Run all measurements of this file."""
     count = 10_000 if quick else 1_000_000
     rounds = 1 if quick else ROUNDS
     with _session() as session, brokers() as running, tempfile.TemporaryDirectory() as directory:

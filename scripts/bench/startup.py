@@ -1,4 +1,4 @@
-"""How soon three brokers accept, and what they weigh."""
+"""Time until three brokers accept connections, and their memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rows import Row, at_most
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """All of it."""
+    """Run all measurements of this file."""
     seconds, resident = [], []
     for _ in range(1 if quick else 5):
         with brokers() as running:

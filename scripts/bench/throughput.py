@@ -1,4 +1,4 @@
-"""How much goes through: batches of small records against a mock cluster in C, large requests against a bare echo."""
+"""Throughput: batches of small records against a mock cluster in C, large requests against a bare echo."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def against_the_echo(running: Brokers, quick: bool) -> Row:
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """All of it."""
+    """Run all measurements of this file."""
     with brokers() as running:
         small = against_the_mock_cluster(running, quick)
     with brokers(log_memory_bytes=MEMORY_BYTES) as running:

@@ -56,7 +56,7 @@ def _call_later_microseconds(new_loop: Callable[[], Any], pending: int, delays: 
 
 
 def against_call_later(quick: bool) -> list[Row]:
-    """Add and cancel with 1k to 1M pending; the garbage collector rests, as the timers of all are garbage-free."""
+    """Add and cancel with 1k to 1M pending; the garbage collector is off, since no timer makes garbage."""
     rng = random.Random(0)
     delays = [rng.randrange(1, 60_000) for _ in range(2000 if quick else MEASURED)]
     rows = []
@@ -82,7 +82,7 @@ def against_call_later(quick: bool) -> list[Row]:
 
 
 class _Late(TimerEntry):
-    """Notes how late it fires."""
+    """A timer entry that notes its lateness."""
 
     __slots__ = ("lateness_ms",)
 
@@ -95,7 +95,7 @@ class _Late(TimerEntry):
 
 
 async def _punctuality(count: int) -> tuple[float, float]:
-    """Let `count` deadlines fall into one second; their lateness at p99, and the longest stall of the loop."""
+    """`count` deadlines within one second: returns their lateness at p99, and the longest stall of the loop."""
 
     def now_ms() -> int:
         return time.monotonic_ns() // 1_000_000
@@ -135,5 +135,5 @@ def punctuality(quick: bool) -> list[Row]:
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """All of it."""
+    """Run all measurements of this file."""
     return against_call_later(quick) + punctuality(quick)

@@ -1,4 +1,4 @@
-"""A blocking client that sends frames as they are, for measurements below any client library."""
+"""A blocking client that sends ready frames, for measurements without a client library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 30
 
 
 class Wire:
-    """One connection; `frame` builds requests, `exchange` sends one and reads what comes back."""
+    """One connection; `frame` builds requests, `exchange` sends one and reads its response."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address, timeout=TIMEOUT_SECONDS)

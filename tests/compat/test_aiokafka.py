@@ -23,7 +23,7 @@ async def produce(cluster: RunningCluster, topic: str, values: list[bytes], **co
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-async def test_what_is_produced_is_consumed(
+async def test_records_that_are_produced_are_consumed(
     cluster: RunningCluster, topic: str, values: Values, idempotent: bool
 ) -> None:
     assert await produce(cluster, topic, values(300), enable_idempotence=idempotent) == list(range(300))

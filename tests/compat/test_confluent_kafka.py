@@ -49,7 +49,9 @@ def consume(cluster: RunningCluster, topic: str, count: int, offset: int = 0, **
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_produced_is_consumed(cluster: RunningCluster, topic: str, values: Values, compression: str) -> None:
+def test_records_that_are_produced_are_consumed(
+    cluster: RunningCluster, topic: str, values: Values, compression: str
+) -> None:
     sent = values(500)
     placed = produce(cluster, topic, sent, **{"compression.type": compression})
     assert placed == [(0, offset) for offset in range(500)]

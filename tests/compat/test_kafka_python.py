@@ -14,7 +14,7 @@ Values = Callable[[int], list[bytes]]
 TIMEOUT_SECONDS = 20
 
 
-def test_what_is_produced_is_consumed(cluster: RunningCluster, topic: str, values: Values) -> None:
+def test_records_that_are_produced_are_consumed(cluster: RunningCluster, topic: str, values: Values) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     sent = [producer.send(topic, value) for value in values(300)]
     assert [future.get(TIMEOUT_SECONDS).offset for future in sent] == list(range(300))

@@ -23,7 +23,7 @@ def kcat(cluster: RunningCluster, *arguments: str, given: str = "") -> str:
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_produced_is_consumed(cluster: RunningCluster, topic: str, compression: str) -> None:
+def test_records_that_are_produced_are_consumed(cluster: RunningCluster, topic: str, compression: str) -> None:
     lines = "".join(f"line {number}\n" for number in range(100))
     kcat(cluster, "-P", "-t", topic, "-z", compression, given=lines)
     assert kcat(cluster, "-C", "-t", topic, "-o", "beginning", "-e", "-q") == lines

@@ -118,6 +118,9 @@ def test_a_failed_installation_stops_and_is_tried_again(machine: Machine) -> Non
         (("serve", "--help"), "serve --help"),
         (("cluster", "--brokers", "1"), "cluster --brokers 1"),
         (("config",), "config"),
+        (("broker", "list"), "broker list"),
+        (("topics", "elect"), "topics elect"),
+        (("simulate",), "simulate"),
         (("--version",), "--version"),
     ],
 )

@@ -39,7 +39,7 @@ async def test_many_clients_write_and_read_and_a_slow_follower_makes_them_wait()
     assert not any(held), "a follower is still slow"
 
 
-async def test_that_nobody_is_there_is_said_in_one_line() -> None:
+async def test_a_missing_cluster_is_reported_in_one_line() -> None:
     status, said, errors = await run("--admin", "http://127.0.0.1:1")
     assert (status, said) == (1, "")
     assert errors.startswith("sample_load: no server listens at http://127.0.0.1:1")

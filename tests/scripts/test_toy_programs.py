@@ -35,7 +35,7 @@ async def end(process: Process) -> tuple[int | None, str, str]:
     return process.returncode, said.decode(), errors.decode()
 
 
-async def test_what_is_produced_is_consumed(cluster: Cluster) -> None:
+async def test_records_that_are_produced_are_consumed(cluster: Cluster) -> None:
     status, said, errors = await end(await start("toy_producer.py", "--bootstrap", cluster.bootstrap, "--records", "2"))
     assert (status, errors) == (0, "")
     assert said.count("acknowledged after") == 2

@@ -90,7 +90,7 @@ def test_a_refusal_is_told_in_the_clusters_words_without_control_characters(
         (500, b'{"error": 1}'),
     ],
 )
-def test_who_does_not_answer_as_purgatorio_does_is_told_of(
+def test_a_server_that_is_not_purgatorio_is_named(
     server: Server, client: AdminClient, status: int, body: bytes
 ) -> None:
     server.status, server.body = status, body
@@ -104,7 +104,7 @@ def test_proxies_of_the_environment_are_not_asked(client: AdminClient, monkeypat
     assert AdminClient(client.url).get("state") == {}
 
 
-def test_that_nobody_listens_is_told_with_what_to_do() -> None:
+def test_an_address_without_a_server_is_named_with_a_remedy() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(

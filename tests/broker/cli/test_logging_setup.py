@@ -1,4 +1,4 @@
-"""Log lines: one look for everybody who logs, and no line that a client could forge."""
+"""Log lines: all loggers have the same format, and a client can forge no line."""
 
 import io
 import json
@@ -68,7 +68,7 @@ def test_a_stack_is_written_below_its_line() -> None:
     assert stack[0].startswith("Stack (most recent call last)")
 
 
-def test_what_a_client_sends_cannot_forge_a_line() -> None:
+def test_a_value_of_a_client_cannot_forge_a_line() -> None:
     """Line ends and terminal codes in values are shown, not obeyed."""
     stream = io.StringIO()
     configure_logging("console", "info", stream)

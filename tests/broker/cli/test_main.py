@@ -110,7 +110,7 @@ def test_unknown_arguments_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
         (["broker", "stop", "two"], "purgatorio broker stop: argument N: invalid int value: 'two'"),
     ],
 )
-def test_what_is_misspelt_is_told_with_what_is_near(
+def test_a_misspelt_command_or_flag_is_answered_with_a_similar_one(
     argv: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:

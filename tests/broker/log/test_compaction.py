@@ -66,7 +66,7 @@ def test_only_the_newest_record_of_each_key_stays_and_keeps_its_offset(put) -> N
     assert (log.log_start_offset, log.log_end_offset) == (0, 7)
 
 
-def test_what_is_left_of_a_batch_keeps_its_offsets_sequences_and_epoch(put, batch_of) -> None:
+def test_a_batch_keeps_the_offsets_sequences_and_epoch_of_its_remaining_records(put, batch_of) -> None:
     log = compacted()
     pairs = [(b"a", b"1"), (b"b", b"1"), (b"c", b"1")]
     put(log, *pairs, producer=(7, 1, 5), compression=Compression.LZ4, at_ms=(10, 20, 30))
@@ -108,7 +108,7 @@ def test_nothing_at_or_above_the_high_watermark_is_touched(put) -> None:
     assert [record.offset for record in records(log)] == [2, 3, 4, 5]
 
 
-def test_open_transactions_and_what_follows_them_are_not_touched(put) -> None:
+def test_open_transactions_and_later_records_are_not_touched(put) -> None:
     log = compacted(segment_bytes=80)
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
@@ -322,7 +322,7 @@ def test_a_pass_is_dropped_if_the_log_is_cut_meanwhile(put, disturb: str) -> Non
     assert content(log) == expected
 
 
-def test_what_follows_a_truncation_is_compacted_again(put) -> None:
+def test_records_after_a_truncation_are_compacted_again(put) -> None:
     log = compacted()
     for _ in range(8):
         put(log, (b"a", b"1"))
@@ -334,7 +334,7 @@ def test_what_follows_a_truncation_is_compacted_again(put) -> None:
     assert len(records(log)) <= 3
 
 
-def test_the_memory_of_what_went_is_given_back(put) -> None:
+def test_the_memory_of_dropped_records_is_released(put) -> None:
     budget = MemoryBudget(1 << 20)
     log = Log(compacted().config, memory=budget)
     for _ in range(50):

@@ -57,7 +57,7 @@ def test_text_comes_back_as_it_was_given() -> None:
     assert config.timestamp_type is TimestampType.LOG_APPEND_TIME
 
 
-def test_what_a_topic_does_not_set_comes_from_the_brokers_defaults() -> None:
+def test_configs_that_a_topic_does_not_set_come_from_the_brokers_defaults() -> None:
     defaults = LogConfig(retention_ms=5, segment_bytes=100)
     config = LogConfig.from_strings({"retention.ms": "7"}, defaults)
     assert (config.retention_ms, config.segment_bytes) == (7, 100)

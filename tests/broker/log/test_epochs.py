@@ -36,7 +36,7 @@ def test_an_epoch_without_records_is_replaced_by_the_next() -> None:
     assert epochs_of((1, 10), (2, 10), (4, 10)).entries == [(4, 10)]
 
 
-def test_newer_knowledge_removes_what_contradicts_it() -> None:
+def test_a_newer_epoch_removes_entries_that_contradict_it() -> None:
     assert epochs_of((1, 0), (3, 10), (5, 20), (4, 15)).entries == [(1, 0), (3, 10), (4, 15)]
     assert epochs_of((1, 0), (3, 10), (5, 20), (6, 8)).entries == [(1, 0), (6, 8)]
     assert epochs_of((1, 10), (1, 4)).entries == [(1, 4)]

@@ -258,7 +258,7 @@ def test_without_timestamps_the_clock_ends_a_segment(append) -> None:
 
 
 @pytest.mark.parametrize("cut", range(12))
-def test_truncation_leaves_what_lies_before_whatever_the_segments(append, cut: int) -> None:
+def test_truncation_keeps_all_records_before_it(append, cut: int) -> None:
     log = Log(LogConfig(segment_bytes=160))
     for n in range(10):
         append(to=log, epoch=n // 3)

@@ -61,7 +61,7 @@ def test_the_oldest_segments_over_all_logs_go_first(append) -> None:
     assert budget.evicted_bytes == 15 * BATCH_BYTES
 
 
-def test_what_is_not_committed_is_never_deleted(append) -> None:
+def test_uncommitted_records_are_never_deleted(append) -> None:
     budget = MemoryBudget(12 * BATCH_BYTES)
     log = small_logs(budget, 1)[0]
     append(log, 12, commit=False)

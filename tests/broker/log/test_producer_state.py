@@ -134,7 +134,7 @@ def test_plain_batches_leave_no_state(log: Log, batch_of) -> None:
     assert len(log.producers) == 0
 
 
-def test_what_the_broker_appends_is_checked_for_its_epoch_only(log: Log, batch_of, send) -> None:
+def test_the_brokers_own_batches_are_checked_for_their_epoch_only(log: Log, batch_of, send) -> None:
     send(0, epoch=2)
     offsets = batch_of(b"offset", producer=(7, 2, -1), transactional=True)
     assert log.append_as_leader(offsets, leader_epoch=0, wall_ms=0, from_client=False).first_offset == 1
@@ -217,7 +217,7 @@ def test_a_control_batch_that_ends_nothing_changes_nothing(log: Log, batch_of) -
     assert log.log_end_offset == 2
 
 
-def test_a_truncated_log_knows_of_its_producers_what_it_knew_there(send, log: Log, end_transaction) -> None:
+def test_a_truncated_log_restores_its_producers_state(send, log: Log, end_transaction) -> None:
     send(0, 2)
     send(2, 2, transactional=True)
     before = describe(log.producers)

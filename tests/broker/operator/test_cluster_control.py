@@ -51,7 +51,7 @@ def epochs(control: ClusterControl) -> list[int]:
     return [registration.broker_epoch for registration in control.image.brokers.values()]
 
 
-async def test_a_rolling_restart_gives_every_broker_a_new_life_and_ends_in_sync(
+async def test_a_rolling_restart_gives_every_broker_a_new_epoch_and_ends_in_sync(
     cluster: Cluster, control: ClusterControl
 ) -> None:
     await create(cluster, "orders")
@@ -111,7 +111,7 @@ async def test_a_broker_that_is_being_changed_is_shown_as_such_and_left_alone(
         await control.start_broker(7)
 
 
-async def test_what_was_begun_is_done_to_the_end_when_nobody_waits_for_it(
+async def test_an_operation_runs_to_completion_if_its_caller_is_cancelled(
     cluster: Cluster, control: ClusterControl
 ) -> None:
     await control.kill_broker(2)
