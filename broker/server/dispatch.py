@@ -42,7 +42,11 @@ class Dispatcher:
             exchange.correlation_id = header.correlation_id
             session.client_id = header.client_id
             route = self._routes.get(header.api_key)
-            if route is None or not _is_answered(route, header.api_version):
+            if (
+                route is None
+                or not route.min_version <= header.api_version <= route.max_version
+                or header.api_version < route.min_answered_version
+            ):
                 self._unsupported(route, header, exchange)
                 return
             request = decode_request(header, frame, position)
@@ -77,10 +81,6 @@ class Dispatcher:
             answered = f"{max(route.min_version, route.min_answered_version)} to {route.max_version}"
             asked = f"{api_name(header.api_key)} version {header.api_version}"
             exchange.refuse(Refusal.UNSUPPORTED_VERSION, f"{asked} is not answered, only {answered}")
-
-
-def _is_answered(route: Route, api_version: int) -> bool:
-    return route.min_version <= api_version <= route.max_version and api_version >= route.min_answered_version
 
 
 def _answer_failed(route: Route, request: Any, exchange: Exchange) -> None:

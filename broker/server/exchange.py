@@ -14,18 +14,18 @@ from purgatorio.protocol.primitives import Buffer
 _log = get_logger(__name__)
 
 
-class Owner(Protocol):
-    """The connection that a request came by, as far as the request is concerned."""
+class AnsweringConnection(Protocol):
+    """The connection that a request came by, as the request needs it; tests have one of their own."""
 
     session: Session
     closed: bool
 
     def answered(self, exchange: Exchange) -> None:
-        """`exchange` has its answer now, which is to leave when all earlier ones have left."""
+        """Send the answer that `exchange` has now, when all earlier ones have left."""
         ...
 
     def refused(self, exchange: Exchange, reason: Refusal, detail: str) -> None:
-        """The connection is to close, in place of an answer, when the answers of all earlier requests have left."""
+        """Close in place of an answer, when the answers of all earlier requests have left."""
         ...
 
 
@@ -35,13 +35,13 @@ class Exchange:
     Attributes:
         request_bytes: size on the wire, the four bytes of the length included.
         received_seconds: when its last byte had arrived, by the listener's clock.
-        parts: the encoded answer; empty where none is sent, None until there is one.
+        parts: the encoded answer; empty if no bytes are sent, None until there is one.
         answer_bytes: size of `parts`.
-        is_refused: the connection closes in place of an answer.
+        is_refused: whether the connection closes in place of an answer.
     """
 
     __slots__ = (
-        "_owner",
+        "_connection",
         "answer_bytes",
         "api_key",
         "api_version",
@@ -52,8 +52,8 @@ class Exchange:
         "request_bytes",
     )
 
-    def __init__(self, owner: Owner, request_bytes: int, received_seconds: float) -> None:
-        self._owner = owner
+    def __init__(self, connection: AnsweringConnection, request_bytes: int, received_seconds: float) -> None:
+        self._connection = connection
         self.request_bytes = request_bytes
         self.received_seconds = received_seconds
         self.api_key = -1
@@ -65,40 +65,42 @@ class Exchange:
 
     def __call__(self, response: Any) -> None:
         """Answer with `response`."""
-        if self._is_over():
+        if self.parts is not None or self._connection.closed:  # `_is_over` alone would be one call more per request
+            self._is_over()
             return
         try:
             parts = encode_response(self.api_key, self.api_version, self.correlation_id, response)
-        except Exception as error:  # the handler's bug, raised here into a bystander that completed its operation
+        except Exception as error:  # a bug of the handler, which must not reach the code that completed its operation
             _log.exception("answer cannot be encoded", api_key=self.api_key, api_version=self.api_version)
             self.refuse(Refusal.INTERNAL_ERROR, f"the answer cannot be encoded: {error}")
             return
-        self.answer_bytes = sum(map(len, parts))
+        self.answer_bytes = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
         self.parts = parts
-        self._owner.answered(self)
+        self._connection.answered(self)
 
     def nothing(self) -> None:
         """Answer with no bytes at all."""
         if not self._is_over():
             self.parts = ()
-            self._owner.answered(self)
+            self._connection.answered(self)
 
     def close(self, reason: str) -> None:
         """Close the connection, once the answers of all earlier requests have left."""
         self.refuse(Refusal.CLOSED_BY_HANDLER, reason)
 
     def refuse(self, reason: Refusal, detail: str) -> None:
-        """As `close`, for one of the reasons of the server itself."""
+        """Close the connection as `close` does, for a reason of the server's own."""
         if not self._is_over():
             self.parts = ()
             self.is_refused = True
-            self._owner.refused(self, reason, detail)
+            self._connection.refused(self, reason, detail)
 
     def _is_over(self) -> bool:
-        """Whether an answer can make no difference any more; a second one is a bug, which the client must not feel."""
-        if self._owner.closed:
+        """Whether an answer comes too late. A second one is a bug, which is logged and has no effect on the client."""
+        connection = self._connection
+        if connection.closed:
             return True
         if self.parts is not None:
-            _log.error("request answered twice", peer=self._owner.session.peer, api_key=self.api_key, stack_info=True)
+            _log.error("request answered twice", peer=connection.session.peer, api_key=self.api_key, stack_info=True)
             return True
         return False

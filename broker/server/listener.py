@@ -9,7 +9,7 @@ from collections import Counter
 
 from purgatorio.broker.clock import Alarm, Clock, time_limit
 from purgatorio.broker.request import Routes
-from purgatorio.broker.server.connection import Connection, ConnectionSnapshot, Surroundings
+from purgatorio.broker.server.connection import Connection, ConnectionSnapshot, SharedServices
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.observer import NullObserver, ServerObserver
@@ -86,7 +86,7 @@ class Listener:
         if self._server is not None:
             raise RuntimeError(f"listener {self.name} was started before")
         loop = asyncio.get_running_loop()
-        shared = Surroundings(
+        services = SharedServices(
             listener=self.name,
             limits=self._limits,
             clock=self._clock,
@@ -97,7 +97,7 @@ class Listener:
         )
         self._accepting = True
         self._server = await loop.create_server(
-            lambda: Connection(shared, self, f"{self.name}-{next(self._numbers)}"),
+            lambda: Connection(services, self, f"{self.name}-{next(self._numbers)}"),
             host,
             port,
             backlog=self._limits.accept_backlog,

@@ -65,7 +65,7 @@ class RequestMemory:
         Args:
             has_partial: whether it holds an incomplete request, and so would make room by reading on.
         """
-        if self.used_bytes < self.limit_bytes or self._overdrawer is reader:
+        if self.partial_bytes + self.complete_bytes < self.limit_bytes or self._overdrawer is reader:
             return True
         if has_partial and self._overdrawer is None and self.complete_bytes < self.limit_bytes:
             self._overdrawer = reader

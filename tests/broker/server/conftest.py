@@ -11,7 +11,7 @@ import pytest
 
 from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.request import Reply, RequestContext, Route, Routes
-from purgatorio.broker.server.connection import Connection, Surroundings
+from purgatorio.broker.server.connection import Connection, SharedServices
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.listener import Listener
@@ -185,7 +185,7 @@ class Bench:
             key: Route(self.handler, api.versions[0], api.versions[-1], lambda request, code: None)
             for key, api in APIS.items()
         }
-        self._shared = Surroundings(
+        self._services = SharedServices(
             listener="PLAINTEXT",
             limits=limits,
             clock=self.clock,
@@ -197,7 +197,7 @@ class Bench:
 
     def connect(self, **of_transport: Any) -> tuple[Connection, FakeTransport]:
         """A new connection."""
-        connection = Connection(self._shared, self, f"PLAINTEXT-{len(self.entered)}")
+        connection = Connection(self._services, self, f"PLAINTEXT-{len(self.entered)}")
         transport = FakeTransport(**of_transport)
         transport.protocol = connection
         connection.connection_made(transport)

@@ -1,0 +1,128 @@
+"""The deadlines of one connection: by when a client must have sent or taken bytes. Knows no event loop.
+
+The connection tells what happens and when; the listener's sweep asks, every `sweep_interval_ms`, whether the client is
+too late.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from purgatorio.broker.server.limits import ConnectionLimits, Refusal
+
+Overdue = tuple[Refusal, str]
+"""Why a connection is closed, and the same in words with the limit."""
+_NOT_KNOWN: Final = -1
+
+
+class Deadlines:
+    """The moments that one connection's deadlines run from, in the clock's monotonic milliseconds.
+
+    Args:
+        limits: how long each deadline is.
+        now_ms: when the connection was opened.
+
+    Attributes:
+        opened_ms: when the connection was opened.
+        closing_since_ms: when the connection began to close, which the client's last answers may hold up; None before.
+    """
+
+    __slots__ = (
+        "_aborted",
+        "_has_requested",
+        "_last_active_ms",
+        "_limits",
+        "_partial_since_ms",
+        "_stall_since_ms",
+        "_taken_bytes",
+        "closing_since_ms",
+        "opened_ms",
+    )
+
+    def __init__(self, limits: ConnectionLimits, now_ms: int) -> None:
+        self._limits = limits
+        self.opened_ms = self._last_active_ms = self._partial_since_ms = self._stall_since_ms = now_ms
+        self.closing_since_ms: int | None = None
+        self._has_requested = False
+        self._taken_bytes = _NOT_KNOWN
+        self._aborted = False
+
+    def received(self, now_ms: int, completed: bool, continued: bool) -> None:
+        """Bytes came.
+
+        Args:
+            completed: they completed a request.
+            continued: part of a request was held before they came.
+        """
+        self._last_active_ms = now_ms
+        if completed:
+            self._has_requested = True
+            self._partial_since_ms = now_ms
+        elif not continued:
+            self._partial_since_ms = now_ms
+
+    def reading_resumed(self, now_ms: int) -> None:
+        """The connection reads again: the time in which it did not is not the client's fault."""
+        self._last_active_ms = self._partial_since_ms = now_ms
+
+    def writing_paused(self) -> None:
+        """Answers back up, so the client must take some; the time counts from the next sweep."""
+        self._taken_bytes = _NOT_KNOWN
+
+    def closing(self, now_ms: int) -> None:
+        """The connection closes once the client has taken the last answers."""
+        if self.closing_since_ms is None:
+            self.closing_since_ms = now_ms
+
+    def aborted(self, now_ms: int) -> None:
+        """The connection closes at once: nothing is expected of the client any more."""
+        self.closing(now_ms)
+        self._aborted = True
+
+    def overdue(
+        self,
+        now_ms: int,
+        *,
+        busy: bool,
+        partial_bytes: int,
+        reading_paused: bool,
+        writing_paused: bool,
+        taken_bytes: int,
+    ) -> Overdue | None:
+        """Why the connection is to be aborted, or None if the client is in time.
+
+        Args:
+            busy: requests are in flight or wait.
+            partial_bytes: bytes held of a request that is not complete.
+            reading_paused: the connection does not read, so no byte can come.
+            writing_paused: answers back up because the client does not take them.
+            taken_bytes: bytes of answers that the client has taken so far; read only while `writing_paused`.
+        """
+        if self._aborted:
+            return None
+        limits = self._limits
+        if self.closing_since_ms is not None:
+            if now_ms - self.closing_since_ms > limits.write_stall_ms:
+                return Refusal.LINGERING_CLOSE, f"its last answers were not taken within {limits.write_stall_ms} ms"
+        elif writing_paused:
+            return self._stalled(now_ms, taken_bytes)
+        elif busy:
+            self._last_active_ms = now_ms
+        elif not self._has_requested:
+            if now_ms - self.opened_ms > limits.handshake_ms:
+                return Refusal.HANDSHAKE_TIMEOUT, f"no request within {limits.handshake_ms} ms after connecting"
+        elif now_ms - self._last_active_ms > limits.idle_ms:
+            return Refusal.IDLE, f"no request for {limits.idle_ms} ms"
+        if partial_bytes and not reading_paused and now_ms - self._partial_since_ms > limits.partial_frame_ms:
+            detail = f"{partial_bytes} bytes of a request, but not all of it within {limits.partial_frame_ms} ms"
+            return Refusal.PARTIAL_FRAME_TIMEOUT, detail
+        return None
+
+    def _stalled(self, now_ms: int, taken_bytes: int) -> Overdue | None:
+        """A slow client may be slow; it is too late when it has taken no byte at all."""
+        if taken_bytes != self._taken_bytes:
+            self._taken_bytes = taken_bytes
+            self._stall_since_ms = now_ms
+        elif now_ms - self._stall_since_ms > self._limits.write_stall_ms:
+            return Refusal.SLOW_READER, f"no byte of its answers taken for {self._limits.write_stall_ms} ms"
+        return None

@@ -1,0 +1,73 @@
+"""From bytes to waiting requests, and what they take of the memory that all connections share."""
+
+from __future__ import annotations
+
+import pytest
+
+from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.request_queue import RequestQueue
+from purgatorio.protocol.errors import FrameTooLarge
+
+REQUEST = b"\0\0\0\x05hello"
+
+
+class _Reader:
+    """A connection, as far as memory is concerned."""
+
+    def __init__(self) -> None:
+        self.wakes = 0
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+
+def test_bytes_become_requests_wherever_they_are_cut() -> None:
+    """The queue says of each chunk whether it completed requests."""
+    queue, reader = RequestQueue(RequestMemory(1_000), 100), _Reader()
+    assert not queue.feed(REQUEST[:3], reader)
+    assert (queue.partial_bytes, queue.complete_bytes) == (3, 0)
+    assert queue.feed(REQUEST[3:] + REQUEST + REQUEST[:6], reader)
+    assert (queue.partial_bytes, queue.complete_bytes) == (6, 2 * len(REQUEST))
+    assert not queue.feed(REQUEST[6:8], reader)
+    assert queue.feed(REQUEST[8:], reader)
+    assert [bytes(frame) for frame in queue.waiting] == [b"hello"] * 3
+
+
+def test_a_request_holds_memory_until_it_is_released() -> None:
+    """Starting it gives nothing back; being answered does."""
+    memory = RequestMemory(1_000)
+    queue, reader = RequestQueue(memory, 100), _Reader()
+    queue.feed(REQUEST + REQUEST[:2], reader)
+    queue.waiting.popleft()
+    assert (memory.complete_bytes, memory.partial_bytes) == (len(REQUEST), 2)
+    queue.release(len(REQUEST))
+    assert (memory.complete_bytes, memory.partial_bytes) == (0, 2)
+
+
+def test_dropping_what_waits_gives_back_that_and_no_more() -> None:
+    """A started request keeps its memory."""
+    memory = RequestMemory(1_000)
+    queue, reader = RequestQueue(memory, 100), _Reader()
+    queue.feed(REQUEST * 3, reader)
+    queue.waiting.popleft()
+    queue.drop_waiting()
+    assert (len(queue.waiting), memory.used_bytes, queue.complete_bytes) == (0, len(REQUEST), len(REQUEST))
+
+
+def test_leaving_gives_everything_back_and_wakes_the_others() -> None:
+    """Started, waiting and incomplete requests alike."""
+    memory = RequestMemory(20)
+    queue, reader = RequestQueue(memory, 100), _Reader()
+    waiting = _Reader()
+    queue.feed(REQUEST * 2 + REQUEST[:5], reader)
+    queue.waiting.popleft()
+    assert not memory.may_read(waiting, has_partial=False)
+    queue.leave(reader)
+    assert (memory.used_bytes, queue.partial_bytes, queue.complete_bytes, waiting.wakes) == (0, 0, 0, 1)
+
+
+def test_a_request_beyond_the_limit_is_an_error() -> None:
+    """The connection closes."""
+    queue = RequestQueue(RequestMemory(1_000), 4)
+    with pytest.raises(FrameTooLarge):
+        queue.feed(REQUEST, _Reader())
