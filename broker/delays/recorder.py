@@ -71,7 +71,7 @@ class DelayRecorder:
         self._waiting_bytes = 0
         self._is_wanted = False
         self._led: dict[TopicPartition, None] = {}
-        replicas.tell_leaderships(self)
+        replicas.add_leadership_listener(self)
 
     def image_changed(self, image: ClusterImage) -> None:
         """See whether the topic is there."""

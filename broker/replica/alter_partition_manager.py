@@ -1,4 +1,4 @@
-"""Brings what leaders propose for their in-sync sets before the metadata store, many in one change (KIP-497)."""
+"""Submits the ISR changes that leaders propose to the metadata store, many in one change (KIP-497)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Proposed = tuple[Partition, InSyncProposal]
 
 
 class AlterPartitionManager:
-    """Submits proposals, one change at a time; what comes meanwhile goes into the next one.
+    """Submits proposals, one change at a time; proposals that arrive meanwhile go into the next change.
 
     Args:
-        store: where the truth is changed.
+        store: this broker's access to the metadata store.
         settings: the defaults of topic configs.
-        withdraw: takes a proposal back that was refused.
-        changed: told that an in-sync set shrank (True) or grew (False).
+        withdraw: ends a proposal that the store has committed or refused.
+        changed: called when an ISR shrank (True) or expanded (False).
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class AlterPartitionManager:
         self._in_flight = False
 
     def propose(self, partition: Partition, proposal: InSyncProposal) -> None:
-        """Submit a proposal. A partition has one at a time, so there are never more than partitions."""
+        """Submit a proposal. A partition has at most one proposal at a time, so the queue is bounded."""
         self._waiting.append((partition, proposal))
         if not self._in_flight:
             self._submit()
@@ -70,18 +70,18 @@ class AlterPartitionManager:
             }
             if code is ErrorCode.NONE:
                 shrank = len(proposal.isr) < size
-                logger.info("in-sync set shrank" if shrank else "in-sync set grew", **details)
+                logger.info("ISR shrank" if shrank else "ISR expanded", **details)
                 self._changed(shrank)
             else:
-                logger.info("in-sync set not changed", reason=code.name, **details)
+                logger.info("ISR change refused", reason=code.name, **details)
         self._settled(batch)
 
     def _failed(self, batch: list[Proposed], error: Exception) -> None:
-        logger.warning("in-sync sets not changed", broker=batch[0][0].broker_id, count=len(batch), reason=str(error))
+        logger.warning("ISR changes failed", broker=batch[0][0].broker_id, count=len(batch), reason=str(error))
         self._settled(batch)
 
     def _settled(self, batch: list[Proposed]) -> None:
-        """The image shows by now what was committed; whatever was not is taken back, and may be proposed again."""
+        """End the proposals: the image shows the committed ones, and leaders may propose the others again."""
         for partition, proposal in batch:
             self._withdraw(partition, proposal)
         self._in_flight = False

@@ -1,4 +1,4 @@
-"""A request to delete records that waits until every in-sync replica has deleted them (KIP-107)."""
+"""The delayed operation of DeleteRecords: waits until every in-sync replica has deleted the records (KIP-107)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from purgatorio.protocol.errors import ErrorCode
 
 @dataclass(slots=True)
 class PendingDeletion:
-    """One partition whose leader has deleted, and whose followers are not known to have.
+    """One partition whose leader has deleted the records; its low watermark is below the offset.
 
     Attributes:
-        required_offset: where every in-sync replica has to begin.
-        result: the partition's answer.
+        required_offset: the low watermark that completes the deletion.
+        result: the partition's result, filled in when it is final.
     """
 
     partition: Partition
@@ -27,13 +27,13 @@ class PendingDeletion:
 
 
 class DelayedDeleteRecords(DelayedOperation):
-    """Waits, per partition, until the low watermark has reached the offset, or the partition cannot get there.
+    """Waits, per partition, until the low watermark reaches the offset, or this broker no longer leads the partition.
 
     Args:
-        delay_ms: the request's own timeout.
-        pending: the partitions whose leader has deleted.
-        partitions: this broker's replicas by name, as they are at the time of each check.
-        done: told that every result is filled in; called once.
+        delay_ms: the request's timeout.
+        pending: the partitions whose leader has deleted the records.
+        partitions: this broker's replicas by name, read at each check.
+        done: called once, when every result is filled in.
     """
 
     __slots__ = ("_done", "_partitions", "_pending")
@@ -51,12 +51,12 @@ class DelayedDeleteRecords(DelayedOperation):
         self._done = done
 
     def try_complete(self) -> bool:
-        """Settle the partitions that can be settled; complete when none is left."""
+        """Fill in the results that are final; complete when no partition is pending."""
         self._pending = [deletion for deletion in self._pending if not self._settle(deletion)]
         return not self._pending and self.force_complete()
 
     def _settle(self, deletion: PendingDeletion) -> bool:
-        """Whether the partition's answer is certain; it is filled in if so."""
+        """Fill in the partition's result if it is final; returns whether it is."""
         partition, result = deletion.partition, deletion.result
         if self._partitions.get(partition.tp) is not partition:
             result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -69,24 +69,24 @@ class DelayedDeleteRecords(DelayedOperation):
         return True
 
     def missing(self) -> str:
-        """Which replicas' logs still start before the offset."""
+        """Name the replicas whose log start offset is still below the offset."""
         return "; ".join(_late_starters_in_words(deletion) for deletion in self._pending)
 
     def held_by(self) -> tuple[int, ...]:
-        """The replicas whose logs still start before the offset."""
+        """Return the replicas whose log start offset is still below the offset."""
         late = [broker_id for deletion in self._pending for broker_id, _ in _late_starters(deletion)]
         return tuple(dict.fromkeys(late))
 
     def on_complete(self) -> None:
-        """Answer; whatever is still pending has run out of time."""
+        """Complete with REQUEST_TIMED_OUT for the partitions that are still pending."""
         self._fail(ErrorCode.REQUEST_TIMED_OUT)
 
     def on_shutdown(self) -> None:
-        """Answer with an error after which a client looks for the new leader and tries again."""
+        """Complete with NOT_LEADER_OR_FOLLOWER, after which a client finds the new leader and retries."""
         self._fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def on_error(self, error: Exception) -> None:
-        """Answer that the broker failed."""
+        """Complete with UNKNOWN_SERVER_ERROR for the partitions that are still pending."""
         self._fail(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _fail(self, error_code: ErrorCode) -> None:
@@ -96,7 +96,7 @@ class DelayedDeleteRecords(DelayedOperation):
 
 
 def _late_starters(deletion: PendingDeletion) -> list[tuple[int, int]]:
-    """The followers of the maximal in-sync set that have not deleted yet, and where their logs start."""
+    """Return the followers in the maximal ISR that have not deleted yet, with their log start offsets."""
     partition = deletion.partition
     proposed = () if partition.proposal is None else partition.proposal.isr
     followers = partition.followers

@@ -1,4 +1,4 @@
-"""A fetch request that waits until there is enough to answer."""
+"""The delayed operation of Fetch: waits until `min_bytes` can be read."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from purgatorio.protocol.messages.fetch import PartitionData
 
 @dataclass(frozen=True, slots=True)
 class FollowerKey:
-    """Watched by a follower's fetches: checked when the set of partitions that the follower should fetch changes.
+    """The watch key of a follower's fetches: checked when the set of partitions that the follower should fetch changes.
 
-    Without it a follower would learn of a new partition's records only after its long poll, up to
+    Without it a follower would fetch a new partition only after its pending fetch expires, up to
     replica.fetch.wait.max.ms late.
     """
 
@@ -26,17 +26,17 @@ class FollowerKey:
 
 
 class DelayedFetch(DelayedOperation):
-    """Waits until the partitions hold `min_bytes` between them, or one of them has something else to say.
+    """Waits until `min_bytes` can be read from the partitions together, or one of them must be answered at once.
 
-    It reads the logs again when it completes, but never takes note of a follower's progress a second time
-    (KAFKA-9939): that was done when the request came.
+    It reads the logs again when it completes, but does not record a follower's progress a second time (KAFKA-9939):
+    the replica manager did so when the request arrived.
 
     Args:
-        params: what the request asks for as a whole.
-        fetches: its partitions; each could be read when the request came.
-        reader: reads partitions, and knows what makes one answerable.
+        params: the parameters of the request as a whole.
+        fetches: the partitions of the request; each could be read when the request arrived.
+        reader: reads partitions, and decides which must be answered at once.
         answer: sends the response; called once.
-        expired: told whether a follower's fetch ran out of time.
+        expired: called when the fetch expires, with True for a follower's fetch.
     """
 
     __slots__ = ("_answer", "_assignment", "_expired", "_fetches", "_params", "_reader")
@@ -59,14 +59,14 @@ class DelayedFetch(DelayedOperation):
         self._assignment = reader.assignment_of(params.replica_id)
 
     def watch_keys(self) -> list[TopicPartition | FollowerKey]:
-        """Each partition, and for a follower its assignment."""
+        """Return the partitions, and for a follower its `FollowerKey`."""
         keys: list[TopicPartition | FollowerKey] = [fetch.tp for fetch in self._fetches]
         if self._params.is_follower:
             keys.append(FollowerKey(self._params.replica_id))
         return keys
 
     def try_complete(self) -> bool:
-        """Complete if there is enough, or if a partition can only be answered with an error or a truncation."""
+        """Complete if `min_bytes` can be read, or if a partition must be answered at once (`available_bytes`)."""
         reader, params = self._reader, self._params
         if reader.assignment_of(params.replica_id) is not self._assignment:
             return self.force_complete()
@@ -79,21 +79,21 @@ class DelayedFetch(DelayedOperation):
         return available_bytes >= params.min_bytes and self.force_complete()
 
     def missing(self) -> str:
-        """How much there is of how much is wanted, and where each partition would go on."""
+        """Describe the bytes that can be read, the bytes that are wanted, and each fetch offset."""
         available_bytes = sum(self._reader.available_bytes(self._params, f) or 0 for f in self._fetches)
-        who = f"follower {self._params.replica_id}" if self._params.is_follower else "consumer"
+        reader = f"follower {self._params.replica_id}" if self._params.is_follower else "consumer"
         places = ", ".join(f"{f.tp} from {f.request.fetch_offset}" for f in self._fetches[:5])
         more = f" and {len(self._fetches) - 5} more" if len(self._fetches) > 5 else ""
-        return f"{who} has {available_bytes} of {self._params.min_bytes} bytes: {places}{more}"
+        return f"{reader} has {available_bytes} of {self._params.min_bytes} bytes: {places}{more}"
 
     def on_complete(self) -> None:
-        """Read again and answer what there is."""
+        """Read again and answer."""
         self._answer(self._reader.read_all(self._params, self._fetches).partitions)
 
     def on_expiration(self) -> None:
-        """Count the expiry by who asked."""
+        """Count the expiry as a follower's or a consumer's."""
         self._expired(self._params.is_follower)
 
     def on_error(self, error: Exception) -> None:
-        """Answer every partition with the broker's failure."""
+        """Answer every partition with UNKNOWN_SERVER_ERROR."""
         self._answer([self._reader.failed(fetch) for fetch in self._fetches])

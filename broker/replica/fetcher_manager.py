@@ -1,4 +1,4 @@
-"""A fetch loop for each broker that leads something this broker follows (Kafka's ReplicaFetcherManager)."""
+"""One fetcher for each broker that leads partitions that this broker follows (Kafka's ReplicaFetcherManager)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 
 
 class ReplicaFetcherManager:
-    """The fetchers of one broker. A fetcher is made when its leader is first followed, and then kept: it idles.
+    """The fetchers of one broker. A fetcher is made when its leader is first followed, and idles without partitions.
 
     Args:
-        replicas: the replicas, which know what they follow.
+        replicas: this broker's replicas.
         broker_epoch: this broker's epoch, sent with each fetch (KIP-903).
         connect: opens a connection to a broker.
-        settings: how to fetch.
+        settings: limits and timeouts of fetches.
         gate: holds fetches back.
-        clock: for pauses.
-        rng: spreads retries.
-        spawn: runs a fetch loop under a name, for as long as the broker runs.
+        clock: times pauses.
+        rng: the jitter of retries.
+        spawn: runs a fetch loop under a name, as long as the broker runs.
     """
 
     def __init__(
@@ -48,13 +48,13 @@ class ReplicaFetcherManager:
         self._fetchers: dict[int, FollowerFetcher] = {}
 
     def follow_leaders(self) -> None:
-        """Fetch from each leader what the replicas follow of it now, and nothing else."""
+        """Give each fetcher exactly the partitions that this broker now follows from its leader."""
         followed = self._replicas.followed_partitions()
         for leader_id in {**self._fetchers, **followed}:
             self._fetcher(leader_id).follow(followed.get(leader_id, []))
 
     def seems_dead(self, broker_id: int, within_ms: int) -> bool:
-        """Whether a leader's port has refused connections, since less than `within_ms`."""
+        """Return whether a leader refuses connections, and began to less than `within_ms` ago."""
         fetcher = self._fetchers.get(broker_id)
         return fetcher is not None and fetcher.seems_dead(within_ms)
 

@@ -1,4 +1,4 @@
-"""Follows the leaders: one fetch loop per leading broker, over TCP, by the same Fetch API that consumers use."""
+"""The fetch loop of a follower: one for each leader, over TCP, with the same Fetch API that consumers use."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ LIST_OFFSETS_VERSION = 7
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 FIRST_BACKOFF_MS = 20
-"""Most refusals mean that leader and follower do not know the same metadata yet, and are over in a moment."""
-TOLD_AFTER_FAILURES = 5
-"""Failures in a row until the log tells of them, once: about 0.6 seconds."""
+"""The first pause after a refusal. Most refusals end soon: leader or follower lacks the newest image."""
+WARN_AFTER_FAILURES = 5
+"""The consecutive failures after which one warning is logged: about 0.6 seconds."""
 
 
 class Peer(Protocol):
@@ -53,8 +53,8 @@ class Peer(Protocol):
         """Send a request and wait for its response.
 
         Raises:
-            ConnectionError: the connection is gone.
-            TimeoutError: there was no response in time.
+            ConnectionError: the connection is lost.
+            TimeoutError: no response arrived in time.
         """
         ...
 
@@ -68,11 +68,11 @@ Connect = Callable[[int], Awaitable[Peer]]
 
 @dataclass(slots=True)
 class FetchSettings:
-    """How a follower fetches; Kafka's replica.fetch.* settings.
+    """Limits and timeouts of a follower's fetches; Kafka's replica.fetch.* configs.
 
     Attributes:
-        response_timeout_ms: how much longer than its wait a fetch may take before the connection counts as dead
-            (Kafka: replica.socket.timeout.ms).
+        response_timeout_ms: the time that a response may take beyond the fetch's wait; after it the connection is
+            closed (Kafka: replica.socket.timeout.ms).
     """
 
     wait_max_ms: int = 500
@@ -84,14 +84,14 @@ class FetchSettings:
 
 
 class FollowerGate:
-    """Holds this broker's fetches back, so that a user can watch a produce request wait for them.
+    """Holds this broker's fetches back, so that a user can watch produce requests wait for them.
 
     Args:
-        clock: for the delay.
+        clock: times the delay.
         delay_ms: see below.
 
     Attributes:
-        delay_ms: how long after it received records a follower waits before it fetches again, and so acknowledges them.
+        delay_ms: the pause between receiving records and the next fetch, which acknowledges them.
     """
 
     def __init__(self, clock: Clock, delay_ms: int = 0) -> None:
@@ -102,7 +102,7 @@ class FollowerGate:
 
     @property
     def held(self) -> bool:
-        """Whether no fetch is sent at all."""
+        """Whether fetches are held back."""
         return not self._open.is_set()
 
     def hold(self) -> None:
@@ -110,7 +110,7 @@ class FollowerGate:
         self._open.clear()
 
     def release(self) -> None:
-        """Fetch again."""
+        """Send fetches again."""
         self._open.set()
 
     async def passed(self, *, after_records: bool) -> None:
@@ -122,23 +122,23 @@ class FollowerGate:
 
 @dataclass(slots=True)
 class _Refusal:
-    """How often in a row a partition was refused, and until when it is left out of the fetches."""
+    """Consecutive refusals of a partition, and the time until which fetches leave it out."""
 
     times: int = 0
     until_ms: int = 0
 
 
 class FollowerFetcher:
-    """Fetches everything that this broker follows of one leader, in an endless loop.
+    """Fetches all partitions that this broker follows from one leader, in an endless loop.
 
     Args:
         leader_id: the broker to fetch from.
-        replicas: where the partitions are, and what hears of a high watermark that moved.
-        broker_epoch: this broker's registration, sent with each fetch (KIP-903).
+        replicas: this broker's replicas, to which fetched records are appended.
+        broker_epoch: this broker's epoch, sent with each fetch (KIP-903).
         connect: opens a connection to a broker.
         gate: holds fetches back.
-        clock: for pauses.
-        rng: spreads retries.
+        clock: times pauses.
+        rng: the jitter of retries.
     """
 
     def __init__(
@@ -175,12 +175,12 @@ class FollowerFetcher:
         self._changed.set()
 
     def seems_dead(self, within_ms: int) -> bool:
-        """Whether nobody listens where the leader did, since less than `within_ms`."""
+        """Return whether the leader refuses connections, and began to less than `within_ms` ago."""
         since_ms = self._refused_since_ms
         return since_ms is not None and self._clock.now_ms() < since_ms + within_ms
 
     async def run(self) -> None:
-        """Fetch until cancelled; a lost connection or a broken answer is logged and tried again after a pause."""
+        """Fetch until cancelled; after a lost connection or an invalid response, log and retry after a pause."""
         while True:
             if not self._followed:
                 self._changed.clear()
@@ -203,20 +203,20 @@ class FollowerFetcher:
 
     async def _back_off(self, event: str, error: Exception) -> None:
         self._failures += 1
-        log = logger.warning if self._failures == TOLD_AFTER_FAILURES else logger.debug
+        log = logger.warning if self._failures == WARN_AFTER_FAILURES else logger.debug
         log(event, broker=self._replicas.broker_id, leader=self.leader_id, reason=str(error) or repr(error))
         await self._clock.sleep(self._delay_ms(self._failures) * self._rng.uniform(0.5, 1.0))
 
     def _delay_ms(self, failures: int) -> int:
-        """How long to wait after so many failures in a row."""
+        """Return the pause after this number of consecutive failures."""
         return min(self._settings.backoff_ms, FIRST_BACKOFF_MS << min(failures - 1, 20))
 
     async def _fetch_from(self, peer: Peer) -> None:
-        """Fetch over one connection for as long as there is something to follow."""
+        """Fetch over one connection as long as there are partitions to follow."""
         while self._followed:
             fetched = self._ready()
             if not fetched:
-                # The leader answers a request without partitions at once: asking would be a busy loop.
+                # The leader answers a fetch without partitions at once: sending it would be a busy loop.
                 await self._until_resumed()
                 continue
             asked = {(p.topic_id, p.tp.partition): (p, p.leader_epoch) for p in fetched}
@@ -228,13 +228,13 @@ class FollowerFetcher:
             self._failures = 0
             got_records, out_of_range = self._apply(asked, response)
             for partition in out_of_range:
-                await self._go_where_the_leader_is(peer, partition)
+                await self._reset_into_leaders_log(peer, partition)
             await self._gate.passed(after_records=got_records)
 
     def _ready(self) -> list[Partition]:
-        """The followed partitions but for those that were refused a moment ago.
+        """Return the followed partitions without those that are paused after a refusal.
 
-        They take turns at the front: an answer is filled from there until it is full.
+        The first partition rotates, since the leader fills a response from the front until it is full.
         """
         now_ms = self._clock.now_ms()
         refusals = self._refusals
@@ -244,11 +244,11 @@ class FollowerFetcher:
         return ready[first:] + ready[:first]
 
     def _pause(self, partition: Partition, error: object) -> None:
-        """Leave a partition out for a while: its leader refused it, or its records do not fit."""
+        """Leave a partition out of fetches for a while: the leader refused it, or its records do not fit the log."""
         refusal = self._refusals.setdefault(partition.tp, _Refusal())
         refusal.times += 1
         refusal.until_ms = self._clock.now_ms() + self._delay_ms(refusal.times)
-        log = logger.warning if refusal.times == TOLD_AFTER_FAILURES else logger.debug
+        log = logger.warning if refusal.times == WARN_AFTER_FAILURES else logger.debug
         log(
             "follower fetch refused",
             broker=self._replicas.broker_id,
@@ -258,7 +258,7 @@ class FollowerFetcher:
         )
 
     async def _until_resumed(self) -> None:
-        """Wait until a refused partition is asked for again, or there are others to follow."""
+        """Wait until a pause is over, or the followed partitions change."""
         self._changed.clear()
         until_ms = min((refusal.until_ms for refusal in self._refusals.values()), default=0)
         with contextlib.suppress(TimeoutError):
@@ -292,7 +292,7 @@ class FollowerFetcher:
         )
 
     def _max_wait_ms(self) -> int:
-        """How long the leader may let this broker wait: no longer than until a refused partition is asked for again."""
+        """Return the longest time that the leader may hold the fetch: it ends when the first pause is over."""
         wait_ms = self._settings.wait_max_ms
         if self._refusals:
             now_ms = self._clock.now_ms()
@@ -303,10 +303,10 @@ class FollowerFetcher:
     def _apply(
         self, asked: Mapping[tuple[bytes, int], tuple[Partition, int]], response: FetchResponse
     ) -> tuple[bool, list[Partition]]:
-        """Append what came; whether there were records, and the partitions whose next record the leader lacks.
+        """Append the fetched records; returns whether there were any, and the partitions that are out of range.
 
         Args:
-            asked: each partition of the request, and its leader epoch when it was asked for.
+            asked: each partition of the request, with its leader epoch when the request was sent.
         """
         got_records = False
         out_of_range = []
@@ -326,7 +326,7 @@ class FollowerFetcher:
         return got_records, out_of_range
 
     def _still_followed(self, partition: Partition, leader_epoch: int) -> bool:
-        """Whether an answer that was asked for in `leader_epoch` still means this log, which may have moved since."""
+        """Return whether the response to a request in `leader_epoch` still applies to this replica."""
         return (
             self._replicas.partitions.get(partition.tp) is partition
             and partition.leader == self.leader_id
@@ -334,7 +334,7 @@ class FollowerFetcher:
         )
 
     def _append(self, partition: Partition, data: PartitionData) -> bool:
-        """Append one partition's records; whether there were any."""
+        """Append one partition's records; returns whether there were any."""
         records = cast("Buffer | None", data.records) or b""  # decoded records are one view into the response
         try:
             self._replicas.append_as_follower(partition, records, data.high_watermark, data.log_start_offset)
@@ -346,19 +346,19 @@ class FollowerFetcher:
 
     @staticmethod
     def _truncate(partition: Partition, diverging: EpochEndOffset) -> None:
-        """Go back to where this log and the leader's were last the same (KIP-101, KIP-595)."""
+        """Truncate to the last offset at which this log and the leader's agree (KIP-101, KIP-595)."""
         _, own_end_offset = partition.log.end_offset_for_epoch(diverging.epoch)
         partition.truncate_to(min(own_end_offset, diverging.end_offset))
 
-    async def _go_where_the_leader_is(self, peer: Peer, partition: Partition) -> None:
-        """The leader has no record where this log ends: go to where it has one.
+    async def _reset_into_leaders_log(self, peer: Peer, partition: Partition) -> None:
+        """Move the log's end into the leader's log after OFFSET_OUT_OF_RANGE.
 
-        A log that ends past the leader's is cut to the leader's end; one that ends before the leader's begins, or
-        whose epochs the leader does not know, has nothing of use, and begins anew at the leader's start.
+        A log that ends after the leader's log end offset is truncated to it. A log that ends before the leader's log
+        start offset, or whose epochs the leader does not know, is emptied and restarted at the leader's start offset.
         """
         leader_epoch = partition.leader_epoch
-        start_offset = await self._ask_offset(peer, partition, EARLIEST_TIMESTAMP)
-        end_offset = await self._ask_offset(peer, partition, LATEST_TIMESTAMP)
+        start_offset = await self._leader_offset(peer, partition, EARLIEST_TIMESTAMP)
+        end_offset = await self._leader_offset(peer, partition, LATEST_TIMESTAMP)
         if start_offset is None or end_offset is None or not self._still_followed(partition, leader_epoch):
             return
         if partition.log.log_end_offset > end_offset > partition.log.log_start_offset:
@@ -366,8 +366,8 @@ class FollowerFetcher:
         else:
             partition.restart_at(start_offset)
 
-    async def _ask_offset(self, peer: Peer, partition: Partition, timestamp: int) -> int | None:
-        """Where the leader's log begins or ends; None if it does not say."""
+    async def _leader_offset(self, peer: Peer, partition: Partition, timestamp: int) -> int | None:
+        """Return the start or end offset of the leader's log; None if the leader answers with an error."""
         question = ListOffsetsPartition(
             partition_index=partition.tp.partition,
             current_leader_epoch=partition.leader_epoch,

@@ -1,4 +1,4 @@
-"""What the replicas tell the rest of the broker: what happens, for metrics, and which leaderships come and go."""
+"""Interfaces that `ReplicaManager` calls: an observer for metrics, and listeners for leaderships."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 
 
 class ReplicaObserver(Protocol):
-    """Told what the replicas do, for metrics; called on the hot path."""
+    """Counts the events of replicas, for metrics; called on the hot path."""
 
     def appended(self, tp: TopicPartition, records: int, size_bytes: int) -> None:
         """A producer's batch was appended."""
@@ -19,11 +19,11 @@ class ReplicaObserver(Protocol):
         ...
 
     def fetched(self, tp: TopicPartition, size_bytes: int) -> None:
-        """A consumer was answered, perhaps with no records."""
+        """A consumer's fetch was answered, possibly without records."""
         ...
 
     def fetch_failed(self, tp: TopicPartition) -> None:
-        """A consumer was answered with an error."""
+        """A consumer's fetch was answered with an error."""
         ...
 
     def replicated_in(self, size_bytes: int) -> None:
@@ -31,32 +31,32 @@ class ReplicaObserver(Protocol):
         ...
 
     def replicated_out(self, size_bytes: int) -> None:
-        """A follower was answered, perhaps with no records."""
+        """A follower's fetch was answered, possibly without records."""
         ...
 
     def produce_expired(self, tp: TopicPartition) -> None:
-        """A produce request timed out waiting for this partition."""
+        """A produce request expired while it waited for this partition."""
         ...
 
     def fetch_expired(self, follower: bool) -> None:
-        """A fetch request was answered because its time had run out."""
+        """A fetch request expired."""
         ...
 
     def partition_removed(self, tp: TopicPartition) -> None:
-        """This broker does not lead the partition any more (KAFKA-20204: its series go away)."""
+        """This broker no longer leads the partition; its metrics are removed (KAFKA-20204)."""
         ...
 
 
 class LeadershipListener(Protocol):
-    """Told which partitions this broker leads: coordinators load the state of one that they gain, and drop the rest.
+    """Notified when this broker gains or loses a leadership: a coordinator then loads or drops the partition's state.
 
-    It is called while the metadata are applied, so it must neither block nor raise; what it appends is appended.
+    Called while an image is applied: a listener must neither block nor raise. It may append records.
     """
 
     def elected(self, tp: TopicPartition, leader_epoch: int) -> None:
-        """This broker leads the partition from now on; told again when it is elected anew, in a later epoch."""
+        """This broker leads the partition from now on; called again if it is elected in a later leader epoch."""
         ...
 
     def resigned(self, tp: TopicPartition) -> None:
-        """This broker, which led the partition, does not any more; its replica may be gone altogether."""
+        """This broker no longer leads the partition; its replica may have been removed."""
         ...

@@ -1,16 +1,16 @@
-"""One replica of one partition: its role, its log, and, where it leads, what it knows of its followers.
+"""One replica of one partition: its role, its log, and, as a leader, the state of its followers.
 
 The leader's rules (KIP-101, KIP-497, KIP-966):
 
-* The high watermark is the smallest log end offset over the leader and the maximal in-sync set: the committed one and
-  those whom the leader has proposed to add. Whom it has proposed to drop counts until that is committed. The high
-  watermark only moves up, and it does not move while fewer than min.insync.replicas are in sync.
-* A follower's log end offset is what it asks for next: it has everything before its fetch offset. What one life of a
-  broker has says nothing of the next one (KIP-903).
-* A produce request with acks=-1 is refused before anything is appended when too few replicas are in sync.
-* A leader whose lease may have run out leads nothing: it takes nothing, answers nothing, acknowledges nothing.
+* The high watermark is the smallest log end offset of the maximal ISR: the committed ISR and the replicas that the
+  leader has proposed to add. A replica that the leader has proposed to remove counts until that is committed. The high
+  watermark only advances, and only while at least min.insync.replicas replicas are in sync.
+* A follower's log end offset is its fetch offset: it has all records before it. It holds for one broker epoch only,
+  since the next incarnation of the broker starts with an empty log (KIP-903).
+* A produce request with acks=-1 is refused before the append if fewer than min.insync.replicas replicas are in sync.
+* A leader whose lease may have expired appends nothing, answers no fetch and acknowledges nothing.
 
-`Partition` is the only writer of these facts; everything in it is a plain function.
+`Partition` is the only writer of this state; all its methods are synchronous.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNKNOWN_OFFSET = -1
 
 
 class PartitionError(Exception):
-    """A request that this replica refuses, with the code that says why."""
+    """This replica refuses a request; `error_code` is the reason."""
 
     def __init__(self, error_code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -38,15 +38,15 @@ class PartitionError(Exception):
 
 @dataclass(slots=True)
 class FollowerState:
-    """What the leader knows of one follower.
+    """The leader's view of one follower.
 
     Attributes:
-        broker_epoch: the life of the follower that all this is known of; -1 before its first fetch.
-        log_end_offset: the offset that the follower asked for last; -1 before its first fetch in this leader epoch.
+        broker_epoch: the incarnation of the follower that the other attributes describe; -1 before its first fetch.
+        log_end_offset: the follower's last fetch offset; -1 before its first fetch in this leader epoch.
         last_fetch_ms: monotonic time of its last fetch; -1 before the first.
-        last_caught_up_ms: monotonic time at which it last had everything; before that, when the leader began to lead.
+        last_caught_up_ms: monotonic time at which it was last caught up; at first, the start of the leadership.
         last_fetch_leader_end_offset: the leader's log end offset at its last fetch.
-        told_high_watermark: the high watermark in the last answer that it was given.
+        last_sent_high_watermark: the high watermark in the last response to it.
     """
 
     broker_id: int
@@ -56,13 +56,13 @@ class FollowerState:
     log_start_offset: int = UNKNOWN_OFFSET
     last_fetch_ms: int = -1
     last_fetch_leader_end_offset: int = UNKNOWN_OFFSET
-    told_high_watermark: int = UNKNOWN_OFFSET
+    last_sent_high_watermark: int = UNKNOWN_OFFSET
 
     def fetched(self, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """Take note of a fetch.
+        """Record a fetch.
 
-        A follower has caught up if it reached the leader's end, or, under a steady stream of appends, the end as it
-        was at its previous fetch; then it was caught up at that time.
+        The follower is caught up if it reached the leader's log end offset. If it reached the log end offset as of its
+        previous fetch, it was caught up at that time: thus it stays in sync under a steady stream of appends.
         """
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = now_ms
@@ -79,14 +79,14 @@ class Partition:
 
     Args:
         tp: the partition's name.
-        topic_id: the 16 bytes that tell this topic from an earlier one of the same name.
-        life: the life of the broker that holds this replica.
-        log: the replica's records.
+        topic_id: the topic id (16 bytes); a new topic of the same name has another one.
+        incarnation: the incarnation of the broker that holds this replica.
+        log: the replica's log.
         may_lead: whether the broker certainly holds its lease, and so may act as a leader.
 
     Attributes:
-        isr: the broker ids of the committed in-sync set.
-        high_watermark_moved_by: the follower whose fetch moved the high watermark last; -1 if it was no fetch.
+        isr: the broker ids of the committed ISR.
+        high_watermark_moved_by: the follower whose fetch advanced the high watermark last; -1 if it was no fetch.
     """
 
     __slots__ = (
@@ -140,7 +140,7 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """One past the last committed record; the log keeps it, since it may delete only what is committed."""
+        """The offset after the last committed record; the log keeps it, since it deletes committed records only."""
         return self.log.high_watermark
 
     @property
@@ -149,7 +149,7 @@ class Partition:
         return self.leader == self.broker_id
 
     def apply_state(self, state: PartitionState, now_ms: int) -> None:
-        """Take the role that the metadata gives this replica. A state that is older than the known one is ignored."""
+        """Take the role that the image gives this replica; a state with an older partition epoch is ignored."""
         if state.partition_epoch < self.partition_epoch:
             return
         leader = state.leader if state.leader != self.broker_id or self._is_elected(state) else NO_LEADER
@@ -176,11 +176,11 @@ class Partition:
             self.followers = {}
 
     def _is_elected(self, state: PartitionState) -> bool:
-        """Whether this life of the broker was elected, and not an earlier one, which had another memory."""
+        """Return whether this incarnation was elected, and not an earlier one, whose log is lost."""
         return self.incarnation in state.isr
 
     def check_leader(self, current_leader_epoch: int) -> None:
-        """Check that this replica leads, in the epoch that the asker believes in (-1: does not say). KIP-320.
+        """Check that this replica leads, in the client's or follower's leader epoch (-1: not given). KIP-320.
 
         Raises:
             PartitionError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
@@ -189,14 +189,14 @@ class Partition:
         self._check_leads()
 
     def check_follower(self, current_leader_epoch: int) -> None:
-        """Check that this replica follows a leader in the epoch that the asker believes in (KIP-392).
+        """Check that this replica follows a leader, in the client's leader epoch (KIP-392).
 
         Raises:
             PartitionError: as `check_leader`.
         """
         self._check_epoch(current_leader_epoch)
         if self.leader < 0 or not self._may_lead():
-            raise PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.tp} follows nobody here")
+            raise PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.tp} has no leader or no lease here")
 
     def _check_epoch(self, current_leader_epoch: int) -> None:
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
@@ -212,23 +212,23 @@ class Partition:
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.broker_id} may have been fenced: its lease ran out"
             )
 
-    # --- the leader's side: the in-sync set ---
+    # --- the leader: ISR ---
 
     def _await_in_sync(self) -> None:
-        """Note whom the high watermark waits for: the maximal in-sync set."""
+        """Store the followers that the high watermark waits for: the maximal ISR without the leader."""
         proposed = () if self._proposal is None else self._proposal.isr
         maximal = dict.fromkeys((*self._in_sync, *proposed))
         self._awaited = tuple(incarnation for incarnation in maximal if incarnation.broker_id != self.broker_id)
 
     @property
     def proposal(self) -> InSyncProposal | None:
-        """The in-sync set that this leader has proposed, and that is not committed or refused yet."""
+        """The ISR that this leader has proposed, until it is committed or refused."""
         return self._proposal
 
     def propose_to_add(self, incarnation: BrokerIncarnation) -> InSyncProposal | None:
-        """Propose a follower for the in-sync set if it has caught up: with the high watermark, and with this epoch.
+        """Propose to add a follower to the ISR if it has reached the high watermark and the start of this leader epoch.
 
-        Until that is committed or `withdraw` is called, the high watermark waits for it.
+        The high watermark waits for the follower until `withdraw` is called or a newer state is applied.
         """
         follower = self.followers.get(incarnation.broker_id)
         if (
@@ -245,7 +245,7 @@ class Partition:
         )
 
     def propose_to_drop_laggards(self, now_ms: int, max_lag_ms: int) -> InSyncProposal | None:
-        """Propose the in-sync set without those who have not had everything for longer than `max_lag_ms`."""
+        """Propose to remove the followers that have not been caught up for longer than `max_lag_ms`."""
         if self._proposal is not None or not self.is_leader:
             return None
         kept = tuple(incarnation for incarnation in self._in_sync if not self._lags(incarnation, now_ms, max_lag_ms))
@@ -265,30 +265,30 @@ class Partition:
         return self._proposal
 
     def withdraw(self, proposal: InSyncProposal) -> bool:
-        """The proposal came to nothing; whether the high watermark moved."""
+        """End a proposal that was not committed; returns whether the high watermark advanced."""
         if self._proposal is not proposal:
             return False
         self._proposal = None
         self._await_in_sync()
         return self.is_leader and self.advance_high_watermark()
 
-    # --- the leader's side: records ---
+    # --- the leader: records ---
 
     @property
     def min_in_sync_replicas(self) -> int:
-        """min.insync.replicas, or the number of replicas where there are fewer."""
+        """min.insync.replicas, or the number of replicas if that is smaller."""
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
     @property
     def has_enough_in_sync_replicas(self) -> bool:
-        """Whether an acknowledgement by all in-sync replicas is worth what min.insync.replicas promises."""
+        """Whether the ISR has at least min.insync.replicas replicas."""
         return len(self.isr) >= self.min_in_sync_replicas
 
     def append_as_leader(self, records: Buffer, *, acks: int, wall_ms: int) -> AppendInfo:
         """Append a producer's batch.
 
         Raises:
-            PartitionError: this replica does not lead, or acks=-1 and too few replicas are in sync.
+            PartitionError: this replica does not lead, or acks=-1 and fewer than min.insync.replicas are in sync.
             LogError: the log refuses the batch; nothing was appended.
         """
         self._check_leads()
@@ -302,7 +302,7 @@ class Partition:
     def follower_fetched(
         self, incarnation: BrokerIncarnation, fetch_offset: int, log_start_offset: int, now_ms: int
     ) -> bool:
-        """Take note of a follower's fetch; whether the high watermark moved."""
+        """Record a follower's fetch; returns whether the high watermark advanced."""
         follower = self.followers[incarnation.broker_id]
         if follower.broker_epoch != incarnation.broker_epoch:
             follower = FollowerState(incarnation.broker_id, follower.last_caught_up_ms, incarnation.broker_epoch)
@@ -311,10 +311,10 @@ class Partition:
         return self.advance_high_watermark(by=incarnation.broker_id)
 
     def advance_high_watermark(self, *, by: int = -1) -> bool:
-        """Move the high watermark up to what every in-sync replica has; whether it moved.
+        """Advance the high watermark to the smallest log end offset of the maximal ISR; returns whether it advanced.
 
         Args:
-            by: the follower whose fetch lets it move; -1 for another reason.
+            by: the follower whose fetch is the cause; -1 for another cause.
         """
         if not self.has_enough_in_sync_replicas or not self._may_lead():
             return False
@@ -328,7 +328,7 @@ class Partition:
         return True
 
     def _end_of(self, incarnation: BrokerIncarnation) -> int:
-        """The log end offset of a follower, as far as it is known of this very life of its broker."""
+        """Return a follower's log end offset in this incarnation of its broker; -1 if it has not fetched yet."""
         follower = self.followers.get(incarnation.broker_id)
         if follower is None or follower.broker_epoch != incarnation.broker_epoch:
             return UNKNOWN_OFFSET
@@ -336,16 +336,16 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start offset over the leader and the in-sync followers (KIP-107); -1: not known yet."""
+        """The smallest log start offset of the maximal ISR (KIP-107); -1: a follower has not fetched yet."""
         starts = [self.followers[incarnation.broker_id].log_start_offset for incarnation in self._awaited]
         return min([self.log.log_start_offset, *starts])
 
     def delete_records_before(self, offset: int) -> int:
-        """Give up the committed records before an offset (-1: all of them) as the leader; the offset that was meant.
+        """Delete the records before an offset (-1: the high watermark) as the leader; returns the offset.
 
         Raises:
-            PartitionError: this replica does not lead; POLICY_VIOLATION if the topic is not one that deletes;
-                OFFSET_OUT_OF_RANGE if the offset lies past the high watermark or before the log's start.
+            PartitionError: this replica does not lead; POLICY_VIOLATION if the topic's cleanup.policy lacks delete;
+                OFFSET_OUT_OF_RANGE if the offset is above the high watermark or below the log start offset.
         """
         self._check_leads()
         if not self.log.config.delete:
@@ -357,11 +357,11 @@ class Partition:
         return offset
 
     def laggard_ids(self, required_offset: int) -> list[int]:
-        """The in-sync replicas that do not have everything before `required_offset`."""
+        """Return the followers in the maximal ISR that lack records before `required_offset`."""
         return [incarnation.broker_id for incarnation in self._awaited if self._end_of(incarnation) < required_offset]
 
     def laggards(self, required_offset: int) -> str:
-        """The same as a sentence, with how far they are."""
+        """Name those followers with their log end offsets, and say whether in-sync replicas are missing."""
         behind = []
         for incarnation in self._awaited:
             at = self._end_of(incarnation)
@@ -375,12 +375,12 @@ class Partition:
             behind.append(f"{len(self.isr)} in-sync replicas, {self.min_in_sync_replicas} needed")
         return f"{self.tp}: {', '.join(behind)}"
 
-    # --- the follower's side ---
+    # --- the follower ---
 
     def append_as_follower(
         self, records: Buffer, *, leader_high_watermark: int, leader_log_start_offset: int, wall_ms: int
     ) -> bool:
-        """Append what the leader sent and follow its watermarks; whether the high watermark moved.
+        """Append the leader's records, and adopt its watermarks; returns whether the high watermark advanced.
 
         Raises:
             LogError: the batches do not continue this log.
@@ -396,9 +396,9 @@ class Partition:
         return True
 
     def truncate_to(self, offset: int) -> None:
-        """Drop everything from `offset` on: the leader's log went another way there (KIP-101)."""
+        """Delete all records from `offset` on, since the leader's log diverges there (KIP-101)."""
         self.log.truncate_to(offset)
 
     def restart_at(self, offset: int) -> None:
-        """Drop everything and start anew at `offset`: the leader no longer has what comes after this log's end."""
+        """Delete all records and restart at `offset`, since the leader lacks the record after this log's end."""
         self.log.truncate_fully_and_start_at(offset)

@@ -1,4 +1,4 @@
-"""Reads partitions for fetch requests: the checks, the limits, and how much could be read."""
+"""Reads partitions for fetch requests: checks, limits, and the number of bytes that can be read."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import EpochEndOffset, FetchPartition, LeaderIdAndEpoch, PartitionData
 
-# Errors whose answer names the current leader, so that a client need not ask for metadata (KIP-951).
+# With these errors the response names the current leader, so that a client needs no Metadata request (KIP-951).
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 @dataclass(slots=True)
 class FetchParams:
-    """What a fetch request asks for as a whole.
+    """The parameters of a fetch request as a whole.
 
     Attributes:
         replica_id: the follower's broker id, or -1 for a consumer.
         replica_epoch: the follower's broker epoch (KIP-903).
-        rack_id: where a consumer is that can be sent to another replica (KIP-392); "": it does not say.
-        may_read_followers: whether a consumer knows of KIP-392, so that it may be here on purpose.
-        max_wait_ms: how long the request may wait; 0 or less: not at all.
-        min_bytes: how many bytes are enough, never more than `max_bytes`.
-        max_bytes: how many bytes the answer may hold; only its first batch may go past it.
-        client: who asks, for observers.
-        read_committed: whether the reader stops at the last stable offset rather than the high watermark.
+        rack_id: the rack of a consumer that may be sent to a preferred read replica (KIP-392); "" if not given.
+        may_read_followers: whether the consumer's request version knows KIP-392, so that it may read from followers.
+        max_wait_ms: the longest time that the request may wait; 0 or less: it does not wait.
+        min_bytes: the number of bytes that is enough for a response, at most `max_bytes`.
+        max_bytes: the limit of the response; only its first batch may exceed it.
+        client: the client id, for observers.
+        read_committed: whether the consumer reads up to the last stable offset rather than the high watermark.
     """
 
     replica_id: int
@@ -43,7 +43,7 @@ class FetchParams:
 
     @property
     def is_follower(self) -> bool:
-        """Whether a broker asks, which may read up to the log end."""
+        """Whether a follower fetches; a follower reads up to the log end offset."""
         return self.replica_id >= 0
 
 
@@ -52,8 +52,8 @@ class PartitionFetch:
     """One partition of a fetch request.
 
     Attributes:
-        topic_id: the topic's id where the request names topics by id, else None.
-        error_code: an error that was found before the partition was looked at (an unknown topic id).
+        topic_id: the topic id if the request names topics by id, else None.
+        error_code: an error that the handler found already (an unknown topic id).
     """
 
     tp: TopicPartition
@@ -64,12 +64,12 @@ class PartitionFetch:
 
 @dataclass(slots=True)
 class FetchResult:
-    """What was read.
+    """The result of reading the partitions of a fetch request.
 
     Attributes:
-        partitions: one entry for each partition asked for, in that order.
-        size_bytes: of all records together.
-        answer_now: whether a partition has something to say that does not get better by waiting.
+        partitions: one entry for each requested partition, in the order of the request.
+        size_bytes: the size of all records together.
+        answer_now: whether a partition has an error, a diverging epoch or a preferred read replica.
     """
 
     partitions: list[PartitionData]
@@ -98,14 +98,14 @@ class ReplicaReader:
         self._racks = racks
 
     def assignment_of(self, replica_id: int) -> object:
-        """Stands for the set of partitions that a follower should fetch; another object once that set changes."""
+        """Return an object that is replaced when the set of partitions that the follower should fetch changes."""
         return self._follower_assignments.get(replica_id)
 
     def resolve(self, params: FetchParams, fetch: PartitionFetch) -> Partition:
-        """The replica that a fetch means, if it may be read by this reader at this epoch.
+        """Return the replica to read, if this client or follower may read it in its leader epoch.
 
         Raises:
-            PartitionError: with the code that answers the partition.
+            PartitionError: with the error code for the partition.
         """
         if fetch.error_code:
             raise PartitionError(fetch.error_code, f"{fetch.tp} was refused before it was read")
@@ -125,7 +125,7 @@ class ReplicaReader:
         return partition
 
     def read_all(self, params: FetchParams, fetches: list[PartitionFetch]) -> FetchResult:
-        """Read every partition within the request's limits; the first batch is given whatever its size (KIP-74)."""
+        """Read every partition within the request's limits; the first batch may be larger than the limits (KIP-74)."""
         left_bytes = params.max_bytes
         size_bytes = 0
         answer_now = False
@@ -153,7 +153,7 @@ class ReplicaReader:
                 last_stable_offset=log.last_stable_offset(partition.high_watermark),
                 log_start_offset=log.log_start_offset,
                 aborted_transactions=None,
-                records=[],  # not null, which librdkafka takes for a broken answer
+                records=[],  # not null: librdkafka rejects such a response
             )
             diverging = self._diverging_epoch(partition, request)
             if diverging is not None:
@@ -174,7 +174,7 @@ class ReplicaReader:
         return data, read.size_bytes
 
     def preferred_replica(self, params: FetchParams, partition: Partition, fetch_offset: int) -> int:
-        """The in-sync follower in the consumer's own rack that can serve it from there on (KIP-392); -1: stay here."""
+        """Return the preferred read replica: an in-sync follower in the consumer's rack (KIP-392); -1: the leader."""
         if not params.rack_id or params.is_follower or not partition.is_leader:
             return -1
         racks = self._racks()
@@ -190,15 +190,15 @@ class ReplicaReader:
         return max(near, key=lambda follower: follower.log_end_offset).broker_id if near else -1
 
     def _waits_for_high_watermark(self, params: FetchParams, partition: Partition) -> bool:
-        """Whether consumers may read from this follower, and it does not know yet how far (KIP-392)."""
+        """Return whether consumers may read from this follower and it lacks the high watermark (KIP-392)."""
         follower = partition.followers.get(params.replica_id)
         if follower is None or params.replica_id not in self._racks():
             return False
-        return follower.told_high_watermark < partition.high_watermark
+        return follower.last_sent_high_watermark < partition.high_watermark
 
     @staticmethod
     def _end_offset(params: FetchParams, partition: Partition) -> int:
-        """Where this reader's view ends: followers see everything, consumers what is committed."""
+        """Return the end offset of the read: the log end for followers, committed records for consumers."""
         if params.is_follower:
             return partition.log.log_end_offset
         if params.read_committed:
@@ -207,10 +207,10 @@ class ReplicaReader:
 
     @staticmethod
     def _diverging_epoch(partition: Partition, request: FetchPartition) -> EpochEndOffset | None:
-        """Where the reader's log parts from this one, if it does (KIP-595).
+        """Return where the follower's log diverges from this one; None if it does not (KIP-595).
 
         Raises:
-            PartitionError: OFFSET_OUT_OF_RANGE, if the reader's epoch is one that this log cannot place.
+            PartitionError: OFFSET_OUT_OF_RANGE if this log does not know the last fetched epoch.
         """
         if request.last_fetched_epoch < 0:
             return None
@@ -235,22 +235,22 @@ class ReplicaReader:
             records=[],
         )
         partition = self._partitions.get(fetch.tp)
-        # A leader whose lease ran out knows of no other one.
+        # A leader whose lease has expired does not know the current leader.
         fenced = partition is not None and partition.is_leader and error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         if partition is not None and error_code in _LEADER_ERRORS and not fenced:
             data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
         return data
 
     def failed(self, fetch: PartitionFetch) -> PartitionData:
-        """The answer for a partition whose reading failed for a reason of the broker's own."""
+        """Return the entry of a partition after an unexpected error."""
         return self._error(fetch, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def available_bytes(self, params: FetchParams, fetch: PartitionFetch) -> int | None:
-        """How many bytes could be read of a partition, or None if it must be answered at once.
+        """Return the number of bytes that can be read from a partition, or None if it must be answered at once.
 
-        It must be: when it cannot be read any more, when its log was truncated below the fetch offset, when it
-        diverges, when a follower is to learn that the log begins later now or that more is committed, or when the
-        fetch offset lies on an older segment than the end (there is plenty to read).
+        It must be answered at once when it cannot be read any more, its log was truncated below the fetch offset, its
+        epoch diverges, the follower lacks the current log start offset or high watermark, or the fetch offset lies on
+        an older segment than the end (there is enough to read then).
         """
         try:
             partition = self.resolve(params, fetch)

@@ -1,18 +1,18 @@
-"""All replicas of one broker: takes produce and fetch requests, parks what cannot be answered yet, and wakes it.
+"""All replicas of one broker: appends, fetches and deletions, and the delayed operations that wait for them.
 
-What happens on an event, and which purgatories hear of it:
+Events, and the purgatories whose operations they check:
 
 | event | Produce | Fetch |
 |---|---|---|
-| leader append that moves the high watermark (no other in-sync replica) | yes | yes |
-| leader append that does not | | yes: followers read up to the log end |
-| follower fetch that moves the high watermark | yes | yes |
-| role or in-sync replicas changed, partition lost | yes | yes |
-| records deleted on request | | yes: followers begin later, too |
-| the high watermark of a follower replica moved (KAFKA-14334) | | yes |
+| leader append that advances the high watermark (no other in-sync replica) | yes | yes |
+| leader append that does not | | yes: followers read up to the log end offset |
+| follower fetch that advances the high watermark | yes | yes |
+| role or ISR changed, partition removed | yes | yes |
+| records deleted on request | | yes: followers have to delete them, too |
+| the high watermark of a follower replica advanced (KAFKA-14334) | | yes |
 
-Every entry point runs ``with self._actions``: what it raises is handled when it is done, since completing one operation
-may raise the next event.
+Every entry point runs ``with self._actions``: events are handled when the outermost call returns, since the completion
+of one operation may cause the next event.
 """
 
 from __future__ import annotations
@@ -51,28 +51,28 @@ logger = get_logger(__name__)
 
 
 LAGGING_METADATA_WAIT_MS = 20
-"""How long a follower's fetch is parked that asks for fewer partitions than it should: its metadata may lag behind."""
+"""The longest wait of a follower's fetch that lacks assigned partitions: the follower's image may be older."""
 
 
 class ReplicaManager:
     """The replicas of one broker.
 
     Args:
-        broker_id: this broker.
-        clock: monotonic time for fetch bookkeeping, wall time for record timestamps.
-        log_defaults: topic configs where a topic sets none.
+        broker_id: the id of this broker.
+        clock: monotonic time for the lag of followers, wall time for record timestamps.
+        log_defaults: the defaults of topic configs.
         memory: the budget that all logs of this broker share.
-        actions: the queue of events to be handled when the outermost call is done.
-        produce_purgatory: where produce requests wait.
-        fetch_purgatory: where fetch requests wait.
-        delete_records_purgatory: where requests to delete records wait.
-        observer: told what happens.
-        propose: takes what a partition proposes for its in-sync set.
+        actions: the queue of events that are handled when the outermost call returns.
+        produce_purgatory: the purgatory of produce requests.
+        fetch_purgatory: the purgatory of fetch requests.
+        delete_records_purgatory: the purgatory of requests to delete records.
+        observer: counts events for metrics.
+        propose: submits a partition's proposal for its ISR.
         may_lead: whether this broker certainly holds its lease, and so may act as a leader.
-        producer_id_expiration_ms: after how long the sequence numbers of an idle producer are forgotten.
+        producer_id_expiration_ms: the idle time after which a producer's sequence numbers are forgotten.
 
     Attributes:
-        life: this broker's registration; until there is one no metadata are acted on.
+        incarnation: this broker's incarnation; None until it is registered, and no image is applied before.
     """
 
     def __init__(
@@ -114,9 +114,9 @@ class ReplicaManager:
     # --- metadata ---
 
     def apply(self, image: ClusterImage) -> None:
-        """Take on, keep or give up replicas as the metadata says, and wake what waits for a partition that changed.
+        """Add, keep or remove replicas according to the image; check the operations that wait for changed partitions.
 
-        An image that knows another life of this broker is no concern of this one.
+        Images that were made for another incarnation of this broker are ignored.
         """
         registered = image.brokers.get(self.broker_id)
         if self.incarnation is None or registered is None or registered.incarnation != self.incarnation:
@@ -139,13 +139,13 @@ class ReplicaManager:
                     self._wake(tp, high_watermark_moved=True, cause="partition state")
                     self.delete_records_purgatory.check_and_complete(tp, "partition state")
 
-    def tell_leaderships(self, listener: LeadershipListener) -> None:
-        """Tell a listener from now on which partitions this broker begins and ceases to lead."""
+    def add_leadership_listener(self, listener: LeadershipListener) -> None:
+        """Notify a listener from now on when this broker gains or loses the leadership of a partition."""
         self._leadership_listeners.append(listener)
 
     @property
     def image(self) -> ClusterImage | None:
-        """The metadata that are acted on; None until this broker is registered."""
+        """The image that was applied last; None until this broker is registered."""
         return self._image
 
     def _remove_topic(self, topic: Topic) -> list[TopicPartition]:
@@ -166,7 +166,7 @@ class ReplicaManager:
             listener.resigned(tp)
 
     def _take_role(self, partition: Partition, state: PartitionState) -> None:
-        """Let a replica take the role that the metadata give it, and tell of a leadership that came or went."""
+        """Give a replica its role, and notify the listeners of a leadership that was gained or lost."""
         tp = partition.tp
         was_leader, led_in_epoch = partition.is_leader, partition.leader_epoch
         partition.apply_state(state, self._clock.now_ms())
@@ -200,7 +200,7 @@ class ReplicaManager:
         return changed
 
     def _wake_reassigned_followers(self) -> None:
-        """Answer the parked fetches of followers that should now fetch other partitions than they ask for."""
+        """Complete the fetches of followers whose set of partitions to fetch has changed."""
         assignments: dict[int, list[TopicPartition]] = {}
         for tp, partition in self.partitions.items():
             for follower in partition.followers:
@@ -212,7 +212,7 @@ class ReplicaManager:
                 self.fetch_purgatory.check_and_complete(FollowerKey(follower), "assignment")
 
     def followed_partitions(self) -> dict[int, list[Partition]]:
-        """The partitions that this broker should fetch, by the broker that leads them."""
+        """Return the partitions that this broker follows, by leader."""
         followed: dict[int, list[Partition]] = {}
         for partition in self.partitions.values():
             if not partition.is_leader and partition.leader >= 0:
@@ -230,13 +230,13 @@ class ReplicaManager:
         done: AppendDone,
         client: str = "",
     ) -> None:
-        """Append each partition's batch as its leader, for clients, coordinators and the delay recorder alike.
+        """Append each partition's batch as its leader, for clients, coordinators and the delay recorder.
 
         Args:
-            batches: each partition with its record batch (None: the request had none, which is an error).
-            acks: 0 or 1: `done` is called before this returns; -1: once the in-sync replicas have the records.
-            timeout_ms: how long `done` waits for the in-sync replicas; REQUEST_TIMED_OUT after that, though the records
-                stay in the log.
+            batches: each partition with its record batch; None (the request had no records) is refused.
+            acks: 0 or 1: `done` is called before this returns; -1: when all in-sync replicas have the records.
+            timeout_ms: the longest wait for the in-sync replicas; then REQUEST_TIMED_OUT, though the records stay in
+                the log.
             done: receives a result for each batch, in the order of `batches`; called once.
             client: the client id, shown while the request waits.
         """
@@ -260,7 +260,7 @@ class ReplicaManager:
                 done(results)
 
     def _append(self, tp: TopicPartition, records: Buffer | None, result: AppendResult, acks: int) -> PendingAck | None:
-        """Append one batch and fill in its result; returns what has to be replicated, None if it was refused."""
+        """Append one batch and fill in its result; returns the pending acknowledgement, or None if it was refused."""
         partition = self.partitions.get(tp)
         try:
             if partition is None:
@@ -272,7 +272,7 @@ class ReplicaManager:
             self._observer.append_failed(tp)
             result.error_code = error.error_code
             result.error_message = str(error)
-            # A leader whose lease ran out knows of no other one.
+            # A leader whose lease has expired does not know the current leader.
             if (
                 partition is not None
                 and error.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -298,11 +298,11 @@ class ReplicaManager:
         done: DeleteRecordsDone,
         client: str = "",
     ) -> None:
-        """Delete what each partition has before an offset, as its leader (KIP-107).
+        """Delete each partition's records before an offset, as its leader (KIP-107).
 
         Args:
-            deletions: each partition with the offset before which its records go; -1: the high watermark.
-            timeout_ms: how long `done` waits for the in-sync replicas to follow.
+            deletions: each partition with the offset before which its records are deleted; -1: the high watermark.
+            timeout_ms: the longest wait for the in-sync replicas; then REQUEST_TIMED_OUT.
             done: receives a result for each deletion, in the order of `deletions`; called once.
             client: the client id, shown while the request waits.
         """
@@ -334,7 +334,7 @@ class ReplicaManager:
     def fetch(
         self, params: FetchParams, fetches: list[PartitionFetch], answer: Callable[[list[PartitionData]], None]
     ) -> None:
-        """Read, take note of a follower's progress, and answer: at once, or when there is enough or time is over."""
+        """Read, record a follower's progress, and answer: at once, when `min_bytes` can be read, or at the deadline."""
         with self._actions:
             result = self.reader.read_all(params, fetches)
             if params.is_follower:
@@ -350,13 +350,13 @@ class ReplicaManager:
                 self.fetch_purgatory.try_complete_else_watch(operation, operation.watch_keys())
 
     def _assigned_to(self, params: FetchParams) -> int:
-        """How many partitions a follower should fetch from this broker; 0 for a consumer."""
+        """Return the number of partitions that a follower should fetch from this broker; 0 for a consumer."""
         return len(self._follower_assignments.get(params.replica_id, ())) if params.is_follower else 0
 
     def _note_progress(
         self, incarnation: BrokerIncarnation, fetches: Sequence[PartitionFetch], partitions: Sequence[PartitionData]
     ) -> None:
-        """A follower has everything before its fetch offset, unless that could not be read or its log diverges."""
+        """Record that a follower has all records before its fetch offset, if the read succeeded without divergence."""
         now_ms = self._clock.now_ms()
         may_join = self._image is not None and self._image.is_alive(incarnation)
         for fetch, data in zip(fetches, partitions, strict=True):
@@ -372,12 +372,12 @@ class ReplicaManager:
                 if proposal is not None:
                     self._propose(partition, proposal)
 
-    def _note_told(self, replica_id: int, tp: TopicPartition, high_watermark: int) -> None:
-        """A follower is told how far it may serve consumers; of no interest where there are no racks."""
+    def _note_sent(self, replica_id: int, tp: TopicPartition, high_watermark: int) -> None:
+        """Record the high watermark that a follower is sent; only needed if brokers have racks (KIP-392)."""
         if self._racks and (partition := self.partitions.get(tp)) is not None:
             follower = partition.followers.get(replica_id)
             if follower is not None:
-                follower.told_high_watermark = high_watermark
+                follower.last_sent_high_watermark = high_watermark
 
     def _counting(
         self,
@@ -392,7 +392,7 @@ class ReplicaManager:
                 size_bytes = sum(map(len, cast("list[bytes]", data.records))) if data.records else 0
                 if params.is_follower:
                     observer.replicated_out(size_bytes)
-                    self._note_told(params.replica_id, fetch.tp, data.high_watermark)
+                    self._note_sent(params.replica_id, fetch.tp, data.high_watermark)
                 elif data.error_code:
                     observer.fetch_failed(fetch.tp)
                 else:
@@ -411,7 +411,7 @@ class ReplicaManager:
     def append_as_follower(
         self, partition: Partition, records: Buffer, leader_high_watermark: int, leader_log_start_offset: int
     ) -> None:
-        """Append what the leader sent; if the high watermark moves, whoever reads from this replica is woken.
+        """Append the leader's records; if the high watermark advances, check the fetches that wait at this replica.
 
         Raises:
             LogError: the batches do not continue this log.
@@ -429,10 +429,10 @@ class ReplicaManager:
             cause = "high watermark" if advanced else "log start"
             self.fetch_purgatory.check_and_complete(partition.tp, cause)
 
-    # --- upkeep ---
+    # --- maintenance ---
 
     def drop_laggards(self, max_lag_ms: int) -> None:
-        """Propose to drop the followers from the in-sync sets that have not caught up for longer than `max_lag_ms`."""
+        """Propose to remove the followers from ISRs that have not been caught up for longer than `max_lag_ms`."""
         now_ms = self._clock.now_ms()
         for partition in self.partitions.values():
             proposal = partition.propose_to_drop_laggards(now_ms, max_lag_ms)
@@ -440,21 +440,21 @@ class ReplicaManager:
                 self._propose(partition, proposal)
 
     def advance_high_watermarks(self) -> None:
-        """This broker may lead again: commit what was appended when its lease ran out."""
+        """Advance the high watermarks that were held while this broker's lease may have expired."""
         with self._actions:
             for tp, partition in self.partitions.items():
                 if partition.is_leader and partition.advance_high_watermark():
                     self._wake(tp, high_watermark_moved=True, cause="lease held again")
 
     def withdraw(self, partition: Partition, proposal: InSyncProposal) -> None:
-        """A proposal for an in-sync set came to nothing."""
+        """End a proposal; check the operations that wait for the partition's watermarks."""
         with self._actions:
             if partition.withdraw(proposal):
                 self._wake(partition.tp, high_watermark_moved=True, cause="high watermark")
-            self.delete_records_purgatory.check_and_complete(partition.tp, "in-sync set")
+            self.delete_records_purgatory.check_and_complete(partition.tp, "ISR")
 
     def retention_steps(self) -> Iterator[None]:
-        """Delete what retention does not keep, one replica per step, so that the loop can go round in between."""
+        """Apply retention, one replica per step, so that the event loop can run other tasks between steps."""
         for tp, partition in list(self.partitions.items()):
             if self.partitions.get(tp) is partition:
                 deleted_bytes = partition.log.apply_retention(self._clock.wall_ms(), partition.high_watermark)
@@ -463,7 +463,7 @@ class ReplicaManager:
             yield
 
     def compaction_steps(self) -> Iterator[None]:
-        """Compact the logs that ask for it, one batch per step."""
+        """Compact the logs that need it, one batch per step."""
         for tp, partition in list(self.partitions.items()):
             if self.partitions.get(tp) is partition:
                 yield from partition.log.compaction_steps(partition.high_watermark, self._clock.wall_ms())

@@ -1,6 +1,7 @@
-"""What became of one partition's part of a request: the replicas' own answers, which handlers put into messages.
+"""Results of appends and deletions, per partition.
 
-Coordinators and the delay recorder read the same answers; so nothing below `broker.api` knows how a response looks.
+Handlers translate them into responses; coordinators and the delay recorder read them as they are. So no module below
+`broker.api` depends on response messages.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ UNKNOWN = -1
 
 @dataclass(slots=True)
 class AppendResult:
-    """What became of one partition's batch.
+    """The result of appending one batch.
 
     Attributes:
-        error_code: NONE once the batch is acknowledged as `acks` asked.
-        error_message: why it was refused, as a sentence; None if it was not.
+        error_code: NONE if the batch is acknowledged according to `acks`.
+        error_message: the reason of a refusal, as a sentence; None if the batch was not refused.
         base_offset: the offset of the batch's first record; -1 if nothing was appended.
-        log_append_time_ms: the time that the log gave the records; -1 unless the topic asks for that.
-        log_start_offset: where the partition's log begins; -1 if nothing was appended.
-        leader_id: the current leader, where this broker is not and knows it (KIP-951); else -1.
-        leader_epoch: the epoch of that leader; else -1.
+        log_append_time_ms: the timestamp that the log gave the records; -1 unless the topic uses LogAppendTime.
+        log_start_offset: the log start offset of the partition; -1 if nothing was appended.
+        leader_id: the current leader if it is another broker and known (KIP-951); else -1.
+        leader_epoch: the leader epoch of that leader; else -1.
     """
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -38,7 +39,7 @@ class AppendResult:
 
 @dataclass(slots=True)
 class DeleteRecordsResult:
-    """What became of one partition's deletion.
+    """The result of one deletion.
 
     Attributes:
         low_watermark: the smallest log start offset of the in-sync replicas (KIP-107); -1 with an error.

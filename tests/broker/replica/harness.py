@@ -1,4 +1,4 @@
-"""One broker's replicas, with time and metadata in the test's hands; followers are played by the test."""
+"""The replicas of one broker; the test sets the time and the image, and plays the followers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIB = 1024 * 1024
 
 
 def batch(*values: bytes) -> bytes:
-    """A record batch of these values."""
+    """Return a record batch of these values."""
     return build_batch([Record(i, 1_700_000_000_000, None, value, ()) for i, value in enumerate(values)])
 
 
@@ -42,7 +42,7 @@ def topic(
     topic_id: bytes | None = None,
     **configs: str,
 ) -> Topic:
-    """A topic whose partitions are all in the same state; configs with _ for the dots of their names."""
+    """Return a topic whose partitions have the same state; in the names of configs _ stands for a dot."""
     in_sync = tuple(BrokerIncarnation(i, i) for i in (replicas if isr is None else isr))
     state = PartitionState(leader, leader_epoch, replicas, in_sync, partition_epoch)
     return Topic(
@@ -54,7 +54,7 @@ def topic(
 
 
 class Observed:
-    """What the replicas told their observer."""
+    """An observer that records the calls."""
 
     def __init__(self) -> None:
         self.events: list[tuple[object, ...]] = []
@@ -68,7 +68,7 @@ class Observed:
 
 @dataclass
 class Produced:
-    """A produce request and, once it is answered, its answers."""
+    """A produce request, and its results after it was answered."""
 
     answers: list[Sequence[AppendResult]] = field(default_factory=list)
 
@@ -88,7 +88,7 @@ class Produced:
 
 @dataclass
 class Fetched:
-    """A fetch request and, once it is answered, its answers."""
+    """A fetch request, and its results after it was answered."""
 
     answers: list[list[PartitionData]] = field(default_factory=list)
 
@@ -112,7 +112,7 @@ class Fetched:
 
 
 class Harness:
-    """Broker 1's replicas; `image` is what the metadata says."""
+    """The replicas of broker 1; `image` is the image that was applied last."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -144,7 +144,7 @@ class Harness:
         self.brokers = {i: BrokerRegistration(i, i, plaintext("127.0.0.1", 9090 + i)) for i in (1, 2, 3)}
 
     def set_topics(self, *topics: Topic) -> None:
-        """The metadata changes to these topics."""
+        """Apply an image with these topics."""
         self.image = ClusterImage(0, "test", 1, self.brokers, {t.name: t for t in topics})
         self.replicas.apply(self.image)
 
@@ -152,7 +152,7 @@ class Harness:
         return self.replicas.partitions[tp]
 
     def advance_ms(self, delta_ms: int) -> None:
-        """Time passes, and the wheels turn."""
+        """Advance the time and the timing wheels."""
         self.clock.advance_ms(delta_ms)
         for timer in self.timers:
             timer.advance(self.clock.now_ms())
@@ -211,7 +211,7 @@ class Harness:
     def follow(
         self, *offsets_by_broker: tuple[int, int], tp: TopicPartition = ORDERS, log_start_offset: int = 0
     ) -> list[Fetched]:
-        """Followers fetch from these offsets, and so acknowledge everything before them."""
+        """Let followers fetch from these offsets, and so acknowledge all records before them."""
         return [
             self.fetch((tp, offset), replica_id=broker_id, log_start_offset=log_start_offset)
             for broker_id, offset in offsets_by_broker

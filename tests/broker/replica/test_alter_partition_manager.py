@@ -1,4 +1,4 @@
-"""What leaders propose reaches the metadata store in batches, and what is refused is taken back."""
+"""Proposals for ISRs reach the metadata store in batches; refused ones are withdrawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.broker.replica.harness import Harness, topic
 
 
 class Store:
-    """A metadata store whose answers the test gives."""
+    """A metadata store that commits or fails when the test says so."""
 
     def __init__(self, image: ClusterImage) -> None:
         self.image = image
@@ -35,14 +35,14 @@ class Store:
 
 
 class Proposing:
-    """Broker 1, which leads three partitions alone in sync, and proposes followers that have caught up."""
+    """Broker 1, which leads three partitions as the only in-sync replica."""
 
     def __init__(self) -> None:
         self.broker = Harness()
         self.broker.set_topics(topic(isr=(1,), partitions=3))
         self.store = Store(ClusterImage(0, "test", 1, self.broker.brokers, {"orders": topic(isr=(1,), partitions=3)}))
         self.changes: list[bool] = []
-        self.in_sync = AlterPartitionManager(
+        self.manager = AlterPartitionManager(
             self.store,  # type: ignore[arg-type]
             settings=TopicSettings(),
             withdraw=self.broker.replicas.withdraw,
@@ -54,11 +54,11 @@ class Proposing:
         return list(self.broker.replicas.partitions.values())
 
     def propose(self, partition: Partition) -> None:
-        """Broker 2 has everything."""
+        """Let broker 2 catch up, and submit the leader's proposal."""
         before = len(self.broker.proposals)
         self.broker.fetch((partition.tp, 0), replica_id=2)
         for proposed in self.broker.proposals[before:]:
-            self.in_sync.propose(*proposed)
+            self.manager.propose(*proposed)
 
     def isr(self, index: int) -> tuple[int, ...]:
         return self.store.image.topics["orders"].partitions[index].isr_ids
@@ -69,7 +69,7 @@ def proposing() -> Proposing:
     return Proposing()
 
 
-def test_what_is_proposed_while_a_change_is_under_way_goes_into_the_next_one(proposing: Proposing) -> None:
+def test_proposals_during_a_change_go_into_the_next_one(proposing: Proposing) -> None:
     for partition in proposing.partitions:
         proposing.propose(partition)
     assert len(proposing.store.submitted) == 1
@@ -83,7 +83,7 @@ def test_what_is_proposed_while_a_change_is_under_way_goes_into_the_next_one(pro
 
 
 @pytest.mark.parametrize("how", ["refused", "failed"])
-def test_what_comes_to_nothing_is_taken_back_and_may_be_proposed_again(proposing: Proposing, how: str) -> None:
+def test_a_refused_or_failed_proposal_is_withdrawn_and_may_be_proposed_again(proposing: Proposing, how: str) -> None:
     first = proposing.partitions[0]
     proposing.propose(first)
     if how == "refused":

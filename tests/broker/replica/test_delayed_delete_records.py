@@ -1,4 +1,4 @@
-"""Deleting records waits for the followers, and for no longer than it is worth."""
+"""Requests to delete records that wait: every condition that ends the wait, and the deadline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.broker.replica.harness import ORDERS, Harness, topic
 
 @dataclass
 class Deletion:
-    """A request to delete records and, once it is answered, its answers."""
+    """A request to delete records, and its results after it was answered."""
 
     told: list[Sequence[DeleteRecordsResult]] = field(default_factory=list)
 
@@ -60,7 +60,7 @@ def missing(broker: Harness) -> str:
     return parked.missing
 
 
-def test_it_tells_which_brokers_logs_start_where(broker: Harness) -> None:
+def test_the_missing_condition_names_brokers_and_their_log_start_offsets(broker: Harness) -> None:
     filled(broker)
     delete(broker, (ORDERS, 2))
     assert missing(broker) == "orders-0: broker 2 starts at 0 of 2, broker 3 starts at 0 of 2"
@@ -68,7 +68,7 @@ def test_it_tells_which_brokers_logs_start_where(broker: Harness) -> None:
     assert missing(broker) == "orders-0: broker 3 starts at 0 of 2"
 
 
-def test_it_tells_who_has_not_fetched_since_this_broker_leads(broker: Harness) -> None:
+def test_the_missing_condition_names_followers_that_have_not_fetched_in_this_leader_epoch(broker: Harness) -> None:
     filled(broker)
     broker.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
     broker.set_topics(topic(leader=1, leader_epoch=2, partition_epoch=2))
@@ -77,7 +77,7 @@ def test_it_tells_who_has_not_fetched_since_this_broker_leads(broker: Harness) -
     assert missing(broker) == "orders-0: broker 2 has not fetched yet"
 
 
-def test_it_waits_for_a_follower_that_is_proposed_for_the_in_sync_set(broker: Harness) -> None:
+def test_it_waits_for_a_follower_that_is_proposed_for_the_isr(broker: Harness) -> None:
     broker.set_topics(topic(isr=(1, 2), partition_epoch=1))
     for _ in range(3):
         broker.produce(acks=1)
@@ -95,7 +95,7 @@ def test_a_leader_without_followers_in_sync_answers_at_once(broker: Harness) -> 
     assert delete(broker, (ORDERS, -1)).outcome == [(ErrorCode.NONE, 1)]
 
 
-def test_a_follower_that_leaves_the_in_sync_set_is_waited_for_no_longer(broker: Harness) -> None:
+def test_it_no_longer_waits_for_a_follower_that_leaves_the_isr(broker: Harness) -> None:
     filled(broker)
     deletion = delete(broker, (ORDERS, 2))
     broker.follow((2, 3), log_start_offset=2)
@@ -103,7 +103,7 @@ def test_a_follower_that_leaves_the_in_sync_set_is_waited_for_no_longer(broker: 
     assert deletion.outcome == [(ErrorCode.NONE, 2)]
 
 
-def test_each_partition_is_answered_for_itself(broker: Harness) -> None:
+def test_each_partition_has_its_own_result(broker: Harness) -> None:
     other = TopicPartition("orders", 1)
     broker.set_topics(topic(partitions=2, partition_epoch=1))
     broker.produce(ORDERS, other, acks=1)
@@ -116,7 +116,7 @@ def test_each_partition_is_answered_for_itself(broker: Harness) -> None:
     assert deletion.outcome == [(ErrorCode.NONE, 1), (ErrorCode.REQUEST_TIMED_OUT, -1)]
 
 
-def test_a_parked_follower_is_woken_to_learn_where_the_log_begins(broker: Harness) -> None:
+def test_a_followers_parked_fetch_is_answered_with_the_new_log_start_offset(broker: Harness) -> None:
     filled(broker)
     (parked,) = broker.follow((2, 3))
     assert not parked.answered
@@ -124,13 +124,13 @@ def test_a_parked_follower_is_woken_to_learn_where_the_log_begins(broker: Harnes
     assert parked.data.log_start_offset == 2
 
 
-def test_what_cannot_be_deleted_is_answered_at_once(broker: Harness) -> None:
+def test_an_impossible_deletion_is_answered_at_once(broker: Harness) -> None:
     filled(broker)
     deletion = delete(broker, (TopicPartition("nowhere", 0), 1), (ORDERS, 9))
     assert deletion.outcome == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1), (ErrorCode.OFFSET_OUT_OF_RANGE, -1)]
 
 
-def test_a_follower_that_keeps_it_waiting_lets_it_time_out(broker: Harness) -> None:
+def test_it_times_out_if_a_follower_does_not_delete(broker: Harness) -> None:
     filled(broker)
     deletion = delete(broker, (ORDERS, 2))
     broker.advance_ms(1001)
@@ -155,14 +155,14 @@ def test_shutdown_answers_with_a_retriable_error(broker: Harness) -> None:
     assert deletion.outcome == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
 
 
-def test_a_new_topic_of_the_same_name_does_not_answer_for_the_old_one(broker: Harness) -> None:
+def test_a_new_topic_of_the_same_name_does_not_complete_the_old_ones_deletion(broker: Harness) -> None:
     filled(broker)
     deletion = delete(broker, (ORDERS, 2))
     broker.set_topics(topic(topic_id=b"another".ljust(16)))
     assert deletion.outcome == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
 
 
-def test_observers_are_told_which_followers_it_waited_for_in_vain(broker: Harness) -> None:
+def test_an_expired_deletion_reports_the_followers_that_it_waited_for(broker: Harness) -> None:
     filled(broker)
     delete(broker, (ORDERS, 2))
     broker.follow((2, 3), log_start_offset=2)
@@ -171,7 +171,9 @@ def test_observers_are_told_which_followers_it_waited_for_in_vain(broker: Harnes
     assert (deleted.outcome, deleted.held_by) == ("expired", (3,))
 
 
-def test_an_unexpected_error_is_answered_as_the_brokers_own(broker: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_is_answered_with_unknown_server_error(
+    broker: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(partition: Partition) -> int:
         raise RuntimeError(str(partition.tp))
 
@@ -183,7 +185,7 @@ def test_an_unexpected_error_is_answered_as_the_brokers_own(broker: Harness, mon
     assert broker.delete_records_purgatory.num_delayed == 0
 
 
-def test_a_withdrawn_proposal_lets_a_deletion_go_on(broker: Harness) -> None:
+def test_a_withdrawn_proposal_completes_a_deletion(broker: Harness) -> None:
     broker.set_topics(topic(isr=(1, 2), partition_epoch=1))
     for _ in range(3):
         broker.produce(acks=1)

@@ -1,4 +1,4 @@
-"""Fetch requests that wait: each condition that ends the wait, and the deadline."""
+"""Fetch requests that wait: every condition that ends the wait, and the deadline."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_follower_reads_up_to_the_log_end(broker: Harness) -> None:
     assert fetched.size_bytes > 0
 
 
-def test_min_bytes_are_waited_for_over_all_partitions(broker: Harness) -> None:
+def test_it_waits_for_min_bytes_over_all_partitions(broker: Harness) -> None:
     broker.set_topics(topic(isr=(1,), partition_epoch=1), topic("other", isr=(1,)))
     size_bytes = len(batch(b"value"))
     fetched = broker.fetch((ORDERS, 0), (OTHER, 0), min_bytes=2 * size_bytes)
@@ -48,7 +48,7 @@ def test_min_bytes_are_waited_for_over_all_partitions(broker: Harness) -> None:
     assert fetched.size_bytes == 2 * size_bytes
 
 
-def test_a_partition_counts_for_no_more_than_its_own_maximum(broker: Harness) -> None:
+def test_a_partition_counts_for_at_most_its_own_limit(broker: Harness) -> None:
     broker.set_topics(topic(isr=(1,), partition_epoch=1))
     size_bytes = len(batch(b"value"))
     fetched = broker.fetch((ORDERS, 0), min_bytes=size_bytes + 1, partition_max_bytes=size_bytes)
@@ -59,15 +59,15 @@ def test_a_partition_counts_for_no_more_than_its_own_maximum(broker: Harness) ->
     assert fetched.size_bytes == size_bytes
 
 
-def test_no_time_to_wait_is_answered_at_once(broker: Harness) -> None:
+def test_a_fetch_without_wait_is_answered_at_once(broker: Harness) -> None:
     assert broker.fetch((ORDERS, 0), max_wait_ms=0).size_bytes == 0
 
 
-def test_no_partitions_are_answered_at_once(broker: Harness) -> None:
+def test_a_fetch_without_partitions_is_answered_at_once(broker: Harness) -> None:
     assert broker.fetch().partitions == []
 
 
-def test_the_deadline_answers_what_there_is_and_counts_by_who_asked(broker: Harness) -> None:
+def test_at_the_deadline_it_answers_and_counts_expiries_of_followers_and_consumers_apart(broker: Harness) -> None:
     consumer = broker.fetch((ORDERS, 0), min_bytes=1000)
     follower = broker.fetch((ORDERS, 0), replica_id=2, min_bytes=1000)
     broker.produce(acks=1)
@@ -77,21 +77,21 @@ def test_the_deadline_answers_what_there_is_and_counts_by_who_asked(broker: Harn
     assert broker.observed.named("fetch_expired") == [(False,), (True,)]
 
 
-def test_every_partition_is_answered_even_the_empty_ones(broker: Harness) -> None:
+def test_every_partition_is_in_the_response_even_if_it_is_empty(broker: Harness) -> None:
     broker.set_topics(topic(isr=(1,), partition_epoch=1), topic("other", isr=(1,)))
     fetched = broker.fetch((ORDERS, 0), (OTHER, 0))
     broker.produce(OTHER, acks=1)
     assert [len(data.records or []) for data in fetched.partitions] == [0, 1]
 
 
-def test_a_not_leader_any_more(broker: Harness) -> None:
+def test_a_no_longer_leader(broker: Harness) -> None:
     fetched = broker.fetch((ORDERS, 0))
     broker.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
     assert fetched.data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert fetched.data.current_leader.leader_id == 2
 
 
-def test_b_c_replica_or_topic_gone(broker: Harness) -> None:
+def test_b_c_replica_or_topic_removed(broker: Harness) -> None:
     broker.set_topics(topic(), topic("other"))
     moved, deleted = broker.fetch((ORDERS, 0)), broker.fetch((OTHER, 0))
     broker.set_topics(topic(leader=2, leader_epoch=1, replicas=(2, 3), partition_epoch=1))
@@ -115,7 +115,7 @@ def test_f_truncated_below_the_fetch_offset(broker: Harness) -> None:
     assert fetched.data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_f_on_an_older_segment_there_is_plenty(broker: Harness) -> None:
+def test_f_an_older_segment_is_answered_at_once(broker: Harness) -> None:
     one_batch = len(batch(b"x" * 200))
     broker.set_topics(topic(isr=(1,), partition_epoch=1, segment_bytes=str(one_batch)))
     fetched = broker.fetch((ORDERS, 0), min_bytes=10 * one_batch)
@@ -125,7 +125,7 @@ def test_f_on_an_older_segment_there_is_plenty(broker: Harness) -> None:
     assert fetched.size_bytes == 2 * one_batch
 
 
-def test_f_an_older_segment_than_the_log_end_is_no_reason_while_the_high_watermark_is_on_the_same(
+def test_f_the_segment_of_the_high_watermark_counts_rather_than_that_of_the_log_end(
     broker: Harness,
 ) -> None:
     one_batch = len(batch(b"x" * 200))
@@ -152,13 +152,13 @@ def test_h_a_diverging_epoch_is_answered_at_once_and_acknowledges_nothing(broker
     assert broker.partition().followers[2].log_end_offset == -1
 
 
-def test_an_epoch_that_the_leader_cannot_place_is_out_of_range_rather_than_an_empty_answer(broker: Harness) -> None:
+def test_an_epoch_that_the_leader_does_not_know_is_out_of_range(broker: Harness) -> None:
     broker.produce(acks=1)
     fetched = broker.fetch((ORDERS, 1), last_fetched_epoch=7)
     assert fetched.data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_kafka_9939_a_follower_is_noted_once_not_again_when_its_fetch_completes(broker: Harness) -> None:
+def test_kafka_9939_a_followers_progress_is_recorded_once(broker: Harness) -> None:
     broker.fetch((ORDERS, 0), replica_id=2)
     at = broker.clock.now_ms()
     broker.advance_ms(100)
@@ -167,7 +167,7 @@ def test_kafka_9939_a_follower_is_noted_once_not_again_when_its_fetch_completes(
     assert (follower.last_fetch_ms, follower.log_end_offset) == (at, 0)
 
 
-def test_a_follower_hears_at_once_of_a_partition_that_it_should_fetch_too(broker: Harness) -> None:
+def test_a_followers_fetch_is_answered_at_once_when_it_should_fetch_another_partition(broker: Harness) -> None:
     fetched = broker.fetch((ORDERS, 0), replica_id=2)
     bystander = broker.fetch((ORDERS, 0), replica_id=3)
     broker.set_topics(topic(), topic("other", replicas=(1, 2)))
@@ -175,11 +175,11 @@ def test_a_follower_hears_at_once_of_a_partition_that_it_should_fetch_too(broker
     assert not bystander.answered
 
 
-def test_a_broker_that_holds_no_replica_is_refused(broker: Harness) -> None:
+def test_a_follower_without_a_replica_is_refused(broker: Harness) -> None:
     assert broker.fetch((ORDERS, 0), replica_id=9).data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_the_first_batch_is_given_whatever_its_size_and_only_that(broker: Harness) -> None:
+def test_only_the_first_batch_may_exceed_the_limits(broker: Harness) -> None:
     broker.set_topics(topic(isr=(1,), partition_epoch=1), topic("other", isr=(1,)))
     broker.produce(acks=1)
     broker.produce(OTHER, acks=1)
@@ -194,14 +194,14 @@ def test_shutdown_answers_parked_fetches(broker: Harness) -> None:
     assert broker.fetch_purgatory.num_delayed == 0
 
 
-def test_kafka_14334_a_follower_whose_high_watermark_moves_wakes_its_readers(broker: Harness) -> None:
+def test_kafka_14334_an_advance_of_a_followers_high_watermark_completes_fetches_from_it(broker: Harness) -> None:
     fetched = broker.fetch((ORDERS, 0))
     broker.produce(acks=1)
     broker.replicas.append_as_follower(broker.partition(), b"", 1, 0)
     assert fetched.size_bytes > 0
 
 
-def test_what_it_waits_for_can_be_read(broker: Harness) -> None:
+def test_the_missing_condition_names_bytes_and_offsets(broker: Harness) -> None:
     broker.fetch((ORDERS, 0), min_bytes=10)
     (operation,) = broker.fetch_purgatory.operations(10)
     assert operation.missing == "consumer has 0 of 10 bytes: orders-0 from 0"

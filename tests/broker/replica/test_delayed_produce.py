@@ -1,4 +1,4 @@
-"""acks=-1: what a produce request waits for, and everything that can end its wait."""
+"""Produce requests with acks=-1: every condition that ends the wait, and the deadline."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def test_acks_all_waits_until_every_in_sync_replica_has_the_records(broker: Harn
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-def test_other_acks_wait_for_nobody(broker: Harness, acks: int) -> None:
+def test_other_acks_do_not_wait(broker: Harness, acks: int) -> None:
     assert broker.produce(acks=acks).error_codes == [ErrorCode.NONE]
 
 
-def test_acks_all_alone_in_sync_is_answered_at_once(broker: Harness) -> None:
+def test_acks_all_is_answered_at_once_if_only_the_leader_is_in_sync(broker: Harness) -> None:
     broker.set_topics(topic(isr=(1,), partition_epoch=1))
     assert broker.produce().error_codes == [ErrorCode.NONE]
     assert broker.produce_purgatory.num_delayed == 0
 
 
-def test_what_it_waits_for_can_be_read(broker: Harness) -> None:
+def test_the_missing_condition_names_followers_and_their_log_end_offsets(broker: Harness) -> None:
     broker.produce(records=batch(b"a", b"b"))
     broker.follow((2, 2), (3, 1))
     (operation,) = broker.produce_purgatory.operations(10)
@@ -51,14 +51,14 @@ def test_the_deadline_answers_request_timed_out_and_counts_the_partition(broker:
     assert broker.partition().log.log_end_offset == 1, "the record stays: it may yet be replicated"
 
 
-def test_observers_are_told_which_follower_let_it_go(broker: Harness) -> None:
+def test_a_completed_request_reports_the_follower_that_acknowledged_last(broker: Harness) -> None:
     broker.produce()
     broker.follow((3, 1), (2, 1))
     (produced,) = (each for each in broker.finished if each.purgatory == "Produce")
     assert (produced.client, produced.held_by, produced.event_key) == ("producer", (2,), ORDERS)
 
 
-def test_observers_are_told_which_followers_it_waited_for_in_vain(broker: Harness) -> None:
+def test_an_expired_request_reports_the_followers_that_it_waited_for(broker: Harness) -> None:
     broker.produce(records=batch(b"a", b"b"), timeout_ms=300)
     broker.follow((2, 2), (3, 1))
     broker.advance_ms(301)
@@ -66,7 +66,7 @@ def test_observers_are_told_which_followers_it_waited_for_in_vain(broker: Harnes
     assert (produced.outcome, produced.held_by, produced.event_key) == ("expired", (3,), None)
 
 
-def test_nobody_let_it_go_when_the_last_one_it_waited_for_left_the_in_sync_set(broker: Harness) -> None:
+def test_no_follower_is_reported_if_the_last_one_left_the_isr(broker: Harness) -> None:
     broker.produce()
     broker.follow((2, 1))
     broker.set_topics(topic(isr=(1, 2), partition_epoch=1))
@@ -82,7 +82,7 @@ def test_a_timeout_names_only_the_partitions_that_are_late(broker: Harness) -> N
     assert broker.observed.named("produce_expired") == [(ORDERS,)]
 
 
-def test_all_partitions_of_a_request_are_waited_for(broker: Harness) -> None:
+def test_a_request_waits_for_all_its_partitions(broker: Harness) -> None:
     broker.set_topics(topic(), topic("other"))
     produced = broker.produce(ORDERS, OTHER)
     broker.follow((2, 1), (3, 1))
@@ -128,7 +128,7 @@ def test_a_new_topic_of_the_same_name_does_not_acknowledge_the_old_ones_records(
     assert produced.error_codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_an_isr_that_shrinks_under_the_append_is_told_after_the_append(broker: Harness) -> None:
+def test_an_isr_that_shrinks_after_the_append_is_answered_with_an_error(broker: Harness) -> None:
     broker.set_topics(topic(min_insync_replicas="2", partition_epoch=1))
     produced = broker.produce()
     broker.follow((2, 1))
@@ -137,23 +137,23 @@ def test_an_isr_that_shrinks_under_the_append_is_told_after_the_append(broker: H
     assert broker.partition().high_watermark == 0
 
 
-def test_what_was_committed_before_the_isr_shrank_is_acknowledged(broker: Harness) -> None:
+def test_records_that_were_committed_before_the_isr_shrank_are_acknowledged(broker: Harness) -> None:
     broker.set_topics(topic(min_insync_replicas="2", partition_epoch=1))
     produced = broker.produce()
-    # The followers have it, and leave before the request could see the high watermark.
+    # The followers have the records, and leave the ISR before the request sees the high watermark.
     broker.partition().follower_fetched(BrokerIncarnation(2, 2), 1, 0, 0)
     broker.partition().follower_fetched(BrokerIncarnation(3, 3), 1, 0, 0)
     broker.set_topics(topic(min_insync_replicas="2", isr=(1,), partition_epoch=2))
     assert produced.error_codes == [ErrorCode.NONE]
 
 
-def test_too_few_in_sync_replicas_refuse_before_the_append(broker: Harness) -> None:
+def test_a_request_is_refused_before_the_append_if_too_few_replicas_are_in_sync(broker: Harness) -> None:
     broker.set_topics(topic(min_insync_replicas="2", isr=(1,), partition_epoch=1))
     assert broker.produce().error_codes == [ErrorCode.NOT_ENOUGH_REPLICAS]
     assert broker.partition().log.log_end_offset == 0
 
 
-def test_shutdown_answers_what_is_parked_with_a_retriable_error(broker: Harness) -> None:
+def test_shutdown_answers_parked_requests_with_a_retriable_error(broker: Harness) -> None:
     produced = broker.produce()
     broker.produce_purgatory.shutdown()
     assert produced.error_codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
@@ -171,7 +171,7 @@ def test_many_requests_are_answered_by_one_advance(broker: Harness) -> None:
     assert broker.produce_purgatory.num_delayed == 0
 
 
-def test_what_was_appended_as_the_lease_ran_out_is_committed_when_there_is_another(broker: Harness) -> None:
+def test_records_appended_when_the_lease_expired_are_committed_under_a_new_lease(broker: Harness) -> None:
     broker.set_topics(topic(isr=(1,), partition_epoch=1))
     partition = broker.partition()
     append = partition.log.append_as_leader

@@ -1,4 +1,4 @@
-"""The fetch loop of a follower, with a leader that is played by the test."""
+"""The fetch loop of a follower; the test plays the leader."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def batch(offset: int, leader_epoch: int = 0) -> bytes:
 
 
 class Leader:
-    """Gives the answers that a test has prepared, and then none; keeps what it was asked."""
+    """A leader that gives prepared answers, then none, and records the fetches."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -71,12 +71,12 @@ class Leader:
 
     @property
     def offsets_asked(self) -> list[list[int]]:
-        """The fetch offsets of each request; none for a request without partitions."""
+        """The fetch offsets of each request."""
         return [[p.fetch_offset for t in request.topics for p in t.partitions] for request in self.asked]
 
 
 def answer(**data: Any) -> FetchResponse:
-    """An answer about orders-0."""
+    """Return a response for orders-0."""
     partition = PartitionData(partition_index=0, aborted_transactions=None, **{"records": b"", **data})
     return FetchResponse(
         responses=[FetchableTopicResponse(topic_id=b"orders".ljust(16, b"\0"), partitions=[partition])]
@@ -113,7 +113,7 @@ async def follow(
     return harness.partition()
 
 
-async def test_it_asks_for_what_comes_next_and_says_who_it_is(follower: Harness) -> None:
+async def test_it_fetches_from_its_log_end_with_its_broker_id_and_epoch(follower: Harness) -> None:
     leader = Leader(answer(records=batch(0), high_watermark=0), answer(records=batch(1), high_watermark=1))
     partition = await follow(follower, leader)
     assert leader.offsets_asked == [[0], [1], [2]]
@@ -122,7 +122,7 @@ async def test_it_asks_for_what_comes_next_and_says_who_it_is(follower: Harness)
     assert (state.replica_id, state.replica_epoch) == (1, BROKER_EPOCH)
 
 
-async def test_kip_101_a_diverging_epoch_truncates_to_where_the_logs_were_the_same(follower: Harness) -> None:
+async def test_kip_101_a_diverging_epoch_truncates_to_the_last_common_offset(follower: Harness) -> None:
     first = answer(records=batch(0) + batch(1) + batch(2), high_watermark=1)
     diverging = answer(diverging_epoch=EpochEndOffset(epoch=0, end_offset=1))
     leader = Leader(first, diverging)
@@ -132,12 +132,12 @@ async def test_kip_101_a_diverging_epoch_truncates_to_where_the_logs_were_the_sa
 
 
 def offset(at: int) -> ListOffsetsResponse:
-    """Where the leader's log begins or ends, whichever it was asked for."""
+    """Return the response to ListOffsets."""
     partition = ListOffsetsPartitionResponse(partition_index=0, offset=at)
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[partition])])
 
 
-async def test_a_follower_that_is_ahead_of_the_leaders_end_is_cut_to_it(follower: Harness) -> None:
+async def test_a_log_that_ends_after_the_leaders_is_truncated_to_the_leaders_end(follower: Harness) -> None:
     first = answer(records=batch(0) + batch(1) + batch(2), high_watermark=1)
     leader = Leader(first, answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), offset(0), offset(2))
     partition = await follow(follower, leader)
@@ -145,16 +145,14 @@ async def test_a_follower_that_is_ahead_of_the_leaders_end_is_cut_to_it(follower
     assert partition.log.log_start_offset == 0
 
 
-async def test_a_follower_that_is_behind_the_leaders_log_start_begins_anew_there(follower: Harness) -> None:
+async def test_a_log_that_ends_before_the_leaders_log_start_restarts_there(follower: Harness) -> None:
     leader = Leader(answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), offset(40), offset(42))
     partition = await follow(follower, leader)
     assert leader.offsets_asked == [[0], [40]]
     assert (partition.log.log_start_offset, partition.high_watermark) == (40, 40)
 
 
-async def test_a_partition_that_is_refused_is_left_out_for_a_while(
-    follower: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_refused_partition_is_left_out_for_a_while(follower: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower_module, "FIRST_BACKOFF_MS", 450)
     follower.set_topics(topic(leader=LEADER_ID, partitions=2))
     leader = Leader(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH), FetchResponse())
@@ -163,7 +161,7 @@ async def test_a_partition_that_is_refused_is_left_out_for_a_while(
     assert leader.asked[1].max_wait_ms <= 451, "it is asked for again soon"
 
 
-async def test_a_follower_with_nothing_but_refused_partitions_waits_and_does_not_ask_for_nothing(
+async def test_a_follower_with_only_refused_partitions_sends_no_fetch(
     follower: Harness,
 ) -> None:
     leader = Leader(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH), answer(records=batch(0)))
@@ -171,7 +169,7 @@ async def test_a_follower_with_nothing_but_refused_partitions_waits_and_does_not
     assert leader.offsets_asked == [[0], [0], [1]]
 
 
-async def test_a_follower_that_rests_asks_at_once_for_a_partition_that_is_new(
+async def test_a_paused_follower_fetches_a_new_partition_at_once(
     follower: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower_module, "FIRST_BACKOFF_MS", 1000 * 3600)
@@ -189,7 +187,7 @@ async def test_a_follower_that_rests_asks_at_once_for_a_partition_that_is_new(
     fetcher.follow(follower.replicas.followed_partitions()[LEADER_ID])
     running = asyncio.create_task(fetcher.run())
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while leader.answers or not fetcher._refusals:  # noqa: ASYNC110 - resting has no event to wait for
+        while leader.answers or not fetcher._refusals:  # noqa: ASYNC110 - a pause has no event to wait for
             await asyncio.sleep(0)
         follower.set_topics(topic(leader=LEADER_ID, partitions=2))
         fetcher.follow(follower.replicas.followed_partitions()[LEADER_ID])
@@ -198,7 +196,7 @@ async def test_a_follower_that_rests_asks_at_once_for_a_partition_that_is_new(
     assert [p.partition for p in leader.asked[1].topics[0].partitions] == [1]
 
 
-async def test_a_refusal_that_lasts_is_told_of_once(follower: Harness) -> None:
+async def test_a_lasting_refusal_is_logged_once(follower: Harness) -> None:
     leader = Leader(*(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH) for _ in range(8)))
     with capture_logs() as logged:
         await follow(follower, leader)
@@ -206,14 +204,14 @@ async def test_a_refusal_that_lasts_is_told_of_once(follower: Harness) -> None:
     assert warnings == [ErrorCode.FENCED_LEADER_EPOCH.name]
 
 
-async def test_records_that_do_not_fit_change_nothing(follower: Harness) -> None:
+async def test_records_that_do_not_continue_the_log_are_not_appended(follower: Harness) -> None:
     broken = bytearray(batch(0))
     broken[-1] ^= 1
     partition = await follow(follower, Leader(answer(records=bytes(broken)), FetchResponse()))
     assert partition.log.log_end_offset == 0
 
 
-async def test_an_answer_about_a_partition_that_is_not_followed_any_more_is_ignored(follower: Harness) -> None:
+async def test_a_response_for_a_partition_that_is_no_longer_followed_is_ignored(follower: Harness) -> None:
     leader = Leader(answer(records=batch(0), high_watermark=1))
     original = leader.request
 
@@ -230,7 +228,7 @@ async def test_an_answer_about_a_partition_that_is_not_followed_any_more_is_igno
 @pytest.mark.parametrize(
     "late", [{"diverging_epoch": EpochEndOffset(epoch=0, end_offset=1)}, {"records": batch(2), "high_watermark": 3}]
 )
-async def test_kip_320_an_answer_to_a_question_of_an_earlier_leader_epoch_is_ignored(
+async def test_kip_320_a_response_to_a_request_in_an_earlier_leader_epoch_is_ignored(
     follower: Harness, late: dict[str, Any]
 ) -> None:
     leader = Leader(answer(records=batch(0) + batch(1)), answer(**late))
@@ -246,7 +244,7 @@ async def test_kip_320_an_answer_to_a_question_of_an_earlier_leader_epoch_is_ign
     assert (partition.log.log_end_offset, partition.high_watermark) == (2, 0)
 
 
-async def test_partitions_take_turns_at_the_front_so_that_none_starves_behind_full_answers(follower: Harness) -> None:
+async def test_the_first_partition_rotates_so_that_full_responses_starve_none(follower: Harness) -> None:
     follower.set_topics(topic(leader=LEADER_ID, partitions=3))
     leader = Leader(FetchResponse(), FetchResponse(), FetchResponse())
     await follow(follower, leader)
@@ -262,7 +260,7 @@ async def test_a_lost_connection_is_opened_again(follower: Harness, failure: Exc
     assert partition.log.log_end_offset == 2
 
 
-async def test_a_held_follower_does_not_acknowledge_what_it_got(follower: Harness) -> None:
+async def test_a_held_follower_does_not_acknowledge_fetched_records(follower: Harness) -> None:
     gate = FollowerGate(CLOCK)
     gate.hold()
     leader = Leader(answer(records=batch(0)))

@@ -1,4 +1,4 @@
-"""Coordinators and others are told which partitions this broker begins and ceases to lead."""
+"""Leadership listeners are notified when this broker gains or loses a leadership."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from tests.broker.replica.harness import ORDERS, Harness, topic
 
 
-class Told:
-    """A listener that keeps what it is told."""
+class Notified:
+    """A listener that records the notifications."""
 
     def __init__(self) -> None:
         self.events: list[tuple[object, ...]] = []
@@ -22,9 +22,9 @@ class Told:
 
 
 @pytest.fixture
-def told(broker: Harness) -> Told:
-    listener = Told()
-    broker.replicas.tell_leaderships(listener)
+def notified(broker: Harness) -> Notified:
+    listener = Notified()
+    broker.replicas.add_leadership_listener(listener)
     broker.set_topics(topic())
     return listener
 
@@ -34,14 +34,14 @@ def broker() -> Harness:
     return Harness()
 
 
-def test_an_election_is_told_once_however_often_the_metadata_change(broker: Harness, told: Told) -> None:
+def test_an_election_is_notified_once_even_if_the_image_changes_again(broker: Harness, notified: Notified) -> None:
     broker.set_topics(topic(isr=(1, 2), partition_epoch=1))
-    assert told.events == [("elected", ORDERS, 0)]
+    assert notified.events == [("elected", ORDERS, 0)]
 
 
-def test_an_election_in_a_later_epoch_is_told_again(broker: Harness, told: Told) -> None:
+def test_an_election_in_a_later_leader_epoch_is_notified_again(broker: Harness, notified: Notified) -> None:
     broker.set_topics(topic(leader_epoch=4, partition_epoch=1))
-    assert told.events == [("elected", ORDERS, 0), ("elected", ORDERS, 4)]
+    assert notified.events == [("elected", ORDERS, 0), ("elected", ORDERS, 4)]
 
 
 @pytest.mark.parametrize(
@@ -53,22 +53,22 @@ def test_an_election_in_a_later_epoch_is_told_again(broker: Harness, told: Told)
     ],
     ids=["another leader", "no leader", "replica moved away"],
 )
-def test_a_leadership_that_is_lost_is_told(broker: Harness, told: Told, change: dict[str, object]) -> None:
+def test_a_lost_leadership_is_notified(broker: Harness, notified: Notified, change: dict[str, object]) -> None:
     broker.set_topics(topic(**change))  # type: ignore[arg-type]
-    assert told.events == [("elected", ORDERS, 0), ("resigned", ORDERS)]
+    assert notified.events == [("elected", ORDERS, 0), ("resigned", ORDERS)]
 
 
-def test_the_deletion_of_a_topic_ends_its_leaderships(broker: Harness, told: Told) -> None:
+def test_the_deletion_of_a_topic_ends_its_leaderships(broker: Harness, notified: Notified) -> None:
     broker.set_topics()
-    assert told.events == [("elected", ORDERS, 0), ("resigned", ORDERS)]
+    assert notified.events == [("elected", ORDERS, 0), ("resigned", ORDERS)]
 
 
-def test_a_topic_that_was_made_anew_begins_with_an_election(broker: Harness, told: Told) -> None:
+def test_a_topic_that_is_deleted_and_created_again_is_notified_as_elected(broker: Harness, notified: Notified) -> None:
     broker.set_topics(topic(topic_id=b"another".ljust(16)))
-    assert told.events == [("elected", ORDERS, 0), ("resigned", ORDERS), ("elected", ORDERS, 0)]
+    assert notified.events == [("elected", ORDERS, 0), ("resigned", ORDERS), ("elected", ORDERS, 0)]
 
 
-def test_nothing_is_told_of_partitions_that_are_only_followed(broker: Harness, told: Told) -> None:
+def test_followed_partitions_are_not_notified(broker: Harness, notified: Notified) -> None:
     broker.set_topics(topic(), topic("other", leader=2))
     broker.set_topics(topic())
-    assert told.events == [("elected", ORDERS, 0)]
+    assert notified.events == [("elected", ORDERS, 0)]

@@ -18,7 +18,7 @@ def batch(count: int = 1) -> bytes:
 
 
 def incarnation(broker_id: int, broker_epoch: int | None = None) -> BrokerIncarnation:
-    """A broker's life; its first one has the epoch of its id."""
+    """Return an incarnation of a broker; the first one has the broker id as its epoch."""
     return BrokerIncarnation(broker_id, broker_id if broker_epoch is None else broker_epoch)
 
 
@@ -35,7 +35,7 @@ def state(
 def leader(
     *, replicas: tuple[int, ...] = (1, 2, 3), isr: tuple[int, ...] | None = None, min_insync_replicas: int = 1
 ) -> Partition:
-    """Broker 1's replica, which leads in epoch 0."""
+    """Return broker 1's replica, which leads in epoch 0."""
     log = Log(LogConfig(min_insync_replicas=min_insync_replicas))
     partition = Partition(TopicPartition("orders", 0), b"o" * 16, incarnation(1), log)
     partition.apply_state(state(isr=replicas if isr is None else isr, replicas=replicas), 0)
@@ -79,7 +79,7 @@ def test_the_high_watermark_never_goes_back() -> None:
     assert partition.high_watermark == 2
 
 
-def test_the_high_watermark_stands_still_below_min_insync_replicas() -> None:
+def test_the_high_watermark_does_not_advance_below_min_insync_replicas() -> None:
     partition = leader(isr=(1,), min_insync_replicas=2)
     append(partition)
     assert not partition.advance_high_watermark()
@@ -95,7 +95,7 @@ def test_acks_all_is_refused_before_appending_when_too_few_replicas_are_in_sync(
     assert partition.log.log_end_offset == 1
 
 
-def test_min_insync_replicas_is_never_more_than_there_are_replicas() -> None:
+def test_min_insync_replicas_is_at_most_the_number_of_replicas() -> None:
     partition = leader(replicas=(1,), min_insync_replicas=2)
     append(partition, acks=-1)
     assert partition.advance_high_watermark()
@@ -113,7 +113,7 @@ def test_a_follower_does_not_take_records_from_producers() -> None:
     ("epoch", "error_code"),
     [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH), (5, None), (-1, None)],
 )
-def test_an_asker_in_another_leader_epoch_is_told_so(epoch: int, error_code: ErrorCode | None) -> None:
+def test_a_request_in_another_leader_epoch_is_refused(epoch: int, error_code: ErrorCode | None) -> None:
     partition = leader()
     partition.apply_state(state(1, 5, (1, 2, 3), 1), 0)
     if error_code is None:
@@ -131,7 +131,7 @@ def test_a_state_that_is_older_than_the_known_one_is_ignored() -> None:
     assert partition.leader == 2
 
 
-def test_a_new_leader_epoch_forgets_how_far_the_followers_were() -> None:
+def test_a_new_leader_epoch_forgets_the_followers_log_end_offsets() -> None:
     partition = leader()
     append(partition)
     partition.follower_fetched(incarnation(2), 1, 0, 0)
@@ -140,7 +140,7 @@ def test_a_new_leader_epoch_forgets_how_far_the_followers_were() -> None:
     assert partition.leader_epoch_start_offset == 1
 
 
-def test_a_change_of_the_isr_keeps_how_far_the_followers_were() -> None:
+def test_a_change_of_the_isr_keeps_the_followers_log_end_offsets() -> None:
     partition = leader()
     append(partition)
     partition.follower_fetched(incarnation(2), 1, 0, 0)
@@ -148,14 +148,14 @@ def test_a_change_of_the_isr_keeps_how_far_the_followers_were() -> None:
     assert partition.high_watermark == 1, "broker 3, which held it back, is out"
 
 
-def test_laggards_names_the_brokers_and_how_far_they_are() -> None:
+def test_laggards_names_the_brokers_and_their_log_end_offsets() -> None:
     partition = leader()
     append(partition, 42)
     partition.follower_fetched(incarnation(3), 40, 0, 0)
     assert partition.laggards(42) == "orders-0: broker 2 has not fetched yet, broker 3 is at 40 of 42"
 
 
-def test_a_follower_takes_over_the_leaders_watermarks_as_far_as_its_log_goes() -> None:
+def test_a_follower_adopts_the_leaders_watermarks_up_to_its_log_end() -> None:
     source = leader(replicas=(1,))
     append(source, 3)
     partition = leader()
@@ -168,7 +168,7 @@ def test_a_follower_takes_over_the_leaders_watermarks_as_far_as_its_log_goes() -
     assert (partition.log.log_start_offset, partition.high_watermark) == (1, 3)
 
 
-def test_truncation_takes_the_high_watermark_along() -> None:
+def test_truncation_lowers_the_high_watermark() -> None:
     partition = leader(replicas=(1,))
     for _ in range(3):
         append(partition)
@@ -187,7 +187,7 @@ def test_a_follower_is_caught_up_if_it_reached_the_end_as_it_was_at_its_previous
     assert follower.last_caught_up_ms == 300
 
 
-# --- the in-sync set ---
+# --- ISR ---
 
 
 def test_while_a_follower_is_proposed_the_high_watermark_waits_for_it_too() -> None:
@@ -204,7 +204,7 @@ def test_while_a_follower_is_proposed_the_high_watermark_waits_for_it_too() -> N
     assert partition.high_watermark == 6
 
 
-def test_until_a_drop_is_committed_the_high_watermark_waits_for_whom_it_concerns() -> None:
+def test_until_a_removal_is_committed_the_high_watermark_waits_for_the_removed_follower() -> None:
     partition = leader()
     append(partition, 5)
     partition.follower_fetched(incarnation(2), 5, 0, 100)
@@ -217,7 +217,7 @@ def test_until_a_drop_is_committed_the_high_watermark_waits_for_whom_it_concerns
     assert partition.proposal is None
 
 
-def test_one_proposal_at_a_time() -> None:
+def test_a_partition_has_one_proposal_at_a_time() -> None:
     partition = leader(isr=(1,))
     for broker_id in (2, 3):
         partition.follower_fetched(incarnation(broker_id), 0, 0, 0)
@@ -226,7 +226,7 @@ def test_one_proposal_at_a_time() -> None:
     assert partition.propose_to_drop_laggards(10**6, 1) is None
 
 
-def test_only_who_has_what_is_committed_and_what_this_epoch_began_with_is_proposed() -> None:
+def test_a_follower_is_proposed_if_it_reached_the_high_watermark_and_the_start_of_the_epoch() -> None:
     partition = leader(isr=(1, 2))
     append(partition, 5)
     partition.follower_fetched(incarnation(2), 5, 0, 0)
@@ -242,7 +242,7 @@ def test_only_who_has_what_is_committed_and_what_this_epoch_began_with_is_propos
     assert partition.propose_to_add(incarnation(3)) is not None
 
 
-def test_kip_903_what_one_life_of_a_follower_had_says_nothing_of_the_next() -> None:
+def test_kip_903_a_new_incarnation_of_a_follower_starts_without_a_log_end_offset() -> None:
     partition = leader(isr=(1, 2))
     append(partition, 5)
     partition.follower_fetched(incarnation(2), 4, 0, 0)
@@ -256,7 +256,7 @@ def test_kip_903_what_one_life_of_a_follower_had_says_nothing_of_the_next() -> N
     assert partition.follower_fetched(incarnation(2, broker_epoch=9), 6, 0, 0)
 
 
-def test_a_lag_counts_from_when_the_leader_began_to_lead() -> None:
+def test_a_lag_counts_from_the_start_of_the_leadership() -> None:
     partition = leader()
     append(partition)
     partition.apply_state(state(leader_epoch=1, partition_epoch=1), 1_000)
@@ -266,7 +266,7 @@ def test_a_lag_counts_from_when_the_leader_began_to_lead() -> None:
     assert proposal.isr == (incarnation(1),)
 
 
-def test_who_has_everything_does_not_lag_however_long_ago_it_fetched() -> None:
+def test_a_caught_up_follower_does_not_lag_even_if_it_fetched_long_ago() -> None:
     partition = leader()
     append(partition)
     for broker_id in (2, 3):
@@ -274,14 +274,14 @@ def test_who_has_everything_does_not_lag_however_long_ago_it_fetched() -> None:
     assert partition.propose_to_drop_laggards(10**9, 1) is None
 
 
-def test_an_assignment_that_names_another_life_of_this_broker_is_not_taken() -> None:
+def test_a_leadership_of_another_incarnation_of_this_broker_is_ignored() -> None:
     log = Log(LogConfig())
     partition = Partition(TopicPartition("orders", 0), b"o" * 16, incarnation(1, broker_epoch=9), log)
     partition.apply_state(state(), 0)
     assert (partition.is_leader, partition.leader) == (False, -1)
 
 
-def test_without_a_lease_a_leader_takes_nothing_answers_nothing_and_commits_nothing() -> None:
+def test_without_a_lease_a_leader_appends_answers_and_commits_nothing() -> None:
     has_lease = True
     partition = Partition(
         TopicPartition("orders", 0), b"o" * 16, incarnation(1), Log(LogConfig()), may_lead=lambda: has_lease
@@ -312,7 +312,7 @@ def test_records_are_deleted_up_to_the_high_watermark_and_the_low_watermark_foll
 
 
 @pytest.mark.parametrize("offset", [1, 4, -2])
-def test_what_is_not_committed_or_not_there_cannot_be_deleted(offset: int) -> None:
+def test_offsets_outside_the_committed_log_cannot_be_deleted(offset: int) -> None:
     partition = leader(isr=(1, 2))
     append(partition, 5)
     partition.follower_fetched(incarnation(2), 3, 0, 0)
@@ -322,7 +322,7 @@ def test_what_is_not_committed_or_not_there_cannot_be_deleted(offset: int) -> No
     assert refused.value.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_compacted_topic_does_not_delete_on_request() -> None:
+def test_records_of_a_compacted_topic_cannot_be_deleted() -> None:
     partition = leader()
     partition.log.config = LogConfig(cleanup_policy=("compact",))
     with pytest.raises(PartitionError) as refused:

@@ -1,4 +1,4 @@
-"""Which replica a consumer reads from (KIP-392)."""
+"""Fetching from followers and preferred read replicas (KIP-392)."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def broker() -> Harness:
     return harness
 
 
-def test_a_consumer_is_sent_to_the_in_sync_follower_in_its_rack_at_once_and_without_records(broker: Harness) -> None:
+def test_a_consumer_is_sent_to_the_in_sync_follower_in_its_rack_at_once_without_records(broker: Harness) -> None:
     data = read(broker).data
     assert (data.preferred_read_replica, data.error_code, list(data.records or [])) == (2, ErrorCode.NONE, [])
 
 
 @pytest.mark.parametrize("rack", ["a", "", "elsewhere"])
-def test_a_consumer_in_the_leaders_rack_or_in_none_of_ours_stays_with_the_leader(broker: Harness, rack: str) -> None:
+def test_a_consumer_in_the_leaders_rack_or_an_unknown_one_reads_from_the_leader(broker: Harness, rack: str) -> None:
     data = read(broker, rack=rack).data
     assert data.preferred_read_replica == -1
     assert len(data.records or []) == 1
@@ -61,7 +61,7 @@ def test_a_follower_that_is_not_in_sync_is_not_preferred(broker: Harness) -> Non
 
 @pytest.fixture
 def follower() -> Harness:
-    """Broker 1, which follows broker 2, and has two records of which one is committed."""
+    """Broker 1, which follows broker 2; it has two records, and one of them is committed."""
     harness = Harness()
     harness.set_topics(topic(leader=2))
     partition = harness.partition()
@@ -74,7 +74,7 @@ def follower() -> Harness:
     return harness
 
 
-def test_a_follower_serves_what_is_committed_and_wakes_who_waits_when_more_is(follower: Harness) -> None:
+def test_a_follower_serves_committed_records_and_completes_fetches_when_more_are_committed(follower: Harness) -> None:
     assert len(read(follower).data.records or []) == 1
     waiting = read(follower, offset=1)
     assert not waiting.answered
@@ -82,11 +82,11 @@ def test_a_follower_serves_what_is_committed_and_wakes_who_waits_when_more_is(fo
     assert len(waiting.data.records or []) == 1
 
 
-def test_a_consumer_that_knows_nothing_of_followers_is_sent_to_the_leader(follower: Harness) -> None:
+def test_a_consumer_that_cannot_read_from_followers_is_sent_to_the_leader(follower: Harness) -> None:
     assert read(follower, knows_followers=False).data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_follower_without_a_lease_or_without_a_leader_serves_nobody(follower: Harness) -> None:
+def test_a_follower_without_a_lease_or_a_leader_refuses_consumers(follower: Harness) -> None:
     follower.may_lead = False
     assert read(follower).data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     follower.may_lead = True
@@ -94,7 +94,9 @@ def test_a_follower_without_a_lease_or_without_a_leader_serves_nobody(follower: 
     assert read(follower).data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_parked_follower_is_told_of_a_high_watermark_where_consumers_may_read_from_it(broker: Harness) -> None:
+def test_a_followers_parked_fetch_is_answered_with_a_new_high_watermark_if_consumers_may_read_from_it(
+    broker: Harness,
+) -> None:
     (waiting,) = broker.follow((3, 1))
     broker.produce(acks=1)
     assert waiting.answered, "there is a record"
@@ -105,14 +107,14 @@ def test_a_parked_follower_is_told_of_a_high_watermark_where_consumers_may_read_
     assert broker.partition().followers[3].broker_epoch == BrokerIncarnation(3, 3).broker_epoch
 
 
-def test_a_consumer_that_waits_at_a_follower_hears_that_its_offset_was_deleted(follower: Harness) -> None:
+def test_a_consumers_fetch_that_waits_at_a_follower_is_answered_when_its_offset_is_deleted(follower: Harness) -> None:
     waiting = read(follower, offset=1)
     assert not waiting.answered
     follower.replicas.append_as_follower(follower.partition(), b"", 1, 2)
     assert waiting.data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_leader_whose_lease_ran_out_does_not_name_itself_as_the_leader_to_go_to(broker: Harness) -> None:
+def test_a_leader_whose_lease_expired_does_not_name_itself_as_the_current_leader(broker: Harness) -> None:
     broker.may_lead = False
     data = read(broker).data
     assert (data.error_code, data.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
