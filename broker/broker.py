@@ -57,13 +57,23 @@ class Broker:
         store: its view of the cluster's metadata; closed with the broker.
         clock: the source of its time.
         rng: the source of its random choices: topic ids, placement, spread of retries.
+        lease_clock: the clock by which brokers are judged: its lease and the lag of its followers. By default `clock`;
+            brokers that share a process, and a store in it, share a `RunningClock`.
 
     Attributes:
         listeners: its listeners by name.
         address: host and port that clients are told, of the PLAINTEXT listener; port 0 until it listens.
     """
 
-    def __init__(self, config: BrokerConfig, store: MetadataStore, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MetadataStore,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        lease_clock: Clock | None = None,
+    ) -> None:
         self.config = config
         self.broker_id = config.broker_id
         self.clock = clock
@@ -75,10 +85,11 @@ class Broker:
         self._rng = rng
         self._build_purgatories()
         self._topics = topic_settings(config)
+        lease_clock = lease_clock or clock
         self.lifecycle = BrokerLifecycleManager(
             config.broker_id,
             store,
-            clock=clock,
+            clock=lease_clock,
             rack=config.rack,
             session_timeout_ms=config.broker_session_timeout_ms,
             heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
@@ -93,7 +104,7 @@ class Broker:
         )
         self.replicas = ReplicaManager(
             config.broker_id,
-            clock=clock,
+            clock=lease_clock,
             log_defaults=self._topics.log,
             memory=MemoryBudget(config.log_memory_bytes),
             actions=self.actions,

@@ -212,3 +212,53 @@ class ManualClock:
         self.advance_ms(end_ms - self._now_ms)
         for _ in range(turns):
             await asyncio.sleep(0)
+
+
+class RunningClock:
+    """The time in which this process ran: another clock's, without the times in which the event loop stood still.
+
+    The brokers of one process share its event loop. While that loop stands still (SIGSTOP, a suspended laptop, a busy
+    machine, a callback that computes for long) no broker can send a heartbeat, so none may be judged by that time:
+    leases and the lag of replicas are reckoned on this clock. A broker that hangs or dies alone, while the others run,
+    is not excused by it.
+
+    `run` has to run. Between two of its beats `now_ms` advances by `MAX_GAP_MS` at most; the rest of a longer gap never
+    happened. Only `now_ms` differs from the other clock; waits are that clock's.
+
+    Args:
+        clock: the clock whose standstills are left out.
+    """
+
+    BEAT_MS: Final = 50
+    MAX_GAP_MS: Final = 100
+    """Well above a beat, so that a loop in order loses no time; well below a session timeout."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._beat_ms = clock.now_ms()
+        self._stood_still_ms = 0
+        self.now_seconds = clock.now_seconds
+        self.wall_ms = clock.wall_ms
+        self.sleep = clock.sleep
+        self.call_later = clock.call_later
+
+    @property
+    def stood_still_ms(self) -> int:
+        """The time that was left out so far."""
+        return self._stood_still_ms
+
+    def now_ms(self) -> int:
+        """Monotonic milliseconds in which the event loop ran."""
+        return min(self._clock.now_ms(), self._beat_ms + self.MAX_GAP_MS) - self._stood_still_ms
+
+    def beat(self) -> None:
+        """Note that the event loop runs."""
+        now_ms = self._clock.now_ms()
+        self._stood_still_ms += max(0, now_ms - self._beat_ms - self.MAX_GAP_MS)
+        self._beat_ms = now_ms
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            self.beat()
+            await self._clock.sleep(self.BEAT_MS)

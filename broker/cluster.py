@@ -12,7 +12,7 @@ import random
 from types import TracebackType
 
 from purgatorio.broker.broker import PLAINTEXT, Broker
-from purgatorio.broker.clock import Clock, SystemClock
+from purgatorio.broker.clock import Clock, RunningClock, SystemClock
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.web.server import AdminServer
@@ -33,6 +33,7 @@ class Cluster:
     Attributes:
         brokers: the running brokers, by ascending id.
         store: the metadata store that they share.
+        lease_clock: `clock` without the times in which this process stood still; leases are reckoned on it.
     """
 
     def __init__(self, config: ClusterConfig, clock: Clock | None = None, *, seed: int | None = None) -> None:
@@ -40,20 +41,22 @@ class Cluster:
         self.clock = clock if clock is not None else SystemClock()
         self._rng = random.Random(seed)
         self.cluster_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
+        self.lease_clock = RunningClock(self.clock)
         self.store = EmbeddedStore(
             self.cluster_id,
             lambda callback: asyncio.get_running_loop().call_soon(callback),
-            self.clock,
+            self.lease_clock,
         )
         self._configs = {broker_config.broker_id: broker_config for broker_config in config.broker_configs()}
         self._changing: set[int] = set()
-        self._leases: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] | None = None
         self.brokers = [self._build(broker_config) for broker_config in self._configs.values()]
         self.admin = AdminServer(self)
 
     def _build(self, config: BrokerConfig) -> Broker:
-        return Broker(config, self.store.open(), clock=self.clock, rng=random.Random(self._rng.random()))
+        rng = random.Random(self._rng.random())
+        return Broker(config, self.store.open(), clock=self.clock, rng=rng, lease_clock=self.lease_clock)
 
     @property
     def broker_ids(self) -> list[int]:
@@ -85,7 +88,12 @@ class Cluster:
         """
         loop = asyncio.get_running_loop()
         self._failure = loop.create_future()
-        self._leases = loop.create_task(self.store.run(), name="leases")
+        self.admin.load()
+        self.lease_clock.beat()  # time before the start is no standstill of the brokers
+        self._background = [
+            loop.create_task(self.lease_clock.run(), name="lease clock"),
+            loop.create_task(self.store.run(), name="leases"),
+        ]
         try:
             for broker in self.brokers:
                 await self._start(broker)
@@ -113,9 +121,10 @@ class Cluster:
         outcomes = await asyncio.gather(*(broker.stop() for broker in self.brokers), return_exceptions=True)
         for broker in self.brokers:
             broker.store.close()
-        if self._leases is not None:
-            self._leases.cancel()
-            await asyncio.wait([self._leases])
+        for task in self._background:
+            task.cancel()
+        if self._background:
+            await asyncio.wait(self._background)
         if self._failure is not None and not self._failure.cancel() and not self._failure.cancelled():
             self._failure.exception()  # mark it as seen: a caller of `failed` has been told, and there may be none
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]

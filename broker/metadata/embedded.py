@@ -87,7 +87,8 @@ class EmbeddedStore:
     Args:
         cluster_id: the cluster's name for itself, which clients see.
         call_soon: runs a function in a later turn of the loop, in the order of the calls: `loop.call_soon`.
-        clock: for leases.
+        clock: for leases. Where the brokers share this process, a `RunningClock`: a process that stands still must not
+            cost them their leases.
     """
 
     def __init__(self, cluster_id: str, call_soon: CallSoon, clock: Clock) -> None:
@@ -114,21 +115,14 @@ class EmbeddedStore:
     # --- leases ---
 
     async def run(self) -> None:
-        """Let leases run out, until cancelled.
-
-        When this process was stopped for a while, the brokers in it could not keep their leases either: the time by
-        which a look comes late is added to all leases. A broker's own reckoning is stricter, so nothing is lost by it.
-        """
+        """Let leases run out, until cancelled."""
         while True:
-            before_ms = self._clock.now_ms()
             await self._clock.sleep(LEASE_CHECK_INTERVAL_MS)
-            self.expire_leases(late_ms=max(0, self._clock.now_ms() - before_ms - 2 * LEASE_CHECK_INTERVAL_MS))
+            self.expire_leases()
 
-    def expire_leases(self, *, late_ms: int = 0) -> None:
-        """Drop the leases whose time is over, and tell of those that brokers rely on."""
+    def expire_leases(self) -> None:
+        """Drop the leases whose time is over, and tell the views of those that brokers rely on."""
         now_ms = self._clock.now_ms()
-        for lease in self._leases.values():
-            lease.expires_ms += late_ms
         self._leases = {key: lease for key, lease in self._leases.items() if now_ms < lease.expires_ms}
         if self._lost_leases():
             for view in self._views:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import importlib
 import socket
 from typing import TYPE_CHECKING, Final
 
@@ -53,6 +54,12 @@ class AdminServer:
         shown = "localhost" if host in _THIS_MACHINE else f"[{host}]" if ":" in host else host
         return f"http://{shown}:{port}"
 
+    @staticmethod
+    def load() -> None:
+        """Import the web framework, which takes some 0.1 s: better before the brokers run on the same event loop."""
+        importlib.import_module("purgatorio.broker.web.app")
+        importlib.import_module("purgatorio.broker.web.http_server")
+
     async def start(self, host: str, port: int) -> None:
         """Listen; returns when requests are answered.
 
@@ -66,7 +73,7 @@ class AdminServer:
         """
         if self._serving is not None:
             raise RuntimeError("the admin HTTP is running")
-        # Not at the top: a broker that fails to start, or a command's help, must not wait for the web framework.
+        # Not at the top: a command's help must not wait for the web framework.
         from purgatorio.broker.web.app import create_app
         from purgatorio.broker.web.http_server import HttpServer
 

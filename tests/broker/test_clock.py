@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from purgatorio.broker.clock import Clock, ManualClock, SystemClock, time_limit
+from purgatorio.broker.clock import Clock, ManualClock, RunningClock, SystemClock, time_limit
 
 
 def test_the_system_clock_is_monotonic_and_its_two_resolutions_agree() -> None:
@@ -93,3 +93,33 @@ async def test_a_body_that_is_quick_enough_leaves_no_alarm() -> None:
     async with time_limit(clock, 5):
         await asyncio.sleep(0)
     assert clock.next_alarm_ms is None
+
+
+async def test_a_running_clock_leaves_out_what_no_task_could_use() -> None:
+    """The process is stopped for 30 s: the event loop sees one long gap between two turns."""
+    clock = ManualClock()
+    running = RunningClock(clock)
+    beating = asyncio.create_task(running.run())
+    await clock.run_for(1_000)
+    assert (running.now_ms(), running.stood_still_ms) == (1_000, 0)
+    clock.advance_ms(30_000)
+    assert running.now_ms() == 1_000 + RunningClock.MAX_GAP_MS, "whoever asks before the next beat"
+    await clock.run_for(0)
+    assert running.now_ms() == 1_000 + RunningClock.MAX_GAP_MS
+    await clock.run_for(1_000)
+    assert running.now_ms() == 2_000 + RunningClock.MAX_GAP_MS
+    assert running.stood_still_ms == 30_000 - RunningClock.MAX_GAP_MS
+    beating.cancel()
+    await asyncio.wait([beating])
+
+
+def test_a_running_clock_never_goes_back() -> None:
+    clock = ManualClock()
+    running = RunningClock(clock)
+    times = []
+    for gap_ms in (10, 99, 100, 101, 5_000, 1, 0):
+        clock.advance_ms(gap_ms)
+        times.append(running.now_ms())
+        running.beat()
+        times.append(running.now_ms())
+    assert times == sorted(times)
