@@ -2,9 +2,9 @@
 
 One pass reads the records that were not compacted yet (the dirty ones) into a map from key to newest offset. Then it
 writes all compactable segments anew without the records that the map supersedes, and merges small segments. Batches
-keep their offsets, sequences and timestamps. A batch that loses all its records is dropped, unless it is the last one
-of a known producer (its sequence would be lost) or the last one of the pass (replicas must agree where the log ends);
-then its header stays. Control batches, batches of transactions, and batches whose records cannot be read stay as they
+keep their offsets, sequences and timestamps. A batch that loses all its records is dropped, unless it is one of the
+last five of a known producer (a replica that copies the log must recognise retries) or the last one of the pass
+(replicas must agree where the log ends); then its header stays. Control batches, batches of transactions, and batches whose records cannot be read stay as they
 are.
 
 A tombstone (a key without a value) stays for delete.retention.ms after the first pass that kept it, so that slow
@@ -122,7 +122,7 @@ class CompactionJob:
             last = len(segment.batches) - 1
             for index, batch in enumerate(segment.batches):
                 header = read_header(batch)
-                must_stay = (segment is last_segment and index == last) or _is_last_of_producer(header, producers)
+                must_stay = (segment is last_segment and index == last) or _is_in_duplicate_window(header, producers)
                 cleaned = self._clean(header, batch, must_stay)
                 if cleaned is not None:
                     self._cleaned.append((segment, cleaned))
@@ -186,9 +186,14 @@ def _replaceable(header: BatchHeader, batch: bytes) -> list[Record] | None:
         return None
 
 
-def _is_last_of_producer(header: BatchHeader, producers: ProducerStates) -> bool:
+def _is_in_duplicate_window(header: BatchHeader, producers: ProducerStates) -> bool:
+    """Whether a batch is one of the last of a producer that may still send it again.
+
+    A replica that begins empty learns the producers' sequences from the batches alone. If the window were not whole
+    there, it would refuse a retry for ever once it leads.
+    """
     state = producers.get(header.producer_id) if header.has_producer_id else None
-    return state is not None and len(state.batches) > 0 and state.batches[-1].last_offset == header.last_offset
+    return state is not None and any(batch.last_offset == header.last_offset for batch in state.batches)
 
 
 def _rebuilt(header: BatchHeader, records: list[Record], delete_horizon_ms: int | None) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from purgatorio.broker.metadata.controller import InSyncProposal, TopicSettings, change_in_sync_sets
 from purgatorio.broker.metadata.image import BrokerIncarnation
@@ -12,6 +13,9 @@ from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 
 logger = get_logger(__name__)
+
+PARTITIONS_NAMED: Final = 5
+"""Partitions that a log line names at most."""
 
 Proposed = tuple[Partition, InSyncProposal]
 
@@ -62,18 +66,23 @@ class AlterPartitionManager:
     def _decided(
         self, incarnation: BrokerIncarnation, batch: list[Proposed], sizes: list[int], codes: tuple[ErrorCode, ...]
     ) -> None:
+        outcomes: dict[str, list[str]] = {}
         for (partition, proposal), size, code in zip(batch, sizes, codes, strict=True):
-            details = {
-                "broker": incarnation.broker_id,
-                "partition": str(partition.tp),
-                "isr": [m.broker_id for m in proposal.isr],
-            }
             if code is ErrorCode.NONE:
                 shrank = len(proposal.isr) < size
-                logger.info("ISR shrank" if shrank else "ISR expanded", **details)
                 self._changed(shrank)
+                outcome = "ISR shrank" if shrank else "ISR expanded"
             else:
-                logger.info("ISR change refused", reason=code.name, **details)
+                outcome = f"ISR change refused: {code.name}"
+            outcomes.setdefault(outcome, []).append(f"{partition.tp} {[m.broker_id for m in proposal.isr]}")
+        # A line for each kind of outcome: one change may be of thousands of partitions.
+        for outcome, partitions in outcomes.items():
+            logger.info(
+                outcome,
+                broker=incarnation.broker_id,
+                count=len(partitions),
+                partitions=", ".join(partitions[:PARTITIONS_NAMED]),
+            )
         self._settled(batch)
 
     def _failed(self, batch: list[Proposed], error: Exception) -> None:

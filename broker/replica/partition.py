@@ -22,6 +22,7 @@ from purgatorio.broker.log.log import AppendInfo, Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, PartitionState
+from purgatorio.broker.replica.refused_batches import RefusedBatches
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
 
@@ -87,6 +88,7 @@ class Partition:
     Attributes:
         isr: the broker ids of the committed ISR.
         high_watermark_moved_by: the follower whose fetch advanced the high watermark last; -1 if it was no fetch.
+        refused: the batches that this replica refused as a leader and that their producers will send again.
     """
 
     __slots__ = (
@@ -104,6 +106,7 @@ class Partition:
         "leader_epoch_start_offset",
         "log",
         "partition_epoch",
+        "refused",
         "replicas",
         "topic_id",
         "tp",
@@ -132,6 +135,7 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.followers: dict[int, FollowerState] = {}
+        self.refused = RefusedBatches()
         self._in_sync: tuple[BrokerIncarnation, ...] = ()
         self._proposal: InSyncProposal | None = None
         self._awaited: tuple[BrokerIncarnation, ...] = ()

@@ -267,8 +267,12 @@ class ReplicaManager:
                 raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp} is not on this broker")
             if records is None:
                 raise PartitionError(ErrorCode.INVALID_RECORD, f"no records for {tp}")
+            if partition.refused:
+                self._check_order(partition, records)
             info = partition.append_as_leader(records, acks=acks, wall_ms=self._clock.wall_ms())
         except (PartitionError, LogError) as error:
+            if partition is not None and records is not None:
+                partition.refused.note(records, error.error_code, self._clock.now_ms())
             self._observer.append_failed(tp)
             result.error_code = error.error_code
             result.error_message = str(error)
@@ -287,6 +291,16 @@ class ReplicaManager:
             self._observer.appended(tp, info.record_count, info.size_bytes)
             self._wake(tp, high_watermark_moved=partition.advance_high_watermark(), cause="append")
         return PendingAck(partition, info.last_offset + 1, result)
+
+    def _check_order(self, partition: Partition, records: Buffer) -> None:
+        """Check that no batch has to come before this one that was refused and that its producer sends again.
+
+        Raises:
+            PartitionError: with the code of that batch.
+        """
+        code = partition.refused.waits_for_another(records, partition.log.producers, self._clock.now_ms())
+        if code is not None:
+            raise PartitionError(code, f"{partition.tp} waits for an earlier batch of this producer that was refused")
 
     # --- delete records ---
 

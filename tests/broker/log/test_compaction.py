@@ -171,18 +171,23 @@ def test_a_second_pass_does_not_postpone_the_end_of_a_tombstone(put) -> None:
     assert read_header(batches(log)[0]).delete_horizon_ms == NOW_MS + DAY_MS
 
 
-def test_the_last_batch_of_a_producer_stays_empty_so_that_its_sequence_is_not_lost(put) -> None:
+def test_the_last_five_batches_of_a_producer_stay_empty_so_that_its_retries_are_recognised(put) -> None:
+    """A replica that begins empty and copies the compacted log has the whole duplicate window."""
     log = compacted(segment_bytes=90)
-    put(log, (b"a", b"1"), producer=(7, 0, 40))
-    put(log, (b"a", b"2"), producer=(7, 0, 41))
+    for sequence in range(40, 47):
+        put(log, (b"a", b"1"), producer=(7, 0, sequence))
     for _ in range(3):
         put(log, (b"a", b"3"))
     compact_all(log)
-    header = read_header(batches(log)[0])
-    assert (header.base_offset, header.record_count, header.last_sequence) == (1, 0, 41)
-    assert header.compression is Compression.NONE
-    log.truncate_to(4)
-    assert log.producers.get(7).next_sequence == 42
+    headers = [read_header(batch) for batch in batches(log)]
+    kept = [header for header in headers if header.producer_id == 7]
+    assert [(h.base_offset, h.record_count, h.last_sequence) for h in kept] == [(n, 0, 40 + n) for n in range(2, 7)]
+    assert all(header.compression is Compression.NONE for header in kept)
+    fresh = compacted()
+    fresh.append_as_follower(b"".join(batches(log)))
+    assert [batch.base_sequence for batch in fresh.producers.get(7).batches] == [42, 43, 44, 45, 46]
+    log.truncate_to(8)
+    assert log.producers.get(7).next_sequence == 47
 
 
 def test_the_last_batch_of_a_pass_stays_so_that_replicas_agree_where_the_log_ends(put) -> None:

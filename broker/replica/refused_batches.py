@@ -1,0 +1,103 @@
+"""Batches that a leader refused and that their idempotent producers will send again: later ones have to wait for them.
+
+A producer keeps up to five requests in flight. If the leader refuses the first for a moment (its lease is in doubt, too
+few replicas are in sync) and takes part again before the second arrives, the second is out of order. On that error
+librdkafka starts a new epoch and sends again what was written: duplicates. So the leader refuses the later batches with
+the code of the first one, until that one comes back. Kafka has no such rule: its leaders lead until the epoch changes.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from purgatorio.broker.log.producer_state import ProducerState, ProducerStates
+from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
+from purgatorio.protocol.primitives import Buffer
+from purgatorio.protocol.records import MAX_SEQUENCE, BatchHeader, read_header
+
+MAX_PRODUCERS: Final = 1_000
+"""Producers of one partition whose refused batches are remembered; past it the oldest refusal is forgotten."""
+REMEMBERED_MS: Final = 120_000
+"""Time for which a refused batch is expected back: the default delivery.timeout.ms, after which producers give up."""
+_HALF: Final = (MAX_SEQUENCE + 1) // 2
+
+
+class Refusal(NamedTuple):
+    """The first batch of a producer that was refused, and has not come back."""
+
+    epoch: int
+    base_sequence: int
+    error_code: ErrorCode
+    until_ms: int
+
+
+class RefusedBatches:
+    """The refused batches of one partition, by producer id."""
+
+    __slots__ = ("_first",)
+
+    def __init__(self) -> None:
+        self._first: dict[int, Refusal] = {}
+
+    def __bool__(self) -> bool:
+        """Whether any refused batch is expected back."""
+        return bool(self._first)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def note(self, records: Buffer, error_code: ErrorCode, now_ms: int) -> None:
+        """Remember a batch that was refused, if it is an idempotent producer's and may be sent again."""
+        header = _header(records)
+        if header is None or not error_code.retriable:
+            return
+        known = self._first.get(header.producer_id)
+        if known is not None and known.epoch == header.producer_epoch and _is_after(header.base_sequence, known):
+            return
+        if known is None and len(self._first) >= MAX_PRODUCERS:
+            del self._first[next(iter(self._first))]
+        self._first[header.producer_id] = Refusal(
+            header.producer_epoch, header.base_sequence, error_code, now_ms + REMEMBERED_MS
+        )
+
+    def waits_for_another(self, records: Buffer, producers: ProducerStates, now_ms: int) -> ErrorCode | None:
+        """The code to refuse a batch with since an earlier one has to come first; None if the log may judge it.
+
+        Args:
+            producers: what the log knows. The refused batch may have come by another leader in the meantime.
+        """
+        header = _header(records)
+        known = None if header is None else self._first.get(header.producer_id)
+        if header is None or known is None or header.producer_epoch < known.epoch:
+            return None
+        is_over = (
+            header.producer_epoch > known.epoch
+            or header.base_sequence == known.base_sequence
+            or now_ms >= known.until_ms
+            or _has_come(known, producers.get(header.producer_id))
+        )
+        if is_over:
+            del self._first[header.producer_id]
+            return None
+        return known.error_code if _is_after(header.base_sequence, known) else None
+
+
+def _has_come(refusal: Refusal, state: ProducerState | None) -> bool:
+    """Whether the log has the refused batch, or a later epoch of its producer."""
+    if state is None or state.epoch < refusal.epoch:
+        return False
+    return state.epoch > refusal.epoch or _is_after(state.next_sequence, refusal)
+
+
+def _header(records: Buffer) -> BatchHeader | None:
+    """The header of an idempotent producer's batch; None for any other bytes."""
+    try:
+        header = read_header(records)
+    except CorruptRecordError:
+        return None
+    return header if header.producer_id >= 0 else None
+
+
+def _is_after(sequence: int, refusal: Refusal) -> bool:
+    """Whether a sequence follows that of the refused batch; sequences wrap round after 2³¹ − 1."""
+    return 0 < (sequence - refusal.base_sequence) & MAX_SEQUENCE < _HALF
