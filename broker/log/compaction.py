@@ -4,8 +4,8 @@ One pass reads the records that were not compacted yet (the dirty ones) into a m
 writes all compactable segments anew without the records that the map supersedes, and merges small segments. Batches
 keep their offsets, sequences and timestamps. A batch that loses all its records is dropped, unless it is one of the
 last five of a known producer (a replica that copies the log must recognise retries) or the last one of the pass
-(replicas must agree where the log ends); then its header stays. Control batches, batches of transactions, and batches whose records cannot be read stay as they
-are.
+(replicas must agree where the log ends); then its header stays. Control batches, batches of transactions, and batches
+whose records cannot be read stay as they are.
 
 A tombstone (a key without a value) stays for delete.retention.ms after the first pass that kept it, so that slow
 consumers see it. Its batch carries the time after which it may be dropped (the delete horizon, KIP-534).
