@@ -173,7 +173,7 @@ class Broker:
         self.metadata_purgatories = MetadataPurgatories(
             self._purgatory("topic"), self._purgatory("ElectLeader"), self.store.image
         )
-        self.reaper = Reaper(self.clock.now_ms, self._timers, actions=self.actions)
+        self.reaper = Reaper(self.clock.now_ms, self._timers, actions=self.actions, call_later=self.clock.call_later)
 
     def _purgatory(self, name: str, purge_interval: int = 1_000) -> Purgatory[Any]:
         """A purgatory with a timer of its own, so that each is counted for itself; they share the reaper."""

@@ -1,17 +1,22 @@
 """Delayed operations: requests that wait for a condition or a deadline, parked without a thread or a task each.
 
-Standard library only, and nothing else of this project: usable alone. See README.md beside this file.
+Standard library only, and nothing else of this project: usable alone. See README.md beside this file. `PurgatoryGroup`
+is the short way; the other classes are its parts.
 """
 
 from purgatorio.broker.purgatory.actions import ActionQueue
 from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome
+from purgatorio.broker.purgatory.group import PurgatoryGroup
 from purgatorio.broker.purgatory.purgatory import ParkedOperation, Purgatory, WatchListSnapshot
-from purgatorio.broker.purgatory.reaper import Reaper
-from purgatorio.broker.purgatory.timer import Timer
+from purgatorio.broker.purgatory.reaper import Alarm, Reaper
+from purgatorio.broker.purgatory.timer import MAX_DELAY_MS, Timer
 from purgatorio.broker.purgatory.timing_wheel import BucketSnapshot, LevelSnapshot, TimerEntry, TimingWheel
+from purgatorio.broker.purgatory.waiter import WaitAborted
 
 __all__ = [
+    "MAX_DELAY_MS",
     "ActionQueue",
+    "Alarm",
     "BucketSnapshot",
     "DelayedOperation",
     "FinishedOperation",
@@ -19,9 +24,11 @@ __all__ = [
     "Outcome",
     "ParkedOperation",
     "Purgatory",
+    "PurgatoryGroup",
     "Reaper",
     "Timer",
     "TimerEntry",
     "TimingWheel",
+    "WaitAborted",
     "WatchListSnapshot",
 ]

@@ -1,8 +1,9 @@
 """The action queue: events raised inside a completion wait until the outermost call has returned.
 
-Completing A may append to a log, which is an event on the very key whose watch list is being walked, which may complete
-B, which … Kafka's threads deadlocked there (KAFKA-2253, 3994, 6042, 8334); in one thread the same thing is re-entrancy,
-and unbounded recursion. So an event inside a completion is queued, and handled when nothing is under way.
+Completing operation A may append to a log, which is an event on the very key whose watch list is being walked; that
+event may complete operation B, and so on. Kafka's threads deadlocked there (KAFKA-2253, 3994, 6042, 8334). In one
+thread the same situation is re-entrancy and unbounded recursion. So the queue keeps an event that is raised inside a
+completion, and handles it when no call is under way.
 """
 
 from __future__ import annotations
@@ -14,41 +15,43 @@ from collections.abc import Callable
 _log = logging.getLogger(__name__)
 
 MAX_ROUNDS = 100
-"""How many rounds the outermost call drains itself before it leaves the rest to `on_backlog`, to let I/O in between."""
+"""Rounds that the outermost call drains itself. It leaves the rest to `on_backlog`, so that I/O is served between."""
 
 
 class ActionQueue:
-    """What is to be done after the call that is under way; shared by the purgatories of one broker.
+    """Actions that wait for the end of the call that is under way; shared by the purgatories of one broker.
 
-    ``with actions:`` marks a call that must not be interrupted by events. When the outermost one ends, also by an
-    exception, the queue is drained. A purgatory marks its own calls; others may mark theirs, to handle all events of a
-    request at its end.
+    ``with actions:`` marks a call that events must not interrupt. The queue is drained when the outermost marked call
+    ends, also if it ends by an exception. A purgatory marks its own calls. Other code may mark its calls too, to have
+    all events of a request handled at the end of the request.
 
-    A round runs the actions that were queued when it began; what they queue is left to the next round. Actions that
-    queue each other without end would keep the event loop: after `MAX_ROUNDS` rounds the rest is left to `on_backlog`,
-    if that is set (a `Reaper` sets it), and drained to the end if it is not, because an action that nobody drains is an
-    event lost (KAFKA-15380).
+    A round runs the actions that were queued when the round began. Actions queued meanwhile wait for the next round.
+    Actions that queue each other without end would keep the event loop busy: after `MAX_ROUNDS` rounds the queue leaves
+    the rest to `on_backlog` if that is set (a `Reaper` sets it). Otherwise it drains to the end, because an action that
+    is never run is a lost event (KAFKA-15380).
     """
 
-    __slots__ = ("_draining", "_queue", "depth", "on_backlog")
+    __slots__ = ("_draining", "depth", "on_backlog", "queue")
 
     depth: int
-    """How many marked calls are under way, one inside the other; 0 means that an event can be handled now."""
+    """Number of marked calls that are under way, one inside the other. At 0 an event can be handled immediately."""
     on_backlog: Callable[[], None] | None
-    """Asked to see to it that `drain` is called soon."""
+    """Called when actions are left over; it must arrange that `drain` is called soon."""
+    queue: deque[Callable[[], object]]
+    """The actions that wait, oldest first. The purgatory reads it, to save calls of `leave`."""
 
     def __init__(self) -> None:
         self.depth = 0
         self.on_backlog = None
         self._draining = False
-        self._queue: deque[Callable[[], object]] = deque()
+        self.queue = deque()
 
     def __len__(self) -> int:
-        """How many actions wait."""
-        return len(self._queue)
+        """Number of actions that wait."""
+        return len(self.queue)
 
     def __bool__(self) -> bool:
-        """True, even when it is empty."""
+        """True, even when the queue is empty."""
         return True
 
     def __enter__(self) -> ActionQueue:
@@ -59,23 +62,29 @@ class ActionQueue:
         self.leave()
 
     def add(self, action: Callable[[], object]) -> None:
-        """Queue an action for the end of the outermost call; outside of any, for the end of the next, or `drain`."""
-        self._queue.append(action)
+        """Queue an action for the end of the outermost marked call.
+
+        If no call is under way, the action waits for the end of the next one, or for `drain`.
+        """
+        self.queue.append(action)
 
     def leave(self) -> None:
-        """End a marked call (`depth` was incremented at its start); the outermost one drains the queue."""
+        """End a marked call, whose start incremented `depth`. The outermost call drains the queue."""
         self.depth -= 1
-        if self._queue and not self.depth and not self._draining:
-            self._settle()
+        if self.queue and not self.depth:
+            self.settle()
 
     def drain(self) -> int:
-        """Run the actions queued by now, one round, and return how many; 0 while a call or a round is under way.
+        """Run one round: the actions that are queued now. Does nothing while a call or a round is under way.
 
-        An action that fails is logged, and does not stop the others.
+        The queue logs an action that fails, and goes on with the next.
+
+        Returns:
+            The number of actions that were run.
         """
         if self.depth or self._draining:
             return 0
-        queue = self._queue
+        queue = self.queue
         count = len(queue)
         self._draining = True
         try:
@@ -83,15 +92,16 @@ class ActionQueue:
                 action = queue.popleft()
                 try:
                     action()
-                except Exception:  # an action is other people's code, and the next one belongs to somebody else
+                except Exception:  # the action is the user's code; a failure must not keep the next one from running
                     _log.exception("an action failed: %r", action)
         finally:
             self._draining = False
         return count
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Drain round after round until no action waits, or `MAX_ROUNDS`. Does nothing inside of a round."""
         rounds = 0
-        while self._queue:
+        while self.queue and not self._draining:
             if rounds >= MAX_ROUNDS and self.on_backlog is not None:
                 self.on_backlog()
                 return

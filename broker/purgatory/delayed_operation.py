@@ -1,7 +1,7 @@
 """A delayed operation: a request that waits for a condition or a deadline, and is answered once, by the first of them.
 
-Kafka guards the race of the two with a lock and a compare-and-set (KAFKA-385). Here everything that changes state is a
-plain function in one thread, nothing interleaves, and `completed` is a bool that is looked at first.
+Kafka guards the race of the two with a lock and a compare-and-set (KAFKA-385). Here all code that changes state is
+plain functions in one thread. Nothing interleaves, and `completed` is a bool that every way to complete checks first.
 """
 
 from __future__ import annotations
@@ -12,12 +12,18 @@ from typing import Literal, NamedTuple, Protocol
 from purgatorio.broker.purgatory.timing_wheel import TimerEntry
 
 Outcome = Literal["completed", "expired", "cancelled", "shutdown", "error"]
-"""How an operation ended: its condition was met or somebody forced it, the deadline won, `cancel_for_key` took it out,
-the purgatory was shut down, or its own code failed."""
+"""How an operation ended.
+
+* completed: its condition was met, or `force_complete` was called
+* expired: the deadline came first
+* cancelled: `Purgatory.cancel` or `cancel_for_key` took it out
+* shutdown: its purgatory was shut down
+* error: its own code raised an exception
+"""
 
 
 class FinishedOperation(NamedTuple):
-    """What became of one parked operation, for a timeline or an event log. Times are those of the purgatory's clock."""
+    """How one parked operation ended, for a timeline or an event log. Times are those of the purgatory's clock."""
 
     id: int
     purgatory: str
@@ -27,33 +33,35 @@ class FinishedOperation(NamedTuple):
     deadline_ms: int
     outcome: Outcome
     cause: str
-    """The event that did it, as told to `check_and_complete`; the outcome, if it was no event."""
+    """The event that completed it, as passed to `check_and_complete`. Without an event, the outcome."""
     checks: int
     detail: str
-    """What it still missed, if it ended without its condition met; the exception, if it failed; otherwise empty."""
+    """The condition that it still missed, if it ended unmet; the exception, if it failed; otherwise empty."""
     client: str
-    """Who asked for it."""
+    """The client that sent the request; empty if unknown."""
     held_by: tuple[Hashable, ...]
-    """Whom it waited for last."""
+    """The parties that it waited for last, such as broker ids."""
     event_key: Hashable | None
-    """The key that the event which did it was on; None if it was no event."""
+    """The key of the event that completed it; None without an event."""
 
 
 class Owner(Protocol):
-    """What an operation asks of the purgatory that it was given to."""
+    """The purgatory, as its operations use it."""
 
     def finish(self, operation: DelayedOperation, outcome: Outcome, error: Exception | None = None) -> None:
-        """Answer an operation that has just been marked completed, and let go of it."""
+        """Answer an operation that has just been marked completed, and drop the reference to it."""
 
 
 class DelayedOperation:
-    """A request that cannot be answered yet. Subclasses say when it can (`try_complete`), and how (`on_complete`).
+    """A request that cannot be answered yet. A subclass defines when it can (`try_complete`), and how (`on_complete`).
 
-    The answer is given once, by exactly one of `on_complete`, `on_shutdown` and `on_error`; the one exception is an
-    `on_complete` or `on_shutdown` that fails half-way, after which `on_error` is called, so that there is an answer.
+    The answer is given once, by exactly one of `on_complete`, `on_shutdown` and `on_error`. There is one exception: if
+    `on_complete` or `on_shutdown` fails half-way, `on_error` is called after it, so that the client gets an answer.
 
     Args:
-        delay_ms: how long it may wait, from the time at which it is parked.
+        delay_ms: how long the operation may wait, from the time at which it is parked: an integer of at most
+            `MAX_DELAY_MS`, which the purgatory checks. At 0 or below, the operation is checked, and expires immediately
+            if its condition is not met.
     """
 
     __slots__ = (
@@ -70,19 +78,19 @@ class DelayedOperation:
     )
 
     id: int
-    """Unique within its purgatory, ascending; 0 before it is given to one."""
+    """Unique within its purgatory, ascending; 0 before the operation is given to a purgatory."""
     keys: tuple[Hashable, ...]
-    """What it is watched under."""
+    """The keys that it is watched under, without duplicates."""
     parked_ms: int
-    """When it was parked; -1 before that."""
+    """The time at which it was parked; -1 before that."""
     deadline_ms: int
-    """When it expires; -1 before it is parked."""
+    """The time at which it expires; -1 before it is parked."""
     checks: int
-    """How often the purgatory has asked `try_complete`."""
+    """Number of times that the purgatory has called `try_complete`."""
     completed: bool
-    """Whether it has been answered, or is just being."""
+    """True from the moment at which its answer begins."""
     client: str
-    """Who asked for it, as observers are told; empty: not known."""
+    """The client that sent the request, for observers; empty if unknown."""
 
     def __init__(self, delay_ms: int) -> None:
         self.delay_ms = delay_ms
@@ -96,25 +104,31 @@ class DelayedOperation:
         self._ticket: Ticket | None = None
 
     def try_complete(self) -> bool:
-        """Check the condition and, if it is met, return `self.force_complete()`; otherwise False.
+        """Check the condition. If it is met, return `self.force_complete()`; otherwise return False.
 
-        Asked when it arrives and at each event on its keys, so it should be quick, and may be asked again at any time.
-        The purgatory goes by `completed`, not by what this returns.
+        The purgatory calls this when the operation arrives (twice if it is parked) and at each event on its keys. It
+        should be quick, and must allow being called at any time. The purgatory reads `completed`, not the return value.
         """
         raise NotImplementedError
 
     def on_complete(self) -> None:
-        """Answer: the condition is met, somebody forced it, or the deadline has come. Runs once."""
+        """Answer the request, once: the condition is met, `force_complete` was called, or the deadline has come."""
         raise NotImplementedError
 
     def on_expiration(self) -> None:
-        """Count the expiry, or act on it: runs after the answer, only when the deadline won."""
+        """Count the expiry, or act on it. Runs after the answer, only when the deadline came first."""
+
+    def on_cancel(self) -> None:
+        """Clean up: `Purgatory.cancel` or `cancel_for_key` has taken the operation out without an answer.
+
+        The default does nothing. The caller of `cancel` owns the operation now, and may still answer it.
+        """
 
     def on_error(self, error: Exception) -> None:
         """Answer with an unexpected error: `try_complete`, `on_complete` or `on_shutdown` raised it (KAFKA-17240).
 
-        The purgatory has logged it. The default does nothing; whoever is waited for must override this. After a failed
-        `on_complete` some of the answer may have been given already.
+        The purgatory has logged the error. The default does nothing; override this in every operation that a client
+        waits for. After a failed `on_complete`, part of the answer may have been given already.
         """
 
     def on_shutdown(self) -> None:
@@ -126,13 +140,19 @@ class DelayedOperation:
         return ""
 
     def held_by(self) -> tuple[Hashable, ...]:
-        """Whom it waits for; once it is answered, whom it waited for last. For observers; nobody, if not overridden."""
+        """The parties that it waits for, such as broker ids; after the answer, those that it waited for last.
+
+        For observers. The default is empty.
+        """
         return ()
 
     def force_complete(self) -> bool:
-        """Complete it whether or not its condition is met. True if this call did, False if it was completed before.
+        """Complete the operation, whether or not its condition is met.
 
-        Outside of a purgatory it just runs `on_complete`, which then may raise.
+        An operation that was never given to a purgatory just runs `on_complete`, and exceptions of it propagate.
+
+        Returns:
+            True if this call completed it, False if it was completed before.
         """
         if self.completed:
             return False
@@ -145,7 +165,11 @@ class DelayedOperation:
         return True
 
     def expire(self) -> bool:
-        """What the deadline does: complete it and, if that did it, run `on_expiration`. True if this call did it."""
+        """Do what the deadline does: complete the operation, then run `on_expiration`.
+
+        Returns:
+            True if this call completed it, False if it was completed before.
+        """
         if self.completed:
             return False
         self.completed = True
@@ -159,11 +183,11 @@ class DelayedOperation:
 
 
 class Ticket(TimerEntry):
-    """What the wheel and the watch lists hold of a parked operation.
+    """Stands for a parked operation in the wheel and in the watch lists.
 
-    It lets go of the operation when that completes. Watch lists are cleaned now and then only, and an operation that is
-    watched under a quiet key would stay there with its records: Kafka ran out of memory so (KAFKA-19389, KAFKA-19763).
-    Here an empty ticket is all that stays, and no subclass has to remember to clear its fields.
+    A ticket drops its operation when that completes. Watch lists are swept only now and then, and an operation that is
+    also watched under a quiet key would stay in that list with its records: Kafka ran out of memory this way
+    (KAFKA-19389, KAFKA-19763). Here only an empty ticket stays, and no subclass has to remember to clear its fields.
     """
 
     __slots__ = ("operation",)
@@ -176,6 +200,6 @@ class Ticket(TimerEntry):
         self.bucket = None
 
     def run(self) -> None:
-        """The deadline has come."""
+        """Expire the operation: the deadline has come."""
         if self.operation is not None:
             self.operation.expire()

@@ -1,10 +1,11 @@
-"""The purgatory: where operations that cannot be answered yet wait for an event on one of their keys, or a deadline.
+"""The purgatory: operations that cannot be answered yet wait here for an event on one of their keys, or a deadline.
 
 Its rules:
 
 * Every operation is answered once: by an event, its deadline, `shutdown`, or with an error if its own code fails.
-* An event inside a completion waits in the action queue until the outermost call has returned.
-* Nothing that an operation raises reaches the caller or keeps the others from being checked.
+* The action queue keeps an event that is raised inside a completion until the outermost call has returned.
+* An exception of an operation neither reaches the caller nor keeps other operations from being checked.
+* An operation that is refused for its delay or its keys leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -13,21 +14,23 @@ import logging
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from itertools import islice
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast, overload
 
 from purgatorio.broker.purgatory.actions import ActionQueue
 from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome, Ticket
-from purgatorio.broker.purgatory.timer import Timer
+from purgatorio.broker.purgatory.timer import MAX_DELAY_MS, Timer, whole_ms
 from purgatorio.broker.purgatory.timing_wheel import LevelSnapshot
-from purgatorio.broker.purgatory.watchers import Watchers
+from purgatorio.broker.purgatory.waiter import wait_in
+from purgatorio.broker.purgatory.watchers import Watchers, distinct
 
 _log = logging.getLogger(__name__)
 
 Op = TypeVar("Op", bound=DelayedOperation)
+T = TypeVar("T")
 
 
 class ParkedOperation(NamedTuple):
-    """One operation that waits, as a page shows it. Times are those of the purgatory's clock."""
+    """One parked operation, for a page. Times are those of the purgatory's clock."""
 
     id: int
     purgatory: str
@@ -38,11 +41,11 @@ class ParkedOperation(NamedTuple):
     missing: str
     """The condition that it still misses."""
     client: str
-    """Who asked for it."""
+    """The client that sent the request; empty if unknown."""
 
 
 class WatchListSnapshot(NamedTuple):
-    """One watch list, as a page shows it; `watched` counts tickets of completed operations too."""
+    """One watch list, for a page; `watched` also counts the tickets of completed operations."""
 
     key: Hashable
     watched: int
@@ -52,11 +55,11 @@ class Purgatory(Generic[Op]):
     """Operations of one kind, each parked under its keys and with its deadline. Not thread-safe: one loop, one thread.
 
     Args:
-        name: the kind, as metrics and logs name it: "Produce", "Fetch" …
-        timer: where the deadlines wait; somebody must advance it (`Reaper`).
+        name: the kind of operation, for metrics and logs: "Produce", "Fetch" …
+        timer: where the deadlines wait; its owner must advance it (see `Reaper`).
         actions: shared by all purgatories whose operations may raise events on each other's keys.
-        purge_interval: about how many completed operations may be left in watch lists (Kafka's default).
-        on_finished: told of every parked operation that ended. What it costs is paid only when it is set.
+        purge_interval: number of completed operations whose tickets may stay in watch lists (Kafka's default).
+        on_finished: called with every parked operation that has ended. Its cost arises only if it is set.
     """
 
     __slots__ = (
@@ -106,57 +109,66 @@ class Purgatory(Generic[Op]):
     def watched(self) -> int:
         """Entries in all watch lists (Kafka's PurgatorySize).
 
-        An operation counts once per key, and completed ones count until their list is walked or purged.
+        An operation counts once per key. A completed operation counts until the list is walked or purged.
         """
         return self._watchers.size
 
     @property
     def num_delayed(self) -> int:
-        """Operations that wait (Kafka's NumDelayedOperations), exactly."""
+        """Number of parked operations (Kafka's NumDelayedOperations), exactly."""
         return len(self._parked)
 
     def try_complete_else_watch(self, operation: Op, keys: Sequence[Hashable]) -> bool:
         """Answer the operation if its condition is met, otherwise park it under every key until its deadline.
 
-        After `shutdown` it is not parked but answered as shutdown answers.
+        After `shutdown` the operation is not parked but answered by its `on_shutdown`. An operation that is refused
+        with an exception has not been checked; with its mistake corrected, it can be passed again.
 
         Returns:
-            Whether it is completed by the time this returns.
+            True if the operation is completed when this returns.
 
         Raises:
-            ValueError: no keys, or an operation that was given to a purgatory before.
+            TypeError: the operation's `delay_ms` is no integer (a float, also a whole one or NaN), or is a bool; a key
+                is not hashable; or `keys` is a string instead of a sequence of keys.
+            ValueError: there are no keys, `delay_ms` is above `MAX_DELAY_MS`, or the operation was given to a purgatory
+                before.
         """
-        if not keys:
-            raise ValueError("an operation needs at least one key to be watched under")
         if operation._owner is not None:
             raise ValueError(f"operation {operation.id} has been given to a purgatory before")
+        delay_ms = operation.delay_ms
+        if delay_ms.__class__ is not int or delay_ms > MAX_DELAY_MS:
+            operation.delay_ms = whole_ms(delay_ms)
+        operation.keys = distinct(keys)
         self._last_id = operation.id = self._last_id + 1
-        operation.keys = tuple(keys) if len(keys) == 1 else tuple(dict.fromkeys(keys))
         operation._owner = self
         actions = self._actions
         actions.depth += 1
         try:
-            if not self._check(operation):
-                if self._closed:
-                    self._end(operation, "shutdown")
-                else:
-                    self._park(operation)
+            operation.checks += 1
+            try:
+                operation.try_complete()
+            except Exception as error:  # a failure must neither starve other operations nor go unanswered (KAFKA-17240)
+                self._fail(operation, error)
+            if not operation.completed:
+                self._park(operation)
         finally:
-            actions.leave()
+            actions.depth -= 1  # as `actions.leave()`, without the call
+            if actions.queue and not actions.depth:
+                actions.settle()
         return operation.completed
 
     def check_and_complete(self, key: Hashable, cause: str = "") -> int:
-        """An event on `key`: check the operations watched under it, oldest first, and complete those that can be.
+        """Handle an event on `key`: check the operations watched under it, oldest first.
 
-        Inside a completion, or inside ``with actions``, the check is queued for later. Several for one key become one,
-        which is enough: it will see the state that all of them led to.
+        Inside a completion, or inside ``with actions``, the check is queued. Several checks of one key become one,
+        which is enough: it sees the state that all the events led to.
 
         Args:
-            key: what happened to; a key that nobody watches costs one lookup.
-            cause: what happened, in words, for `FinishedOperation`.
+            key: the key of the event; if no operation is watched under it, this costs one lookup.
+            cause: the event in words, for `FinishedOperation`.
 
         Returns:
-            How many operations this completed; 0 if the check was queued.
+            The number of operations that this completed; 0 if the check was queued.
         """
         tickets = self._watchers.lists.get(key)
         if tickets is None:
@@ -173,32 +185,80 @@ class Purgatory(Generic[Op]):
             return self._walk(key, tickets)
         finally:
             self._cause, self._event_key = "", None
-            actions.leave()
+            actions.depth -= 1  # as `actions.leave()`, without the call
+            if actions.queue and not actions.depth:
+                actions.settle()
 
-    def cancel_for_key(self, key: Hashable) -> list[Op]:
-        """Take out the operations watched under `key`, also from their other keys and the timer, without an answer.
+    @overload
+    async def wait(self, *keys: Hashable, timeout_ms: int) -> None: ...
+
+    @overload
+    async def wait(self, *keys: Hashable, timeout_ms: int, until: Callable[[], T]) -> T: ...
+
+    async def wait(self, *keys: Hashable, timeout_ms: int, until: Callable[[], Any] | None = None) -> Any:
+        """Wait for an event on one of the keys or, with `until`, for a state that such an event leads to.
+
+        Without `until`, the next event after this call ends the wait. With `until`, a wait ends at once if `until`
+        holds already; otherwise each event on the keys checks it. It still holds when this returns, because no other
+        task runs between the last check and the caller's next statement (if the caller awaits this directly).
+
+        It is safe to cancel the waiting task at any time: the wait leaves the purgatory, and logs nothing.
+
+        Args:
+            keys: one or more; pass a tuple as one key, several keys as several arguments.
+            timeout_ms: an integer of at most `MAX_DELAY_MS`; at 0 or below, `until` is checked once.
+            until: a quick function without side effects that returns a true value when the caller can go on. Events
+                call it, outside of the waiting task. An exception that it raises ends the wait.
 
         Returns:
-            Those operations, oldest first. They are the caller's now, to answer (`force_complete`) or to drop.
+            The value of `until`; None without `until`.
+
+        Raises:
+            TimeoutError: the deadline came first.
+            WaitAborted: the purgatory was shut down, or the wait was cancelled by `cancel` or `cancel_for_key`.
+            TypeError: see `try_complete_else_watch`.
+            ValueError: see `try_complete_else_watch`.
         """
-        cancelled = cast("list[Op]", self._watchers.take(key))
+        return await wait_in(self, self._timer.now_ms, keys, timeout_ms, until)
+
+    def cancel(self, operation: DelayedOperation) -> bool:
+        """Take one operation out of its keys and the timer, without an answer; call its `on_cancel`.
+
+        The caller owns the operation then, and may answer it (`force_complete`) or drop it.
+
+        Returns:
+            True if the operation was parked here. False if it has ended, or was cancelled before, or never parked here.
+        """
+        if operation._owner is not self or operation._ticket is None:
+            return False
         actions = self._actions
         actions.depth += 1
         try:
-            for operation in cancelled:
-                detail = self._describe(operation) if self.on_finished is not None else ""
-                self._release(operation)
-                self._report(operation, "cancelled", detail)
+            self._cancel(operation)
         finally:
             actions.leave()
-        return cancelled
+        return True
+
+    def cancel_for_key(self, key: Hashable) -> list[Op]:
+        """Take the operations watched under `key` out of all their keys and the timer, without an answer, as `cancel`.
+
+        Returns:
+            Those operations, oldest first. The caller owns them then.
+        """
+        operations = cast("list[Op]", self._watchers.take(key))
+        actions = self._actions
+        actions.depth += 1
+        try:
+            return [operation for operation in operations if self._cancel(operation)]
+        finally:
+            actions.leave()
 
     def find(self, operation_id: int) -> Op | None:
-        """The parked operation of that id; None if it is not, or no longer, parked."""
+        """The parked operation with that id; None if no such operation is parked."""
         return self._parked.get(operation_id)
 
     def operations(self, limit: int = 100) -> list[ParkedOperation]:
-        """Up to `limit` parked operations, oldest first, each with the condition that it misses."""
+        """The `limit` oldest parked operations, oldest first, each with the condition that it misses."""
         return [
             ParkedOperation(
                 operation.id,
@@ -214,18 +274,21 @@ class Purgatory(Generic[Op]):
         ]
 
     def watch_lists(self, limit: int = 100) -> list[WatchListSnapshot]:
-        """Up to `limit` watch lists with their lengths, in the order in which they came to be."""
+        """Up to `limit` watch lists with their lengths, in the order in which they were created."""
         return [WatchListSnapshot(key, len(tickets)) for key, tickets in islice(self._watchers.lists.items(), limit)]
 
     def wheel(self) -> list[LevelSnapshot]:
-        """The timing wheel in which the deadlines wait: every level, finest first, with the buckets that hold some."""
+        """The timing wheel in which the deadlines wait: every level, finest first, with its non-empty buckets."""
         return self._timer.snapshot()
 
     def purge(self) -> int:
-        """Drop what completed operations left in watch lists, and return how many entries that was.
+        """Drop the empty tickets that completed operations left in watch lists.
 
-        Done by itself when more than `purge_interval` operations may have been left, and when nothing waits any more.
-        Inside a completion it is queued, and returns 0.
+        The purgatory does this itself when more than `purge_interval` operations may have left tickets, and when no
+        operation is parked any more. Inside a completion the purge is queued.
+
+        Returns:
+            The number of tickets dropped; 0 if the purge was queued.
         """
         if self._actions.depth:
             self._purge_later()
@@ -235,7 +298,11 @@ class Purgatory(Generic[Op]):
         return self._watchers.sweep()
 
     def shutdown(self) -> int:
-        """Answer everything parked by `on_shutdown`, oldest first, and park nothing more; returns how many were."""
+        """Answer every parked operation by its `on_shutdown`, oldest first, and park no more from now on.
+
+        Returns:
+            The number of operations that were parked.
+        """
         self._closed = True
         parked = list(self._parked.values())
         actions = self._actions
@@ -249,7 +316,7 @@ class Purgatory(Generic[Op]):
         return len(parked)
 
     def finish(self, operation: DelayedOperation, outcome: Outcome, error: Exception | None = None) -> None:
-        """Answer an operation that was just marked completed, and let go of it. For `DelayedOperation` only."""
+        """Answer an operation that has just been marked completed, and drop it. Only `DelayedOperation` calls this."""
         observed = self.on_finished is not None and operation._ticket is not None
         detail = self._describe(operation) if observed and outcome != "completed" else ""
         parked = self._release(operation)
@@ -265,34 +332,40 @@ class Purgatory(Generic[Op]):
             if observed and parked:
                 self._report(operation, outcome if failure is None else "error", detail)
         finally:
-            actions.leave()
-
-    def _check(self, operation: DelayedOperation) -> bool:
-        """Ask the operation once; True if it is completed, be it by its own failure."""
-        operation.checks += 1
-        try:
-            operation.try_complete()
-        except Exception as error:  # one that fails must neither starve the others nor go unanswered (KAFKA-17240)
-            self._fail(operation, error)
-        return operation.completed
+            actions.depth -= 1  # as `actions.leave()`, without the call
+            if actions.queue and not actions.depth:
+                actions.settle()
 
     def _park(self, operation: Op) -> None:
+        """Watch the operation, check it again, and add its deadline to the timer; after `shutdown`, answer it."""
+        if self._closed:
+            self._end(operation, "shutdown")
+            return
         timer = self._timer
         operation.parked_ms = now_ms = timer.now_ms()
         operation.deadline_ms = deadline_ms = now_ms + operation.delay_ms
         operation._ticket = ticket = Ticket(operation, deadline_ms)
         self._parked[operation.id] = operation
         self._estimated_operations += 1
-        self._watchers.watch(ticket, operation.keys)
-        # Watched now: an event from here on is not missed. One that came in the first check, is seen by the second.
-        if ticket.operation is not None and not self._check(operation):
+        try:
+            self._watchers.watch(ticket, operation.keys)
+            # Watched now: no later event is missed. The second check sees an event that came during the first.
+            if ticket.operation is not None:
+                operation.checks += 1
+                operation.try_complete()
+        except Exception as error:  # as in try_complete_else_watch
+            self._fail(operation, error)
+        except BaseException:  # an interrupt must not leave an operation here that has no deadline
+            self._release(operation)
+            raise
+        if ticket.operation is not None:
             timer.add(ticket)
 
     def _walk(self, key: Hashable, tickets: list[Ticket]) -> int:
         """Check every operation of a watch list, keep those that still wait, and return how many got completed."""
         completed = 0
         kept: list[Ticket] = []
-        count = len(tickets)  # what is added behind while we walk has just been checked
+        count = len(tickets)  # tickets that are appended during the walk have just been checked
         for ticket in islice(tickets, count):
             operation = ticket.operation
             if operation is None:
@@ -301,7 +374,7 @@ class Purgatory(Generic[Op]):
             operation.checks += 1
             try:
                 operation.try_complete()
-            except Exception as error:  # as in _check, of which this is the inlined copy: it is the hottest line here
+            except Exception as error:  # as in try_complete_else_watch; a method for both would cost a call per check
                 self._fail(operation, error)
             if ticket.operation is not None:
                 kept.append(ticket)
@@ -314,15 +387,27 @@ class Purgatory(Generic[Op]):
         return completed
 
     def _check_due(self, key: Hashable) -> None:
-        """A check that was queued."""
+        """Run a check that was queued."""
         self.check_and_complete(key, self._checks_due.pop(key))
 
     def _end(self, operation: DelayedOperation, outcome: Outcome, error: Exception | None = None) -> None:
         operation.completed = True
         self.finish(operation, outcome, error)
 
+    def _cancel(self, operation: DelayedOperation) -> bool:
+        """Release an operation without an answer; False if it was not parked any more."""
+        detail = self._describe(operation) if self.on_finished is not None else ""
+        if not self._release(operation):
+            return False
+        try:
+            operation.on_cancel()
+        except Exception:  # it is the user's code, and the operation is out already
+            _log.exception("%s operation %d failed in on_cancel", self.name, operation.id)
+        self._report(operation, "cancelled", detail)
+        return True
+
     def _release(self, operation: DelayedOperation) -> bool:
-        """Take an operation out of the timer and the books; False if it was not parked."""
+        """Take an operation out of the timer and the index of parked operations; False if it was not parked."""
         ticket = operation._ticket
         if ticket is None:
             return False
@@ -331,7 +416,7 @@ class Purgatory(Generic[Op]):
         parked = self._parked
         del parked[operation.id]
         watchers = self._watchers
-        if operation is not self._checking or len(operation.keys) > 1:  # else the walk drops its only ticket
+        if operation is not self._checking or len(operation.keys) > 1:  # otherwise the walk drops its only ticket
             for key in operation.keys:
                 watchers.stale[key] = None
         if self._estimated_operations - len(parked) > self.purge_interval or (watchers.stale and not parked):
@@ -354,7 +439,7 @@ class Purgatory(Generic[Op]):
         return None
 
     def _fail(self, operation: DelayedOperation, error: Exception) -> None:
-        """`try_complete` failed; if it completed the operation first, the answer was given, and a log line is left."""
+        """Handle a failure of `try_complete`. If it came after the answer, only log it; otherwise answer the error."""
         if operation.completed:
             _log.error("%s operation %d failed after its answer", self.name, operation.id, exc_info=error)
         else:
@@ -364,19 +449,19 @@ class Purgatory(Generic[Op]):
         _log.error("%s operation %d on %r failed", self.name, operation.id, operation.keys, exc_info=error)
         try:
             operation.on_error(error)
-        except Exception:  # nothing more can be done for this one; the others go on
+        except Exception:  # this operation stays unanswered; the others go on
             _log.exception("%s operation %d could not answer its error", self.name, operation.id)
 
     def _run_on_expiration(self, operation: DelayedOperation) -> None:
         try:
             operation.on_expiration()
-        except Exception:  # the answer has been given; whoever is due next must not suffer
+        except Exception:  # the answer has been given; the next operation must not suffer
             _log.exception("%s operation %d failed in on_expiration", self.name, operation.id)
 
     def _describe(self, operation: DelayedOperation) -> str:
         try:
             return operation.missing()
-        except Exception as error:  # a page must not fail by one operation, nor must an answer
+        except Exception as error:  # a failing description must break neither a page nor an answer
             return f"unknown: {error!r}"
 
     @staticmethod
@@ -384,7 +469,7 @@ class Purgatory(Generic[Op]):
         try:
             return operation.held_by()
         except Exception:  # as above
-            _log.exception("an operation does not know what it waited for")
+            _log.exception("an operation failed in held_by")
             return ()
 
     def _report(self, operation: DelayedOperation, outcome: Outcome, detail: str) -> None:

@@ -1,31 +1,55 @@
-"""A timer on a timing wheel: it runs what is due, and no more of it at a time than it is told to."""
+"""A timer on a timing wheel: it runs the entries that are due, at most as many per call as the caller allows."""
 
 from __future__ import annotations
 
 import logging
+import operator
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, SupportsIndex
 
 from purgatorio.broker.purgatory.timing_wheel import LevelSnapshot, TimerEntry, TimingWheel
 
 _log = logging.getLogger(__name__)
 
+MAX_DELAY_MS: Final = 2**62
+"""The longest delay. A clock that is below this keeps the deadline below `MAX_DEADLINE_MS` of the wheel."""
 MOVES_PER_RUN = 16
-"""Entries that are moved to a finer wheel in about the time in which one is run."""
+"""Entries that can be moved to a finer level of the wheel in about the time that one takes to run."""
+
+
+def whole_ms(delay_ms: SupportsIndex) -> int:
+    """Check a delay, and return it as an int. Negative delays are allowed; their deadline has passed already.
+
+    Raises:
+        TypeError: `delay_ms` is no integer (a float, also a whole one or NaN), or is a bool.
+        ValueError: `delay_ms` is longer than `MAX_DELAY_MS`.
+    """
+    try:
+        checked_ms = operator.index(delay_ms)
+    except TypeError:
+        raise TypeError(f"delay_ms must be an int, in milliseconds, not {delay_ms!r}") from None
+    if isinstance(delay_ms, bool):
+        raise TypeError(f"delay_ms must be an int, in milliseconds, not {delay_ms!r}")
+    if checked_ms > MAX_DELAY_MS:
+        raise ValueError(f"delay_ms is longer than the longest delay, {MAX_DELAY_MS} ms: {checked_ms}")
+    return checked_ms
 
 
 class Timer:
-    """Deadlines on an injected clock. It has no thread and no task: somebody calls `advance` (see `Reaper`).
+    """Deadlines on an injected clock. It has no thread and no task: its owner calls `advance`, as `Reaper` does.
 
-    An entry is run at its deadline or later, never earlier, on the clock that is injected; once the timer is advanced
-    past the deadline, at most one tick late. Entries due at the same tick run in the order in which they were added,
-    unless they came through different levels of the wheel.
+    The timer never runs an entry before its deadline on the injected clock. When it is advanced to the deadline plus
+    one tick, the entry has run. Entries due at the same tick run in the order in which they were added, unless they
+    came through different levels of the wheel.
 
     Args:
-        now_ms: the clock, monotonic. Not the wall clock, which jumps.
+        now_ms: the clock: monotonic, whole milliseconds. Not the wall clock, which jumps.
         tick_ms: the resolution.
         wheel_size: buckets per level of the wheel.
+
+    Raises:
+        TypeError: `now_ms` returns something else than an int. (`time.monotonic` returns seconds, and a float.)
     """
 
     __slots__ = ("_tick_ms", "_wheel", "now_ms")
@@ -34,23 +58,26 @@ class Timer:
     """The clock that was injected."""
 
     def __init__(self, now_ms: Callable[[], int], *, tick_ms: int = 1, wheel_size: int = 20) -> None:
+        start_ms = now_ms()
+        if not isinstance(start_ms, int):
+            raise TypeError(f"now_ms must return an int, in milliseconds, not {start_ms!r}")
         self.now_ms = now_ms
         self._tick_ms = tick_ms
-        self._wheel = TimingWheel(now_ms(), tick_ms=tick_ms, wheel_size=wheel_size)
+        self._wheel = TimingWheel(start_ms, tick_ms=tick_ms, wheel_size=wheel_size)
 
     @property
     def size(self) -> int:
-        """How many entries wait, exactly: what is cancelled or has run is not counted."""
+        """Number of entries that wait, exactly: without those that were cancelled or have run."""
         return len(self._wheel)
 
     @property
     def next_expiration_ms(self) -> int | None:
-        """When there is something to do next (run entries, or move them to a finer wheel); None if nothing waits."""
+        """The time at which entries must next be run, or moved to a finer level; None if no entry waits."""
         return self._wheel.next_expiration_ms()
 
     @property
     def on_earlier(self) -> Callable[[], None] | None:
-        """Called when `next_expiration_ms` has become earlier; set by whoever sleeps until then."""
+        """Called when `next_expiration_ms` has become earlier, for an owner that sleeps until then."""
         return self._wheel.on_earlier
 
     @on_earlier.setter
@@ -58,9 +85,13 @@ class Timer:
         self._wheel.on_earlier = callback
 
     def add(self, entry: TimerEntry) -> None:
-        """Wait for the entry's `deadline_ms`. One whose deadline has passed is run at once, before this returns.
+        """Put an entry in the wheel until its `deadline_ms`. If that has passed, run the entry before this returns.
 
         An entry that already waits is moved to its (new) deadline.
+
+        Raises:
+            TypeError: the deadline is not an int; the entry is not in the wheel then.
+            ValueError: the deadline is later than `MAX_DEADLINE_MS`; the entry is not in the wheel then.
         """
         if entry.bucket is not None:
             entry.cancel()
@@ -71,18 +102,26 @@ class Timer:
             self._run(entry)
 
     def call_later(self, delay_ms: int, callback: Callable[..., object], *args: Any) -> TimerEntry:
-        """Call `callback(*args)` in `delay_ms`, at once if that is not positive. The entry can be cancelled."""
-        entry = _Call(self.now_ms() + delay_ms, callback, args)
+        """Call `callback(*args)` in `delay_ms`; at 0 or below, before this returns.
+
+        Returns:
+            The entry, whose `cancel` prevents the call.
+
+        Raises:
+            TypeError: `delay_ms` is no integer, or a bool.
+            ValueError: `delay_ms` is longer than `MAX_DELAY_MS`.
+        """
+        entry = _Call(self.now_ms() + whole_ms(delay_ms), callback, args)
         self.add(entry)
         return entry
 
     def advance(self, now_ms: int, limit: int = sys.maxsize) -> int:
-        """Run what is due at `now_ms`, handling at most `limit` entries.
+        """Run the entries that are due at `now_ms`, and handle at most `limit` entries in total.
 
-        To handle an entry is to run it; to move `MOVES_PER_RUN` entries to a finer wheel on their way counts as much.
+        An entry that is run counts as one. `MOVES_PER_RUN` entries that are moved to a finer level also count as one.
 
         Returns:
-            How many entries were handled. Fewer than `limit` means that nothing due is left.
+            The number of entries handled. If it is less than `limit`, no entry is due any more.
         """
         wheel = self._wheel
         handled = 0
@@ -102,23 +141,23 @@ class Timer:
         return handled
 
     def advance_ahead(self, limit: int) -> int:
-        """Move up to `limit` entries to finer wheels before it is their time, so that none of them is late for it.
+        """Move up to `limit` entries to finer levels ahead of time, so that they are not late when their time comes.
 
-        For when nothing is due.
+        Call it while no entry is due.
 
         Returns:
-            How many were moved. Fewer than `limit` means that there is nothing more to prepare now.
+            The number of entries moved. If it is less than `limit`, there are no more to move now.
         """
         return self._wheel.spill_ahead(limit)
 
     def snapshot(self) -> list[LevelSnapshot]:
-        """The wheel for a page: every level with its tick, clock, and the count of each bucket that is not empty."""
+        """The wheel, for a page: every level with its tick, its clock, and the count of each non-empty bucket."""
         return self._wheel.snapshot()
 
     def _run(self, entry: TimerEntry) -> None:
         try:
             entry.run()
-        except Exception:  # whatever an entry does wrong, the others must get their deadline
+        except Exception:  # an entry is the user's code; a failure must not keep the others from their deadlines
             _log.exception("a timer entry failed: %r", entry)
 
 

@@ -1,19 +1,19 @@
-"""A hierarchical timing wheel: deadlines in buckets, added and cancelled in O(1), whatever the number that waits.
+"""A hierarchical timing wheel: deadlines in buckets, added and cancelled in O(1) for any number of waiting entries.
 
-One wheel is a circle of ``wheel_size`` buckets, one per tick. With a tick of 1 ms and 20 buckets it covers 20 ms. What
-lies further away goes to an overflow wheel whose tick is the whole span of the wheel below: 20 ms, 400 ms, 8 s, 160 s
-…; each is made when first needed. When the clock reaches a bucket of a coarse wheel, its entries move to finer wheels
-or, if their time has come, are run: an entry moves at most once per level.
+One level is a circle of ``wheel_size`` buckets, one per tick. With a tick of 1 ms and 20 buckets it covers 20 ms. A
+later deadline goes to an overflow level, whose tick is the whole span of the level below: 20 ms, 400 ms, 8 s, 160 s …;
+each is made when first needed. When the clock reaches a bucket of a coarse level, its entries move to finer levels or,
+if they are due, are run. So an entry moves at most once per level.
 
-A bucket is a doubly linked list threaded through its entries. A dict would read more easily, but it stalls when it
-grows (15 ms at a million entries, against 0.3 ms), and its add and cancel in random order took half as long again.
+A bucket is a doubly linked list threaded through its entries. A dict would be easier to read, but it stalls when it
+grows (15 ms at a million entries, against 0.3 ms), and add and cancel in random order took half as long again.
 
-Nothing turns the wheel while nothing is due: non-empty buckets stand in a heap by the time at which they begin. A
-bucket is there at most once, so the heap holds at most ``wheel_size`` buckets per level, however many entries wait.
+The wheel does not turn tick by tick: a heap holds the non-empty buckets, ordered by the time at which they begin. A
+bucket is in the heap at most once, so the heap is bounded by the number of buckets, not by that of waiting entries.
 
 Source: Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (1987); Kafka's use of it, KAFKA-1989.
-Here a deadline between two ticks is rounded up, so that it is never run early; Kafka rounds down, which is the same for
-the tick of 1 ms that it uses.
+Here a deadline between two ticks is rounded up, so that it never runs early. Kafka rounds down, which makes no
+difference for the tick of 1 ms that Kafka uses.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+MAX_DEADLINE_MS: Final = 2**63 - 1
+"""The latest deadline of a wheel. It bounds the number of levels: 15 with a tick of 1 ms and 20 buckets."""
 
 
 class TimerEntry:
-    """One deadline in a timer; subclasses say in `run` what happens then.
+    """One deadline in a timer; a subclass implements `run`.
 
-    An entry is in one bucket at most, and knows which: that is what makes `cancel` O(1).
+    An entry is in one bucket at most and refers to it, which makes `cancel` O(1).
     """
 
     __slots__ = ("bucket", "deadline_ms", "next", "previous")
 
     bucket: Bucket | None
-    """The bucket that holds it; None before it is added, after it has run, and once it is cancelled."""
+    """The bucket that holds it; None before it is added, and after it has run or was cancelled."""
     deadline_ms: int
-    """When it is due, on the clock of the timer; `Timer.add` rounds it up to a tick."""
+    """The time at which it is due, on the timer's clock, an int; `Timer.add` rounds it up to a tick."""
     next: TimerEntry
     previous: TimerEntry  # both set only while it is in a bucket: a removed entry must not pin its former neighbours
 
@@ -44,11 +47,15 @@ class TimerEntry:
         self.bucket = None
 
     def run(self) -> None:
-        """Do what the deadline is for. Called once by the timer, when the entry is in no bucket any more."""
+        """Do the work of the deadline. The timer calls this once, after it has taken the entry out of its bucket."""
         raise NotImplementedError
 
     def cancel(self) -> bool:
-        """Take it out of its timer, in O(1). False if it was not waiting (never added, has run, cancelled before)."""
+        """Take the entry out of its timer, in O(1).
+
+        Returns:
+            False if it was not waiting: never added, run already, or cancelled before.
+        """
         bucket = self.bucket
         if bucket is None:
             return False
@@ -62,14 +69,14 @@ class TimerEntry:
 
 
 class Bucket(TimerEntry):
-    """The entries of one tick of one level: a ring through its entries, of which the bucket itself is the joint."""
+    """The entries of one tick of one level: a ring of entries that begins and ends at the bucket."""
 
     __slots__ = ("count", "expiration_ms")
 
     count: int
-    """How many entries it holds."""
+    """Number of entries in it."""
     expiration_ms: int | None
-    """Where its tick begins; None while it is not in the heap of buckets."""
+    """The start of its tick; None while the bucket is not in the heap."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -79,9 +86,9 @@ class Bucket(TimerEntry):
 
 
 class Level:
-    """One circle of buckets: `wheel_size` ticks of `tick_ms`, from the clock of the wheel onwards.
+    """One circle of buckets: `wheel_size` ticks of `tick_ms`, from the wheel's clock onwards.
 
-    It has room for as many ticks again, for what is moved here ahead of time (`TimingWheel.spill_ahead`).
+    It has as many buckets again, for entries that are moved here ahead of time (`TimingWheel.spill_ahead`).
     """
 
     __slots__ = ("buckets", "current_ms", "end_ms", "interval_ms", "tick_ms")
@@ -89,7 +96,7 @@ class Level:
     current_ms: int
     """The clock, rounded down to a tick of this level."""
     end_ms: int
-    """The first deadline too far away for this level: `current_ms` + `interval_ms`."""
+    """The first deadline that is too late for this level: `current_ms` + `interval_ms`."""
 
     def __init__(self, tick_ms: int, wheel_size: int, clock_ms: int) -> None:
         self.tick_ms = tick_ms
@@ -100,14 +107,14 @@ class Level:
 
 
 class BucketSnapshot(NamedTuple):
-    """One bucket that holds entries, as a page shows it."""
+    """One non-empty bucket, for a page."""
 
     expiration_ms: int
     entries: int
 
 
 class LevelSnapshot(NamedTuple):
-    """One level of a wheel, finest first, as a page shows it; only buckets that hold entries."""
+    """One level of a wheel, for a page; only its non-empty buckets, earliest first."""
 
     tick_ms: int
     wheel_size: int
@@ -116,19 +123,22 @@ class LevelSnapshot(NamedTuple):
 
 
 class TimingWheel:
-    """All levels of one wheel, and the heap of the buckets that hold something.
+    """All levels of one wheel, and the heap of non-empty buckets.
 
     Args:
-        start_ms: the time it begins at; rounded down to a tick.
+        start_ms: the time at which its clock starts; rounded down to a tick.
         tick_ms: the tick of the finest level.
         wheel_size: buckets per level; each level's tick is the span of the one below.
-        on_earlier: called when a bucket becomes the earliest of all, for whoever sleeps until the earliest.
+        on_earlier: called when a bucket becomes the earliest of all, for an owner that sleeps until the earliest.
+
+    Raises:
+        ValueError: `tick_ms` is below 1, or `wheel_size` below 2.
     """
 
     __slots__ = ("_heap", "current_ms", "levels", "on_earlier", "wheel_size")
 
     current_ms: int
-    """How far its clock has come; what is due later than that waits in a bucket."""
+    """Its clock. Entries that are due later wait in a bucket."""
 
     def __init__(
         self, start_ms: int, *, tick_ms: int = 1, wheel_size: int = 20, on_earlier: Callable[[], None] | None = None
@@ -142,11 +152,19 @@ class TimingWheel:
         self._heap: list[tuple[int, int, Bucket]] = []
 
     def __len__(self) -> int:
-        """How many entries wait, exactly. Summed over the buckets, since add and cancel run far more often."""
+        """Number of entries that wait, exactly. Summed over the buckets, because add and cancel run far more often."""
         return sum(bucket.count for level in self.levels for bucket in level.buckets)
 
     def add(self, entry: TimerEntry) -> bool:
-        """Put an entry, which is in no bucket, where its deadline belongs. False: it is due already, and not added."""
+        """Put an entry, which must be in no bucket, in the bucket of its deadline.
+
+        Returns:
+            False if the entry is due already; it was not added.
+
+        Raises:
+            TypeError: the deadline is not an int.
+            ValueError: the deadline is later than `MAX_DEADLINE_MS`.
+        """
         deadline_ms = entry.deadline_ms
         if deadline_ms <= self.current_ms:
             return False
@@ -168,25 +186,25 @@ class TimingWheel:
         return True
 
     def spill(self, bucket: Bucket, limit: int) -> int:
-        """Move up to `limit` entries of a due bucket to finer levels, as far as the first whose time has come.
+        """Move up to `limit` entries of a due bucket to finer levels, and stop at the first entry that is due.
 
-        The same as to cancel and `add` each, at half the cost: all that falls into the span of a coarse bucket is moved
-        while the first of it is due already.
+        It has the effect of `cancel` and `add` for each entry, at half the cost, which matters: all entries in the span
+        of a coarse bucket are moved while the first of them is due already.
 
         Returns:
-            How many were moved.
+            The number of entries moved.
         """
         return self._move(bucket, self.levels, limit)
 
     def spill_ahead(self, limit: int) -> int:
-        """Move up to `limit` entries to finer levels before it is their time, for when nothing is due.
+        """Move up to `limit` entries to finer levels ahead of time. Call it while no entry is due.
 
-        When the clock reaches the bucket of a coarse level, its first entries are due at once, and all others of it
-        have to be looked at to find them: with many thousands, those fire late. So the next bucket of each level is
-        emptied into the level below, which has room for it, while there is time.
+        When the clock reaches a bucket of a coarse level, its first entries are due immediately, and to find them the
+        wheel must look at all others of the bucket: among many thousands, the first ones run late. So while there is
+        time, this empties the next bucket of each level into the level below, which has buckets for them.
 
         Returns:
-            How many were moved; fewer than `limit` means that there is nothing more to do now.
+            The number of entries moved. If it is less than `limit`, there are no more to move now.
         """
         moved = 0
         for finer, level in pairwise(self.levels):
@@ -197,7 +215,7 @@ class TimingWheel:
         return moved
 
     def _move(self, bucket: Bucket, levels: Sequence[Level], limit: int) -> int:
-        """Move entries, each to the first of these levels that reaches its deadline, or to the last of them."""
+        """Move entries of a bucket, each to the first of `levels` that covers its deadline, or else to the last."""
         current_ms = self.current_ms
         moved = 0
         entry = bucket.next
@@ -227,22 +245,24 @@ class TimingWheel:
         return moved
 
     def next_expiration_ms(self) -> int | None:
-        """When the earliest bucket that holds an entry begins; None if nothing waits."""
+        """The time at which the earliest non-empty bucket begins; None if no entry waits."""
         heap = self._heap
         while heap:
             expiration_ms, _, bucket = heap[0]
             if bucket.count:
                 return expiration_ms
-            heapq.heappop(heap)  # all of its entries were cancelled or have moved on
+            heapq.heappop(heap)  # all of its entries were cancelled or moved
             bucket.expiration_ms = None
         return None
 
     def due_bucket(self, now_ms: int) -> Bucket | None:
-        """Move the clock to the earliest bucket that begins at or before `now_ms`, and return it.
+        """Move the clock to the earliest non-empty bucket that begins at or before `now_ms`, and return that bucket.
 
-        It stays the earliest until it is empty, so one can take some of its entries now and the others later: entries
-        added meanwhile never land in it, because it is the tick at which the clock stands. With no such bucket, the
-        clock moves to `now_ms`, and the answer is None.
+        It stays the earliest until it is empty, so a caller can take some of its entries now and the others later:
+        `add` puts no entry in it meanwhile, because its tick is the one at which the clock stands.
+
+        Returns:
+            The bucket; None if there is none, and then the clock has moved to `now_ms`.
         """
         expiration_ms = self.next_expiration_ms()
         if expiration_ms is None or expiration_ms > now_ms:
@@ -252,7 +272,7 @@ class TimingWheel:
         return self._heap[0][2]
 
     def snapshot(self) -> list[LevelSnapshot]:
-        """Every level, finest first, with the buckets that hold entries, earliest first."""
+        """Every level, finest first, with its non-empty buckets, earliest first."""
         return [
             LevelSnapshot(
                 level.tick_ms,
@@ -270,7 +290,7 @@ class TimingWheel:
         ]
 
     def _move_clock(self, time_ms: int) -> None:
-        """Bring every level to a time that lies past no waiting bucket; the clock never goes back."""
+        """Move the clock of every level to `time_ms`, which must not pass a non-empty bucket. It never goes back."""
         if time_ms <= self.current_ms:
             return
         for level in self.levels:
@@ -282,7 +302,9 @@ class TimingWheel:
         self.current_ms = self.levels[0].current_ms
 
     def _overflow_level(self, deadline_ms: int) -> Level:
-        """Make coarser levels until one reaches `deadline_ms`; the last is returned."""
+        """Make coarser levels until one covers `deadline_ms`, and return that one."""
+        if deadline_ms > MAX_DEADLINE_MS:
+            raise ValueError(f"deadline_ms is past the latest deadline, {MAX_DEADLINE_MS}: {deadline_ms}")
         level = self.levels[-1]
         while deadline_ms >= level.end_ms:
             level = Level(level.interval_ms, self.wheel_size, self.current_ms)
@@ -290,7 +312,7 @@ class TimingWheel:
         return level
 
     def _queue(self, bucket: Bucket, expiration_ms: int, tick_ms: int) -> None:
-        """Enter a bucket that has just got its first entry into the heap; a coarse one goes first among equals."""
+        """Push a bucket that has just got its first entry onto the heap; among equals the coarsest comes first."""
         bucket.expiration_ms = expiration_ms
         heap = self._heap
         heapq.heappush(heap, (expiration_ms, -tick_ms, bucket))

@@ -1,10 +1,11 @@
 """Watch lists: under each key, the tickets of the operations that an event on that key may complete.
 
-Kafka spreads its keys over 512 shards to keep threads off each other's locks; one thread needs one dict.
+Kafka spreads its keys over 512 shards to avoid lock contention between threads; one thread needs one dict.
 
-An operation leaves the list that is walked when it completes. In the lists of its other keys an empty ticket stays
-until that list is walked or swept. `stale` names the lists that may hold such tickets, so a sweep looks at those only;
-Kafka's looks at all, which with a million parked operations would cost a million steps per thousand completions.
+An operation that completes leaves the list that is being walked. In the lists of its other keys its empty ticket stays
+until that list is walked or swept. `stale` holds the keys of lists that may contain such tickets, so that a sweep looks
+at those only. Kafka's purge looks at all lists; with a million parked operations this would cost a million steps per
+thousand completions.
 """
 
 from __future__ import annotations
@@ -14,17 +15,36 @@ from collections.abc import Hashable, Sequence
 from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, Ticket
 
 
+def distinct(keys: Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """The keys without duplicates, in their order. Every key is hashed, so an unhashable one raises here.
+
+    Raises:
+        TypeError: a key is not hashable, or `keys` is a string, which would be watched under each of its letters.
+        ValueError: there are no keys.
+    """
+    kind = keys.__class__
+    if kind is tuple or kind is list:
+        if len(keys) == 1:  # the usual case, at half the cost
+            hash(keys[0])
+            return tuple(keys)
+    elif isinstance(keys, (str, bytes, bytearray)):
+        raise TypeError(f"keys must be a sequence of keys, not {keys!r}")
+    if not keys:
+        raise ValueError("an operation needs at least one key to be watched under")
+    return tuple(dict.fromkeys(keys))
+
+
 class Watchers:
     """The watch lists of one purgatory. A list without tickets does not exist (KAFKA-2160)."""
 
     __slots__ = ("lists", "size", "stale")
 
     lists: dict[Hashable, list[Ticket]]
-    """By key, oldest first. A list is replaced, not changed, when tickets are dropped; it only ever grows in place."""
+    """By key, oldest ticket first. To drop tickets a list is replaced; in place it only grows, so a walk is safe."""
     size: int
-    """Tickets in all lists: an operation counts once per key, empty tickets count too (Kafka's PurgatorySize)."""
+    """Tickets in all lists (Kafka's PurgatorySize): an operation counts once per key, and empty tickets count too."""
     stale: dict[Hashable, None]
-    """Keys whose lists may hold empty tickets; a dict for its order."""
+    """Keys of lists that may contain empty tickets; a dict for its order."""
 
     def __init__(self) -> None:
         self.lists = {}
@@ -32,7 +52,7 @@ class Watchers:
         self.stale = {}
 
     def watch(self, ticket: Ticket, keys: Sequence[Hashable]) -> None:
-        """Add the ticket under every key; stop if its operation got completed meanwhile (KAFKA-18027)."""
+        """Add the ticket to the list of every key; stop if its operation was completed meanwhile (KAFKA-18027)."""
         lists = self.lists
         for key in keys:
             if ticket.operation is None:
@@ -45,9 +65,10 @@ class Watchers:
             self.size += 1
 
     def replace(self, key: Hashable, tickets: list[Ticket], kept: list[Ticket]) -> int:
-        """Put `kept` in the place of `tickets`, which were the list of `key`; returns how many tickets that dropped.
+        """Replace `tickets`, the list of `key`, by `kept`. Does nothing if `tickets` is not its list any more.
 
-        Nothing happens if `tickets` has been taken away since.
+        Returns:
+            The number of tickets dropped.
         """
         if self.lists.get(key) is not tickets:
             return 0
@@ -60,13 +81,13 @@ class Watchers:
         return dropped
 
     def take(self, key: Hashable) -> list[DelayedOperation]:
-        """Remove the whole list of `key`, and return its pending operations, oldest first."""
+        """Remove the list of `key`, and return its pending operations, oldest first."""
         tickets = self.lists.pop(key, [])
         self.size -= len(tickets)
         return [ticket.operation for ticket in tickets if ticket.operation is not None]
 
     def sweep(self) -> int:
-        """Drop the empty tickets of all stale lists; returns how many."""
+        """Drop the empty tickets of all stale lists, and return how many they were."""
         stale, self.stale = self.stale, {}
         dropped = 0
         for key in stale:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 
-def test_kafka_385_an_operation_is_answered_once_whoever_comes_first(house: Any) -> None:
+def test_kafka_385_an_operation_is_answered_once_by_the_first_event_or_deadline(house: Any) -> None:
     operation = house.park("k", delay_ms=10)
     operation.ready = True
     house.purgatory.check_and_complete("k")

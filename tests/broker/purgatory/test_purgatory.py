@@ -95,7 +95,7 @@ def test_cancelling_for_a_key_returns_its_operations_and_leaves_the_others(house
     assert [finished.outcome for finished in house.finished] == ["cancelled", "cancelled"]
 
 
-def test_cancelling_for_a_key_that_nobody_watches_returns_nothing(house: Any) -> None:
+def test_cancelling_for_a_key_without_operations_returns_nothing(house: Any) -> None:
     assert house.purgatory.cancel_for_key("a") == []
 
 
@@ -111,6 +111,68 @@ def test_a_cancelled_operation_is_gone_everywhere_and_its_answer_is_the_callers(
     assert operation.force_complete()
     assert operation.history == ["answered"]
     assert len(house.finished) == 1
+
+
+def test_cancelling_takes_one_operation_out_of_keys_timer_and_index_without_an_answer(house: Any) -> None:
+    operation, other = house.park("a", "b", delay_ms=50, name="gone"), house.park("a")
+    operation.on_cancel = lambda: operation.note("cleaned up")
+    assert house.purgatory.cancel(operation) is True
+    assert (house.purgatory.num_delayed, house.timer.size, house.purgatory.find(operation.id)) == (1, 1, None)
+    assert house.purgatory.cancel(operation) is False
+    operation.ready = True
+    assert house.purgatory.check_and_complete("b") == 0
+    house.advance(100)
+    assert operation.history == ["gone cleaned up"]
+    assert [(done.id, done.outcome, done.detail) for done in house.finished] == [
+        (operation.id, "cancelled", "gone is not ready")
+    ]
+    assert house.purgatory.cancel(other)
+    house.assert_empty()
+    assert operation.force_complete(), "it is the caller's to answer"
+
+
+def test_cancelling_says_false_of_an_operation_that_is_not_parked_here(
+    house: Any, make_house: Any, waiting: Any
+) -> None:
+    never_given, ended, elsewhere = waiting(), house.park("a"), make_house().park("a")
+    ended.force_complete()
+    for operation in (never_given, ended, elsewhere):
+        assert house.purgatory.cancel(operation) is False
+    assert elsewhere.history == []
+    assert not elsewhere.completed
+
+
+@pytest.mark.parametrize("check", [2, 3])
+def test_an_operation_may_be_cancelled_by_its_own_check(house: Any, waiting: Any, check: int) -> None:
+    """It is in no timer afterwards, whether it was being parked (check 2) or an event checked it (check 3)."""
+    operation = waiting()
+
+    def cancel() -> None:
+        if operation.checks == check:
+            assert house.purgatory.cancel(operation)
+
+    operation.during_try = cancel
+    assert not house.purgatory.try_complete_else_watch(operation, ["a", "b"])
+    assert house.purgatory.check_and_complete("a") == 0
+    assert operation.history == []
+    house.assert_empty()
+
+
+def test_an_operation_cancelled_by_the_completion_of_another_is_not_completed(house: Any) -> None:
+    first, second = house.park("a"), house.park("a")
+    first.ready = second.ready = True
+    first.during_complete = lambda: house.purgatory.cancel(second)
+    assert house.purgatory.check_and_complete("a") == 1
+    assert second.history == []
+    house.assert_empty()
+
+
+def test_a_clean_up_that_fails_is_logged_and_cancels_all_the_same(house: Any, caplog: pytest.LogCaptureFixture) -> None:
+    first, second = house.park("a"), house.park("a")
+    first.on_cancel = lambda: 1 // 0
+    assert house.purgatory.cancel_for_key("a") == [first, second]
+    assert "failed in on_cancel" in caplog.text
+    house.assert_empty()
 
 
 def test_a_key_given_twice_counts_once(house: Any) -> None:
@@ -184,6 +246,17 @@ def test_snapshots_are_bounded_oldest_first_and_say_what_is_missing(house: Any) 
     assert house.purgatory.watch_lists(limit=2) == [("a", 3), ("1", 1)]
 
 
+def test_a_snapshot_costs_what_it_shows_and_not_what_there_is(house: Any) -> None:
+    described: list[int] = []
+    for number in range(1_000):
+        operation = house.park(number, "all")
+        operation.missing = lambda n=number: described.append(n) or ""
+    assert [shown.id for shown in house.purgatory.operations(3)] == [1, 2, 3]
+    assert described == [0, 1, 2]
+    assert len(house.purgatory.operations()) == len(house.purgatory.watch_lists()) == 100
+    assert len(house.purgatory.watch_lists(3)) == 3
+
+
 def test_the_wheel_shows_in_which_buckets_the_deadlines_wait(house: Any) -> None:
     house.park("a", delay_ms=5)
     house.park("b", delay_ms=5)
@@ -230,7 +303,7 @@ def test_an_observer_that_fails_changes_nothing(house: Any, caplog: pytest.LogCa
     assert "observer" in caplog.text
 
 
-def test_nobody_observing_costs_no_clock_reading(house: Any) -> None:
+def test_an_operation_without_an_observer_costs_no_clock_reading(house: Any) -> None:
     """Without an observer, a completion reads no clock and asks nothing for a description."""
     operation = house.park("a")
     operation.missing = pytest.fail

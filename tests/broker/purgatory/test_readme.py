@@ -1,4 +1,4 @@
-"""The program in the package's README does what the README says."""
+"""Every program in the package's README prints what the README says."""
 
 from __future__ import annotations
 
@@ -7,12 +7,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import purgatorio.broker.purgatory
 
 README = Path(purgatorio.broker.purgatory.__file__).with_name("README.md")
+PROGRAM = re.compile(r"```python\n(.*?)```", re.DOTALL)
+PROGRAM_AND_OUTPUT = re.compile(r"```python\n(.*?)```(?:(?!```).)*?```text\n(.*?)```", re.DOTALL)
 
 
-def test_the_program_runs_and_prints_what_is_said() -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
-    assert ran.stdout.splitlines() == ["nothing new", "soup is ready"]
+def programs() -> list[tuple[str, str]]:
+    return PROGRAM_AND_OUTPUT.findall(README.read_text())
+
+
+def test_every_program_is_followed_by_its_output() -> None:
+    assert [program for program, _ in programs()] == PROGRAM.findall(README.read_text())
+
+
+@pytest.mark.parametrize("number", range(len(programs())))
+def test_a_program_runs_prints_what_is_said_and_logs_nothing(number: int) -> None:
+    program, output = programs()[number]
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", program]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert (ran.stdout, ran.stderr) == (output, "")

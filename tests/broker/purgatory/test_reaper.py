@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.purgatory import ActionQueue, Reaper, Timer
 
 PATIENCE_SECONDS = 10
@@ -88,6 +89,43 @@ def test_ten_thousand_deadlines_in_one_tick_leave_the_loop_its_turns() -> None:
         assert len({*turns}) > 2, "others had turns in between"
 
     run(scenario)
+
+
+async def test_it_follows_a_clock_that_the_user_moves() -> None:
+    """Neither the machine's time nor a call of `wake` is needed."""
+    clock = ManualClock()
+    ran: list[tuple[str, int]] = []
+    timer = Timer(clock.now_ms)
+    async with asyncio.TaskGroup() as tasks:
+        reaper = tasks.create_task(Reaper(clock.now_ms, [timer], call_later=clock.call_later).run())
+        for name, delay_ms in (("hour", 3_600_000), ("second", 1_000)):
+            timer.call_later(delay_ms, lambda n=name: ran.append((n, clock.now_ms())))
+        await clock.run_for(999)
+        assert ran == []
+        await clock.run_for(3_599_000)
+        assert ran == [("second", 1_000)]
+        clock.advance_ms(1)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert ran == [("second", 1_000), ("hour", 3_600_000)]
+        assert clock.next_alarm_ms is None, "nothing waits, so no alarm is set"
+        reaper.cancel()
+
+
+async def test_its_alarm_is_set_in_milliseconds_and_cancelled_when_it_is_woken_or_stopped() -> None:
+    clock = ManualClock()
+    timer = Timer(clock.now_ms)
+    timer.call_later(15, int)
+    async with asyncio.TaskGroup() as tasks:
+        reaper = tasks.create_task(Reaper(clock.now_ms, [timer], call_later=clock.call_later).run())
+        await asyncio.sleep(0)
+        assert clock.next_alarm_ms == 15
+        timer.call_later(5, int)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert clock.next_alarm_ms == 5
+        reaper.cancel()
+    assert clock.next_alarm_ms is None
 
 
 def test_it_sleeps_without_an_alarm_while_nothing_waits() -> None:

@@ -145,7 +145,7 @@ def test_one_that_fails_does_not_keep_the_others_from_their_deadline(caplog: pyt
     assert "a timer entry failed" in caplog.text
 
 
-def test_whoever_sleeps_is_told_of_an_earlier_bucket_only() -> None:
+def test_on_earlier_is_called_for_an_earlier_bucket_only() -> None:
     told: list[int] = []
     timer = Timer(Clock())
     timer.on_earlier = lambda: told.append(timer.next_expiration_ms or -1)
