@@ -1,9 +1,9 @@
-"""A broker's membership: it registers, keeps its lease, and fences itself before anybody else takes it for dead.
+"""A broker's registration and lease: it registers, keeps its lease, and stops leading before it can be fenced.
 
-The store lets a lease run out when it has heard nothing for the session timeout. This broker reckons from when it
-*sent* what the store heard, on its own monotonic clock, so it knows first: from then on `has_lease` is false, and it
-leads nothing, whatever its metadata say. A lease that has run out is never used again, however late an answer about it
-arrives; the broker takes part again, as the same life, once the truth says so under a new lease.
+The store expires a lease that was not kept for the session timeout. The broker counts the session timeout from the time
+it *sent* the heartbeat, on its own monotonic clock, so its count ends first: then `has_lease` is false, and it leads no
+partition even if its image says so. An expired lease is never used again, even if a late answer confirms it. The broker
+continues as the same incarnation when the committed image has it under a new lease.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ T = TypeVar("T")
 
 
 class RegistrationLost(Exception):
-    """This broker's registration is gone, or its id belongs to another broker: this life of it has to end."""
+    """The committed image no longer has this incarnation of the broker, so the incarnation has to end."""
 
 
 class BrokerLifecycleManager:
-    """The membership of one broker.
+    """The registration and lease of one broker.
 
     Args:
-        store: where it registers.
-        clock: tells when its lease may have run out.
-        session_timeout_ms: how long the store waits for a sign of life.
-        heartbeat_interval_ms: how often it gives one.
+        store: this broker's access to the metadata store.
+        clock: times the lease and the heartbeats.
+        session_timeout_ms: the time without a heartbeat after which the store expires the lease.
+        heartbeat_interval_ms: the time between heartbeats.
         settings: the defaults of topic configs.
-        resumed: told that this broker holds a lease again after it had lost one.
+        resumed: called when this broker holds a lease again after it had lost one.
     """
 
     def __init__(
@@ -72,36 +72,36 @@ class BrokerLifecycleManager:
         self._lease_id = NO_LEASE
         self._lease_ends_ms = 0
         self._fencing: set[int] = set()
-        self._leaving = False
+        self._stopping = False
         self._unwatch: Callable[[], None] = lambda: None
 
     @property
     def incarnation(self) -> BrokerIncarnation | None:
-        """The life that was registered, fenced or not; None before that."""
+        """The registered incarnation, even if it is fenced; None before the registration."""
         return self._incarnation
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of that life; -1 before that."""
+        """The broker epoch of that incarnation; -1 before the registration."""
         return -1 if self._incarnation is None else self._incarnation.broker_epoch
 
     def has_lease(self) -> bool:
-        """Whether nobody can have taken this broker for dead yet."""
+        """Return whether the lease has certainly not expired."""
         return self._clock.now_ms() < self._lease_ends_ms
 
     def may_lead(self) -> bool:
-        """Whether to act as a leader: this broker fences itself before anybody else does."""
+        """Return whether this broker may act as a leader: while it certainly holds its lease."""
         return self.has_lease()
 
     async def register(self, endpoints: tuple[Endpoint, ...]) -> BrokerIncarnation:
-        """Make this broker known; returns when the metadata that it sees say so.
+        """Register this broker; returns when its image shows the registration.
 
-        A broker that died and comes back waits for the end of its earlier life's session, as anybody else would.
+        A broker that crashed and restarts waits until the lease of its earlier incarnation expires.
 
         Raises:
-            DuplicateBrokerId: another broker has this id, and goes on living.
+            DuplicateBrokerId: a live broker has this id, and keeps its lease.
         """
-        # From now on, since nobody else may be there to see that the earlier life has ended.
+        # Before the registration, since no other broker may be there to fence the earlier incarnation.
         self._unwatch = self._store.watch_lost_leases(self._fence)
         give_up_ms: int | None = None
         while True:
@@ -111,7 +111,7 @@ class BrokerLifecycleManager:
             except StoreClosed:
                 raise
             except StoreError as error:
-                await self._try_again(error)
+                await self._pause_after(error)
                 continue
             except DuplicateBrokerId:
                 now_ms = self._clock.now_ms()
@@ -125,8 +125,8 @@ class BrokerLifecycleManager:
             return self._incarnation
 
     async def unregister(self, *, timeout_ms: int) -> None:
-        """Leave the cluster, and lead nothing from now on; a store that does not answer in time is left to find out."""
-        self._leaving = True
+        """Stop leading, and unregister; if the store does not answer in time, the lease expires later."""
+        self._stopping = True
         self._lease_ends_ms = 0
         epoch = self.broker_epoch
         try:
@@ -135,30 +135,32 @@ class BrokerLifecycleManager:
                     lambda image: unregister_broker(image, self._broker_id, epoch, settings=self._settings), NO_LEASE
                 )
         except (TimeoutError, StoreError) as error:
-            logger.warning("left without saying so", broker=self._broker_id, reason=str(error) or "no answer")
+            logger.warning("stopping without unregistering", broker=self._broker_id, reason=str(error) or "no answer")
 
     async def run(self) -> None:
         """Keep the lease, and get a new one when it is lost, until cancelled.
 
         Raises:
-            RegistrationLost: this life has no place in the cluster any more.
+            RegistrationLost: the committed image no longer has this incarnation.
         """
         while True:
             await self._keep_lease()
-            if self._leaving:
+            if self._stopping:
                 return
-            logger.warning("lease lost: this broker leads nothing until it has another", broker=self._broker_id)
+            logger.warning(
+                "lease lost: this broker leads no partition until it has a new lease", broker=self._broker_id
+            )
             if not await self._resume():
                 return
-            logger.info("lease held again", broker=self._broker_id)
+            logger.info("new lease: this broker may lead again", broker=self._broker_id)
             self._resumed()
 
     def close(self) -> None:
-        """Fence nobody any more."""
+        """Stop fencing the brokers of expired leases."""
         self._unwatch()
 
     async def _keep_lease(self) -> None:
-        """Give signs of life for as long as the lease lasts."""
+        """Send heartbeats as long as the lease is valid."""
         while self.has_lease():
             lease_id, sent_ms = self._lease_id, self._clock.now_ms()
 
@@ -171,28 +173,28 @@ class BrokerLifecycleManager:
             await self._clock.sleep(self._heartbeat_interval_ms)
 
     async def _resume(self) -> bool:
-        """Take part again under a new lease; False if this broker is leaving, or its store is closed."""
+        """Continue under a new lease; returns False if this broker is stopping or its store is closed."""
         while True:
             lease_id, ends_ms = await self._new_lease()
             try:
-                goes_on = await self._decide(self._resuming(lease_id), lease_id)
+                may_continue = await self._decide(self._resuming(lease_id), lease_id)
             except StoreClosed:
                 return False
             except StoreError as error:
-                await self._try_again(error)
+                await self._pause_after(error)
                 continue
-            if self._leaving:
+            if self._stopping:
                 return False
-            if not goes_on:
+            if not may_continue:
                 raise RegistrationLost(
                     f"broker {self._broker_id} is not registered in epoch {self.broker_epoch} any more"
                 )
             self._lease_id, self._lease_ends_ms = lease_id, ends_ms
             return True
 
-    async def _try_again(self, error: StoreError) -> None:
-        """The store would not have it now: the lease ran out on the way, or others were faster."""
-        logger.debug("membership not changed", broker=self._broker_id, reason=str(error))
+    async def _pause_after(self, error: StoreError) -> None:
+        """Pause before the next attempt: the lease expired meanwhile, or the store refused the change."""
+        logger.debug("registration not changed", broker=self._broker_id, reason=str(error))
         await self._clock.sleep(self._heartbeat_interval_ms)
 
     def _registering(self, endpoints: tuple[Endpoint, ...], lease_id: int) -> Decision[int]:
@@ -205,7 +207,7 @@ class BrokerLifecycleManager:
         return lambda image: resume_broker(image, self._broker_id, epoch, lease_id, settings=self._settings)
 
     async def _new_lease(self) -> tuple[int, int]:
-        """A lease, and when it certainly still lasts; asked for again and again while the store does not answer."""
+        """Return a new lease, and the time until which it is certainly valid; retry while the store does not answer."""
         loop = asyncio.get_running_loop()
         while True:
             answer: asyncio.Future[int] = loop.create_future()
@@ -218,10 +220,11 @@ class BrokerLifecycleManager:
                 return answer.result(), ends_ms
 
     async def _decide(self, decide: Decision[T], lease_id: int) -> T:
-        """Have a decision committed while a lease lasts.
+        """Commit a decision while a lease is valid.
 
         Raises:
-            LeaseLost, StoreError, or what the decision raised.
+            StoreError: it was not committed; LeaseLost if the lease has expired.
+            Exception: any exception of the decision itself.
         """
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
@@ -233,7 +236,7 @@ class BrokerLifecycleManager:
         return await answer
 
     def _fence(self, lease_id: int) -> None:
-        """The lease of some broker has run out. Whoever learns of it says so; the first one is heard."""
+        """Fence the broker of an expired lease. Every live broker tries to; the first decision takes effect."""
         if lease_id in self._fencing:
             return
         self._fencing.add(lease_id)
@@ -241,17 +244,17 @@ class BrokerLifecycleManager:
         def done(fenced: int | None) -> None:
             self._fencing.discard(lease_id)
             if fenced is not None:
-                logger.warning("broker fenced: its lease ran out", broker=fenced, by=self._broker_id)
+                logger.warning("broker fenced: its lease expired", broker=fenced, by=self._broker_id)
 
         def failed(error: Exception) -> None:
             self._fencing.discard(lease_id)
             if not isinstance(error, StoreClosed):
-                logger.warning("a broker could not be fenced", by=self._broker_id, reason=str(error))
+                logger.warning("fencing a broker failed", by=self._broker_id, reason=str(error))
 
         self._store.submit(lambda image: fence_broker(image, lease_id, settings=self._settings), done, failed)
 
 
 def _set(future: asyncio.Future[T], result: T) -> None:
-    """Set a result that may come after nobody waits for it any more."""
+    """Set a future's result if it is not done; its waiter may have given up."""
     if not future.done():
         future.set_result(result)

@@ -1,4 +1,4 @@
-"""A change of the cluster that a request asks for: what is decided, what is answered, and what is waited for."""
+"""A change of the cluster by a request: its decision, its response, and the condition that the response waits for."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from purgatorio.protocol.errors import ErrorCode
 R = TypeVar("R")
 
 DEFAULT_TIMEOUT_MS: Final = 30_000
-"""For requests that do not say how long they wait; the default request timeout of Kafka's clients."""
+"""The wait of requests without a timeout field; the default request timeout of Kafka's clients."""
 
 ALL_TOPICS: Final = "all topics"
-"""Watched by requests that name no topics; checked at every new image."""
+"""The watch key of requests that name no topics; checked at every new image."""
 
 
 class ClusterChange(ABC, Generic[R]):
-    """One request's change of the cluster; an API makes one of each request and gives it to `submit`.
+    """One request's change of the cluster; an API has a subclass, and passes an instance per request to `submit`.
 
-    `R` is what the decision says of each thing that the request names: a topic, a partition, a resource.
+    `R` is the decision's result for each topic, partition or resource that the request names.
 
     Attributes:
-        purgatory: where the request waits: with those that change topics, or with elections.
-        keys: what the request is about, and so what it is watched under.
-        timeout_ms: how long the client waits; REQUEST_TIMED_OUT after that, though the change may still come. The store
-            decides nothing within the call, so a client that does not wait (0, or less) is told so at once, as by
-            Kafka.
+        purgatory: the purgatory in which the request waits: that of topics or that of elections.
+        keys: the watch keys of the request.
+        timeout_ms: the longest wait; then REQUEST_TIMED_OUT, though the change may still be committed. The store never
+            decides within the call, so with 0 or less the request times out at once, as in Kafka.
     """
 
     purgatory: ClassVar[Literal["topics", "elections"]] = "topics"
@@ -39,7 +38,7 @@ class ClusterChange(ABC, Generic[R]):
 
     @abstractmethod
     def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[R]]:
-        """Derive the image that the store is to commit, and the results; see `metadata.store.Decision`."""
+        """Derive the new image and the results; see `metadata.store.Decision`."""
 
     @abstractmethod
     def respond(self, results: Sequence[R]) -> Any:
@@ -47,15 +46,15 @@ class ClusterChange(ABC, Generic[R]):
 
     @abstractmethod
     def refuse(self, error_code: ErrorCode) -> Any:
-        """Make the response that says that nothing is known to have changed, and why."""
+        """Make the response with an error code, for a decision that is not known to be committed."""
 
     def missing(self, image: ClusterImage, result: R) -> str:
-        """What of a result an image does not show yet, in words; "" if nothing. A change that waits overrides it."""
+        """Describe the part of a result that the image does not show yet; "" if it shows all. Override it to wait."""
         return ""
 
     def timed_out(self, result: R, missing: str) -> R:
-        """The result with REQUEST_TIMED_OUT, for one that is still missing when the time is over."""
+        """Return the result with REQUEST_TIMED_OUT; called if a part is still missing at the deadline."""
         raise NotImplementedError(f"{type(self).__name__} overrides `missing`, so it must override `timed_out`")
 
     def committed(self, results: Sequence[R]) -> None:
-        """Told of the results as soon as they are certain, even if the client has stopped waiting."""
+        """Called with the results when the decision is committed, even if the request has timed out."""

@@ -1,8 +1,7 @@
-"""A request that changes the cluster, and waits: for the metadata store to decide, and for this broker to see it.
+"""The delayed operation of requests that change the cluster: waits for the decision, and for an image that shows it.
 
-Kafka has one delayed operation for created topics, which waits for their leaders, and one for elections. They wait
-for the same thing, an image that shows what was decided, and are told apart by their purgatories, "topic" and
-"ElectLeader".
+Kafka has one delayed operation for created topics, which waits for their leaders, and one for elections. Both wait for
+an image that shows the decision, so here they are one class, in two purgatories: "topic" and "ElectLeader".
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ UNDECIDED: Final = "the metadata store has not decided yet"
 class DelayedDecision(DelayedOperation, Generic[R]):
     """Waits for a decision and for the image that shows it.
 
-    When the time is over, a result that the image does not show is REQUEST_TIMED_OUT; it may be seen later all the
-    same. One that was refused stays refused, and one that is seen stays done.
+    At the deadline, a result that the image does not show becomes REQUEST_TIMED_OUT, though the image may show it
+    later. Refused results, and results that the image shows, are answered as they are.
 
     Args:
-        change: what is decided, and how it is answered.
-        image: the image that this broker sees.
+        change: makes the decision and the response.
+        image: returns this broker's image.
         reply: sends the response; called once.
     """
 
@@ -43,19 +42,19 @@ class DelayedDecision(DelayedOperation, Generic[R]):
         self._refusal: ErrorCode | None = None
 
     def decided(self, results: Sequence[R]) -> None:
-        """The store has committed the decision; to be followed by a check."""
+        """Store the results of the committed decision; the caller then checks the operation."""
         self._results = results
 
     def refused(self, error_code: ErrorCode) -> None:
-        """The store has not committed the decision; to be followed by a check."""
+        """Store why the decision was not committed; the caller then checks the operation."""
         self._refusal = error_code
 
     def try_complete(self) -> bool:
-        """Complete if the decision was refused, or is taken and seen."""
+        """Complete if the decision was refused, or is committed and the image shows its results."""
         return (self._refusal is not None or not self.missing()) and self.force_complete()
 
     def missing(self) -> str:
-        """The decision, or the first result that the image does not show yet."""
+        """Name the first result that the image does not show yet; without a decision, name the decision."""
         if self._results is None:
             return UNDECIDED
         image = self._image()
@@ -65,7 +64,7 @@ class DelayedDecision(DelayedOperation, Generic[R]):
         return ""
 
     def on_complete(self) -> None:
-        """Answer with the results, or with why there are none; a deadline that has come is a reason, too."""
+        """Answer with the results, or with the error code of the refusal; without either, REQUEST_TIMED_OUT."""
         if self._refusal is not None:
             self._reply(self._change.refuse(self._refusal))
         elif self._results is None:
@@ -75,21 +74,21 @@ class DelayedDecision(DelayedOperation, Generic[R]):
             self._reply(self._change.respond([self._seen(image, result) for result in self._results]))
 
     def _seen(self, image: ClusterImage, result: R) -> R:
-        """The result as the client may be told it now."""
+        """Return the result, or its timed-out form if the image does not show it."""
         missing = self._change.missing(image, result)
         return self._change.timed_out(result, missing) if missing else result
 
     def on_shutdown(self) -> None:
-        """Answer with the error that makes a client turn to another broker."""
+        """Answer with NOT_CONTROLLER, which makes a client try another broker."""
         self._reply(self._change.refuse(ErrorCode.NOT_CONTROLLER))
 
     def on_error(self, error: Exception) -> None:
-        """Answer that the broker failed; what was decided stays done."""
+        """Answer with UNKNOWN_SERVER_ERROR; a committed decision stays committed."""
         self._reply(self._change.refuse(ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 def leaderless(image: ClusterImage, created: Topic) -> str:
-    """Which partition of a topic has no leader yet, in words; a topic that is gone again needs none."""
+    """Name a partition of a created topic that has no leader yet; "" if all have one, or the image lacks the topic."""
     topic = image.topics.get(created.name)
     if topic is not None and topic.topic_id == created.topic_id:
         for index, state in enumerate(topic.partitions):

@@ -1,9 +1,9 @@
-"""The metadata store of a cluster that lives in one process.
+"""The metadata store of a cluster in one process.
 
-`EmbeddedStore` holds the truth; each broker opens a view of it. Brokers share nothing but immutable images. View and
-store talk over a `Link` alone, by messages that arrive later, in order, or not at all while the link is cut; so code
-written against this store works against a remote one. Between a decision and its commit lies a message too: conflicts
-are real here as they are there.
+`EmbeddedStore` holds the committed image; each broker opens a view of it. Brokers share only immutable images. View and
+store exchange messages over a `Link`: they arrive later and in order, or not at all while the link is cut. So code that
+is written for this store works with a remote one. A decision and its commit are separate messages, so conflicts occur
+as they do with a remote store.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from purgatorio.broker.metadata.image import NO_LEASE, ClusterImage
 from purgatorio.broker.metadata.store import Decision, LeaseLost, StoreClosed, StoreContended, StoreOverloaded, T
 
 MAX_PENDING_DECISIONS: Final = 10_000
-"""Decisions of one broker that may wait. Each is one administrative request, whose size the server bounds."""
+"""The most pending decisions of one broker. Each comes from one request, whose size the server limits."""
 
 MAX_COMMIT_ATTEMPTS: Final = 100
-"""Attempts to commit one decision. Each conflict means that another broker got on, so a handful is the rule."""
+"""The most attempts to commit one decision. At each conflict another broker succeeded, so few are needed."""
 
 LEASE_CHECK_INTERVAL_MS: Final = 50
 
@@ -34,19 +34,19 @@ _logger = logging.getLogger(__name__)
 
 
 class Link(Protocol):
-    """What carries messages between a broker and the store: in order, and never before the call has returned."""
+    """Carries messages between a broker and the store: in order, and after the call has returned."""
 
     def to_store(self, deliver: Callback) -> None:
-        """Carry a message to the store, where `deliver` takes it."""
+        """Carry a message to the store, and run `deliver` there."""
         ...
 
     def to_broker(self, deliver: Callback) -> None:
-        """Carry a message to the broker."""
+        """Carry a message to the broker, and run `deliver` there."""
         ...
 
 
 class DirectLink:
-    """Within one event loop: a message arrives a turn later.
+    """A link within one event loop: a message arrives in a later turn.
 
     Args:
         call_soon: runs a function in a later turn of the loop, in the order of the calls: `loop.call_soon`.
@@ -66,7 +66,7 @@ class DirectLink:
 
 @dataclass(slots=True, eq=False)
 class _Pending:
-    """A decision that waits for its turn or for its commit, its type erased."""
+    """A submitted decision that is neither committed nor failed, without the type of its result."""
 
     decide: Callable[[ClusterImage], tuple[ClusterImage, Any]]
     done: Callable[[Any], None]
@@ -82,13 +82,13 @@ class _Lease:
 
 
 class EmbeddedStore:
-    """The truth of one process.
+    """The metadata store of one process.
 
     Args:
-        cluster_id: the cluster's name for itself, which clients see.
+        cluster_id: the cluster id that clients see.
         call_soon: runs a function in a later turn of the loop, in the order of the calls: `loop.call_soon`.
-        clock: for leases. Where the brokers share this process, a `RunningClock`: a process that stands still must not
-            cost them their leases.
+        clock: times leases. Brokers that share a process use a `RunningClock`: leases must not expire while the
+            process is suspended.
     """
 
     def __init__(self, cluster_id: str, call_soon: CallSoon, clock: Clock) -> None:
@@ -101,32 +101,32 @@ class EmbeddedStore:
 
     @property
     def image(self) -> ClusterImage:
-        """The truth."""
+        """The committed image."""
         return self._image
 
     def open(self, link: Link | None = None) -> EmbeddedView:
-        """Open a view for one broker, which has seen the present image; by default over a `DirectLink`."""
+        """Open a view for one broker, which shows the committed image; by default over a `DirectLink`."""
         view = EmbeddedView(self, link or DirectLink(self._call_soon), self._call_soon)
         self._views.append(view)
         if self._lost_leases():
-            self._tell(view)
+            self._notify(view)
         return view
 
     # --- leases ---
 
     async def run(self) -> None:
-        """Let leases run out, until cancelled."""
+        """Expire leases until cancelled."""
         while True:
             await self._clock.sleep(LEASE_CHECK_INTERVAL_MS)
             self.expire_leases()
 
     def expire_leases(self) -> None:
-        """Drop the leases whose time is over, and tell the views of those that brokers rely on."""
+        """Remove expired leases, and notify the views of those that live brokers hold."""
         now_ms = self._clock.now_ms()
         self._leases = {key: lease for key, lease in self._leases.items() if now_ms < lease.expires_ms}
         if self._lost_leases():
             for view in self._views:
-                self._tell(view)
+                self._notify(view)
 
     def _lost_leases(self) -> tuple[int, ...]:
         brokers = self._image.live_brokers.values()
@@ -143,28 +143,28 @@ class EmbeddedStore:
             lease.expires_ms = self._clock.now_ms() + lease.ttl_ms
         return lease is not None
 
-    # --- the truth ---
+    # --- the committed image ---
 
     def _commit(self, expected: ClusterImage, proposed: ClusterImage, lease_id: int) -> tuple[bool, Exception | None]:
-        """Whether it was committed, and what makes it hopeless to try again."""
+        """Return whether the image was committed, and the error if another attempt is useless."""
         if lease_id != NO_LEASE and lease_id not in self._leases:
-            return False, LeaseLost(f"lease {lease_id} has run out")
+            return False, LeaseLost(f"lease {lease_id} has expired")
         return self._compare_and_set(expected, proposed), None
 
     def _compare_and_set(self, expected: ClusterImage, proposed: ClusterImage) -> bool:
-        """Make `proposed` the truth if `expected` still is; tells the views."""
+        """Commit `proposed` if `expected` is still the committed image; notifies the views."""
         if expected.version != self._image.version:
             return False
         if proposed is not expected:
             self._image = proposed.with_version(expected.version + 1)
             for view in self._views:
-                self._tell(view)
+                self._notify(view)
         return True
 
-    def _tell(self, view: EmbeddedView) -> None:
-        """Send a view what is true now."""
+    def _notify(self, view: EmbeddedView) -> None:
+        """Send a view the committed image and the lost leases."""
         image, lost = self._image, self._lost_leases()
-        view._link.to_broker(lambda: view._hear(image, lost))
+        view._link.to_broker(lambda: view._receive(image, lost))
 
     def _forget(self, view: EmbeddedView) -> None:
         self._views.remove(view)
@@ -191,7 +191,7 @@ class EmbeddedView:
 
     @property
     def pending_decisions(self) -> int:
-        """Decisions that are submitted and neither committed nor failed."""
+        """The number of decisions that are neither committed nor failed."""
         return len(self._pending)
 
     def submit(
@@ -207,7 +207,7 @@ class EmbeddedView:
         if self._closed:
             self._fail_later(pending, StoreClosed("the metadata store is closed"))
         elif len(self._pending) >= MAX_PENDING_DECISIONS:
-            self._fail_later(pending, StoreOverloaded(f"{MAX_PENDING_DECISIONS} metadata changes wait already"))
+            self._fail_later(pending, StoreOverloaded(f"{MAX_PENDING_DECISIONS} metadata changes are pending"))
         else:
             self._pending.append(pending)
             if not self._working:
@@ -216,19 +216,19 @@ class EmbeddedView:
 
     def watch(self, callback: Callable[[ClusterImage], None]) -> Callable[[], None]:
         """See `MetadataStore.watch`."""
-        return _enter(self._watchers, callback)
+        return _add_watcher(self._watchers, callback)
 
     def grant_lease(self, ttl_ms: int, granted: Callable[[int], None]) -> None:
         """See `MetadataStore.grant_lease`."""
-        self._ask(lambda store: store._grant(ttl_ms), granted)
+        self._call_store(lambda store: store._grant(ttl_ms), granted)
 
     def keep_lease(self, lease_id: int, kept: Callable[[bool], None]) -> None:
         """See `MetadataStore.keep_lease`."""
-        self._ask(lambda store: store._keep(lease_id), kept)
+        self._call_store(lambda store: store._keep(lease_id), kept)
 
     def watch_lost_leases(self, callback: Callable[[int], None]) -> Callable[[], None]:
         """See `MetadataStore.watch_lost_leases`."""
-        return _enter(self._lease_watchers, callback)
+        return _add_watcher(self._lease_watchers, callback)
 
     def close(self) -> None:
         """See `MetadataStore.close`."""
@@ -241,18 +241,18 @@ class EmbeddedView:
         while self._pending:
             self._fail_later(self._pending.popleft(), StoreClosed("the metadata store was closed"))
 
-    def _ask(self, question: Callable[[EmbeddedStore], T], answered: Callable[[T], None]) -> None:
-        """Have the store do something, and hear what came of it."""
+    def _call_store(self, function: Callable[[EmbeddedStore], T], done: Callable[[T], None]) -> None:
+        """Run a function at the store, and deliver its result."""
 
-        def at_the_store() -> None:
+        def at_store() -> None:
             if not self._closed:
-                answer = question(self._store)
-                self._link.to_broker(lambda: None if self._closed else self._run(answered, answer))
+                result = function(self._store)
+                self._link.to_broker(lambda: None if self._closed else self._run(done, result))
 
-        self._link.to_store(at_the_store)
+        self._link.to_store(at_store)
 
     def _decide(self) -> None:
-        """Take the decision that is first in line, on the image that this broker has seen."""
+        """Make the first pending decision, on the image that this broker has seen."""
         if not self._pending:
             self._working = False
             return
@@ -261,25 +261,25 @@ class EmbeddedView:
         try:
             proposed, result = pending.decide(base)
         except Exception as error:
-            # Whatever it is, it concerns one request; the decisions behind it must go on.
+            # Any error of a decision concerns one request only; the decisions behind it must go on.
             self._pending.popleft()
             self._fail_later(pending, error)
             self._call_soon(self._decide)
             return
 
-        def at_the_store() -> None:
+        def at_store() -> None:
             if self._closed:
                 return
             committed, error = self._store._commit(base, proposed, pending.lease_id)
             latest = self._store.image
             self._link.to_broker(lambda: self._committed(pending, committed, error, result, latest))
 
-        self._link.to_store(at_the_store)
+        self._link.to_store(at_store)
 
     def _committed(
         self, pending: _Pending, committed: bool, error: Exception | None, result: Any, latest: ClusterImage
     ) -> None:
-        """The store has answered. What it told the views of a commit came before."""
+        """Handle the store's answer; the view has received the committed image before it."""
         if self._closed:
             return
         self._pending.popleft()
@@ -288,30 +288,30 @@ class EmbeddedView:
         elif error is not None:
             self._fail_later(pending, error)
         else:
-            self._lost_a_race(pending, latest)
+            self._retry_after_conflict(pending, latest)
             self._decide()
             return
-        # The loser of a race goes at once, the winner a turn later: nobody loses for ever.
+        # After a conflict a broker decides again at once, after a commit a turn later: so no broker loses for ever.
         self._call_soon(self._decide)
 
-    def _lost_a_race(self, pending: _Pending, latest: ClusterImage) -> None:
+    def _retry_after_conflict(self, pending: _Pending, latest: ClusterImage) -> None:
         pending.attempts += 1
         if pending.attempts >= MAX_COMMIT_ATTEMPTS:
-            self._fail_later(pending, StoreContended(f"lost {pending.attempts} races against other changes"))
+            self._fail_later(pending, StoreContended(f"{pending.attempts} attempts conflicted with other changes"))
         else:
             self._pending.appendleft(pending)
-        self._see(latest)
+        self._adopt(latest)
 
-    def _hear(self, image: ClusterImage, lost_leases: tuple[int, ...]) -> None:
-        """What the store tells of itself: the truth as it was when it was sent."""
-        self._see(image)
+    def _receive(self, image: ClusterImage, lost_leases: tuple[int, ...]) -> None:
+        """Handle the store's notification: the committed image and lost leases as of when it was sent."""
+        self._adopt(image)
         for lease_id in lost_leases:
             for token, watcher in list(self._lease_watchers.items()):
                 if token in self._lease_watchers:
                     self._run(watcher, lease_id)
 
-    def _see(self, image: ClusterImage) -> None:
-        """Take on a newer image, and show it to the watchers."""
+    def _adopt(self, image: ClusterImage) -> None:
+        """Adopt a newer image, and call the watchers."""
         if self._closed or image.version <= self._image.version:
             return
         self._image = image
@@ -328,16 +328,16 @@ class EmbeddedView:
 
     @staticmethod
     def _run(callback: Callable[[Any], None], argument: Any) -> None:
-        """Run a callback; one that breaks must not keep the others from learning of a change."""
+        """Run a callback; if it raises, the other callbacks must still run."""
         try:
             callback(argument)
         except Exception:
-            # Any error of a watcher is a bug of its own; it is logged with its traceback and goes no further.
+            # Any error of a callback is a bug of its owner; it is logged with its traceback and not raised.
             _logger.exception("a callback of the metadata store failed")
 
 
-def _enter(watchers: dict[object, Callable[[T], None]], callback: Callable[[T], None]) -> Callable[[], None]:
-    """Add a watcher; returns what takes it out again."""
+def _add_watcher(watchers: dict[object, Callable[[T], None]], callback: Callable[[T], None]) -> Callable[[], None]:
+    """Add a watcher; returns a function that removes it."""
     token = object()
     watchers[token] = callback
 

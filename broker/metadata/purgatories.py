@@ -1,4 +1,4 @@
-"""Where requests that change the cluster wait, and what has them checked: a new image in which their topics differ."""
+"""The purgatories of requests that change the cluster; a new image checks the requests of changed topics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEW_IMAGE: Final = "new image"
 
 @dataclass(frozen=True, slots=True)
 class TopicKey:
-    """Watched by requests that change a topic: checked when the topic comes, changes or goes."""
+    """The watch key of requests that change a topic: checked when the topic is created, changed or deleted."""
 
     name: str
 
@@ -26,12 +26,12 @@ class TopicKey:
 
 
 class MetadataPurgatories:
-    """The purgatories of one broker that new images complete.
+    """The purgatories of one broker whose operations wait for new images.
 
     Args:
-        topics: Kafka's "topic"; its operations are watched under `TopicKey`s, or `ALL_TOPICS`.
-        elections: Kafka's "ElectLeader"; its operations are watched under `TopicPartition`s, or `ALL_TOPICS`.
-        image: what the broker sees now.
+        topics: Kafka's "topic"; its watch keys are `TopicKey`s and `ALL_TOPICS`.
+        elections: Kafka's "ElectLeader"; its watch keys are `TopicPartition`s and `ALL_TOPICS`.
+        image: this broker's current image.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class MetadataPurgatories:
         self._image = image
 
     def image_changed(self, image: ClusterImage) -> None:
-        """The broker sees a new image; those in between may have been skipped."""
+        """Check the operations of topics and partitions that a new image changes; images may have been skipped."""
         before, self._image = self._image, image
         if not self.topics.num_delayed and not self.elections.num_delayed:
             return

@@ -1,13 +1,12 @@
-"""The interface behind which the truth about the cluster is kept.
+"""The interface of the metadata store, which holds the committed image of the cluster.
 
-A broker holds a `MetadataStore` of its own. It acts on the image that this store last showed it, and changes the truth
-by submitting decisions. Whether the truth lives in this process or on other machines must not matter above this line:
-nothing is delivered before the call that asked for it has returned, a broker may see its own change later than another
-broker does, and while the store cannot be reached nothing is delivered at all: who must not wait for ever sets a time
-limit of its own.
+Each broker has a `MetadataStore` of its own. It acts on the image that this store last showed it, and changes the
+committed image by submitting decisions. Callers must not rely on whether the committed image is in this process or on
+other machines: callbacks run after the call has returned, a broker may see its own change later than another broker
+does, and while the store is unreachable no callback runs at all. A caller that needs a time limit sets its own.
 
-Leases tell who lives. A lease lasts for a time after it was granted or kept alive last, by the store's clock; once it
-has run out it never comes back, so that what was done about its end stays right.
+Leases show which brokers are alive. A lease expires a fixed time after it was granted or last kept, by the store's
+clock. An expired lease is never valid again, so that fencing its broker stays correct.
 """
 
 from __future__ import annotations
@@ -20,39 +19,39 @@ from purgatorio.broker.metadata.image import NO_LEASE, ClusterImage
 T = TypeVar("T")
 
 Decision = Callable[[ClusterImage], tuple[ClusterImage, T]]
-"""Derives a new image and a result. Returning the very image it was given means that nothing changes.
+"""Derives a new image and a result. A decision that changes nothing returns the image that it was given.
 
-A decision may be called several times, on newer images, until one of its proposals is committed, so it must do nothing
-but decide.
+A decision may be called several times, each time on a newer image, until its new image is committed; so it must have no
+side effects.
 """
 
 
 class StoreError(Exception):
-    """A submitted decision was not committed; but for `StoreClosed`, the cluster is unchanged by it."""
+    """A submitted decision was not committed. After `StoreClosed` alone it may have been committed all the same."""
 
 
 class StoreClosed(StoreError):
-    """The store was closed before it told what became of the decision."""
+    """The store was closed before the outcome of the decision was known."""
 
 
 class StoreOverloaded(StoreError):
-    """Too many decisions wait already."""
+    """Too many decisions are pending."""
 
 
 class StoreContended(StoreError):
-    """Other brokers' changes came first, time after time."""
+    """Other brokers' changes were committed first at every attempt."""
 
 
 class LeaseLost(StoreError):
-    """The lease that the decision depends on has run out."""
+    """The lease that the decision depends on has expired."""
 
 
 class MetadataStore(Protocol):
-    """One broker's access to the truth about the cluster."""
+    """One broker's access to the metadata store."""
 
     @property
     def image(self) -> ClusterImage:
-        """The latest image that this broker has seen; its version never goes back."""
+        """The latest image that this broker has seen; its version never decreases."""
         ...
 
     def submit(
@@ -63,40 +62,40 @@ class MetadataStore(Protocol):
         *,
         lease_id: int = NO_LEASE,
     ) -> None:
-        """Change the truth: decide, compare, set; and again on a newer image when somebody else was faster.
+        """Change the committed image by compare-and-set; decide again on a newer image after a conflict.
 
-        Decisions of one broker are taken in the order of their submission. At most one of the callbacks is called, once
-        and never before `submit` has returned.
+        Decisions of one broker are made in the order of their submission. At most one of the callbacks is called, once,
+        after `submit` has returned.
 
         Args:
             decide: the decision.
-            done: receives the decision's result when `image` shows the change and the watchers have seen it; or, if
-                the decision changes nothing, when that is confirmed to rest on the latest image.
-            failed: receives a `StoreError`, or what `decide` raised. Without it the failure is only logged.
-            lease_id: commit only while this lease lasts, else fail with `LeaseLost`.
+            done: receives the decision's result when `image` shows the change and the watchers have been called; or,
+                if the decision changes nothing, when the store has confirmed that it saw the committed image.
+            failed: receives a `StoreError`, or the exception that `decide` raised. Without it a failure is logged.
+            lease_id: commit only while this lease is valid, else fail with `LeaseLost`.
         """
         ...
 
     def watch(self, callback: Callable[[ClusterImage], None]) -> Callable[[], None]:
-        """Call back with every new image that this broker sees, from now on; images in between may be skipped.
+        """Call `callback` with every new image that this broker sees; intermediate images may be skipped.
 
         Returns:
-            A function that ends the watch, at once and for good; calling it again does nothing.
+            A function that ends the watch at once; further calls are no-ops.
         """
         ...
 
     def grant_lease(self, ttl_ms: int, granted: Callable[[int], None]) -> None:
-        """Ask for a new lease that lasts for `ttl_ms`; `granted` receives its id."""
+        """Request a new lease that expires after `ttl_ms`; `granted` receives its id."""
         ...
 
     def keep_lease(self, lease_id: int, kept: Callable[[bool], None]) -> None:
-        """Let a lease begin anew; `kept` receives whether it still lasted."""
+        """Renew a lease for its full time; `kept` receives False if it had expired."""
         ...
 
     def watch_lost_leases(self, callback: Callable[[int], None]) -> Callable[[], None]:
-        """Call back with each lease that a broker of the image relies on and that has run out.
+        """Call `callback` with each expired lease of a live broker in the committed image.
 
-        The callback may come again for the same lease, until no broker that is not fenced relies on it.
+        It may be called again for the same lease, until its broker is fenced or gone.
 
         Returns:
             A function that ends the watch.
@@ -104,8 +103,5 @@ class MetadataStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Deliver no further image; decisions whose outcome is not known yet fail with `StoreClosed`.
-
-        May be called again.
-        """
+        """Deliver no further image; pending decisions fail with `StoreClosed`. Further calls are no-ops."""
         ...

@@ -1,4 +1,4 @@
-"""A broker's membership: it fences itself first, and takes part again as the same life."""
+"""A broker's registration and lease: it stops leading before it is fenced, and resumes as the same incarnation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = TopicSettings()
 
 
 class Place:
-    """A store, and brokers that are nodes of a simulated loop: time is virtual, and links can be cut."""
+    """A store, and brokers that are nodes of a simulated loop; time is virtual, and links can be cut."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self.loop = loop
@@ -50,11 +50,11 @@ class Place:
         )
 
     async def joined(self, broker_id: int = 1) -> tuple[BrokerLifecycleManager, asyncio.Task[None]]:
-        """A broker that is registered, and keeps its lease."""
-        registration = self.broker(broker_id)
+        """Register a broker that keeps its lease."""
+        lifecycle = self.broker(broker_id)
         node = self.loop.node(f"broker-{broker_id}")
-        await node.spawn(registration.register(plaintext("host", 9090 + broker_id)))
-        return registration, node.spawn(registration.run())
+        await node.spawn(lifecycle.register(plaintext("host", 9090 + broker_id)))
+        return lifecycle, node.spawn(lifecycle.run())
 
     def is_fenced(self, broker_id: int) -> bool:
         return self.store.image.brokers[broker_id].fenced
@@ -77,18 +77,18 @@ def place() -> Iterator[Place]:
 
 def test_a_broker_registers_under_a_lease_and_keeps_it(place: Place) -> None:
     async def main() -> None:
-        registration = place.broker()
-        assert (registration.incarnation, registration.broker_epoch, registration.may_lead()) == (None, -1, False)
-        registration, _ = await place.joined()
-        assert registration.incarnation == BrokerIncarnation(1, 1)
+        lifecycle = place.broker()
+        assert (lifecycle.incarnation, lifecycle.broker_epoch, lifecycle.may_lead()) == (None, -1, False)
+        lifecycle, _ = await place.joined()
+        assert lifecycle.incarnation == BrokerIncarnation(1, 1)
         await asyncio.sleep(60)
-        assert registration.may_lead()
+        assert lifecycle.may_lead()
         assert not place.is_fenced(1)
 
     place.run(main)
 
 
-def test_it_fences_itself_before_others_fence_it_and_takes_part_again_as_the_same_life(place: Place) -> None:
+def test_a_broker_stops_leading_before_it_is_fenced_and_continues_as_the_same_incarnation(place: Place) -> None:
     async def main() -> None:
         cut_off, _ = await place.joined(1)
         await place.joined(2)
@@ -97,7 +97,7 @@ def test_it_fences_itself_before_others_fence_it_and_takes_part_again_as_the_sam
         while cut_off.may_lead():
             assert not place.is_fenced(1)
             await asyncio.sleep(0.001)
-        assert not place.is_fenced(1), "it knew first"
+        assert not place.is_fenced(1), "the broker stops leading first"
         await asyncio.sleep(1)
         assert place.is_fenced(1)
         place.links[1].heal()
@@ -109,36 +109,38 @@ def test_it_fences_itself_before_others_fence_it_and_takes_part_again_as_the_sam
     place.run(main)
 
 
-def test_an_answer_that_comes_late_does_not_revive_a_lease(place: Place) -> None:
+def test_a_late_answer_does_not_renew_an_expired_lease(place: Place) -> None:
     async def main() -> None:
-        registration, _ = await place.joined()
+        lifecycle, _ = await place.joined()
         lease_id = place.store.image.brokers[1].lease_id
         await asyncio.sleep(1)
         place.loop.node("broker-1").pause()
-        await asyncio.sleep(SESSION_MS / 1000 - 0.1)  # it still lasts in the store, and heartbeats are under way
+        await asyncio.sleep(
+            SESSION_MS / 1000 - 0.1
+        )  # the lease is still valid in the store, and heartbeats are under way
         place.links[1].cut()
         place.loop.node("broker-1").resume()
         await asyncio.sleep(0.2)
-        assert not registration.may_lead()
+        assert not lifecycle.may_lead()
         place.links[1].heal()
         await asyncio.sleep(0.05)
-        assert registration.may_lead()
+        assert lifecycle.may_lead()
         assert place.store.image.brokers[1].lease_id != lease_id
 
     place.run(main)
 
 
-def test_a_broker_that_was_stopped_for_long_leads_nothing_when_it_wakes(place: Place) -> None:
+def test_a_broker_that_was_suspended_for_long_does_not_lead_when_it_resumes(place: Place) -> None:
     async def main() -> None:
-        registration, _ = await place.joined()
+        lifecycle, _ = await place.joined()
         place.loop.node("broker-1").pause()
         await asyncio.sleep(60)
-        assert not registration.may_lead()
+        assert not lifecycle.may_lead()
 
     place.run(main)
 
 
-def test_a_broker_that_starts_again_waits_for_the_end_of_its_earlier_life_and_sees_to_it_itself(place: Place) -> None:
+def test_a_restarted_broker_waits_for_the_lease_of_its_earlier_incarnation_and_fences_it(place: Place) -> None:
     async def main() -> None:
         await place.joined()
         place.loop.node("broker-1").kill()
@@ -150,7 +152,7 @@ def test_a_broker_that_starts_again_waits_for_the_end_of_its_earlier_life_and_se
     place.run(main)
 
 
-def test_an_id_that_another_broker_has_and_keeps_is_refused(place: Place) -> None:
+def test_the_id_of_a_live_broker_is_refused(place: Place) -> None:
     async def main() -> None:
         await place.joined()
         other = BrokerLifecycleManager(
@@ -168,7 +170,7 @@ def test_an_id_that_another_broker_has_and_keeps_is_refused(place: Place) -> Non
     place.run(main)
 
 
-def test_a_life_whose_id_was_taken_has_to_end(place: Place) -> None:
+def test_an_incarnation_whose_id_was_registered_again_has_to_end(place: Place) -> None:
     async def main() -> None:
         _, running = await place.joined()
         lease_id = place.store.image.brokers[1].lease_id
@@ -186,31 +188,31 @@ def test_a_life_whose_id_was_taken_has_to_end(place: Place) -> None:
     place.run(main)
 
 
-def test_a_broker_that_leaves_leads_nothing_from_then_on_and_does_not_come_back(place: Place) -> None:
+def test_an_unregistered_broker_does_not_lead_and_does_not_resume(place: Place) -> None:
     async def main() -> None:
-        registration, running = await place.joined()
-        await place.loop.node("broker-1").spawn(registration.unregister(timeout_ms=1_000))
-        assert not registration.may_lead()
+        lifecycle, running = await place.joined()
+        await place.loop.node("broker-1").spawn(lifecycle.unregister(timeout_ms=1_000))
+        assert not lifecycle.may_lead()
         assert place.store.image.brokers == {}
         await asyncio.wait_for(running, 1)
 
     place.run(main)
 
 
-def test_a_broker_that_cannot_say_that_it_leaves_does_not_wait_for_ever(place: Place) -> None:
+def test_unregistering_ends_at_its_timeout_if_the_store_is_unreachable(place: Place) -> None:
     async def main() -> None:
-        registration, _ = await place.joined()
+        lifecycle, _ = await place.joined()
         place.links[1].cut()
         began = place.clock.now_ms()
-        await place.loop.node("broker-1").spawn(registration.unregister(timeout_ms=500))
+        await place.loop.node("broker-1").spawn(lifecycle.unregister(timeout_ms=500))
         assert place.clock.now_ms() - began == 500
-        assert not registration.may_lead()
+        assert not lifecycle.may_lead()
 
     place.run(main)
 
 
 class HandDriven:
-    """A store that hears everything and answers when the test says so."""
+    """A store that receives all calls, and answers when the test says so."""
 
     def __init__(self, image: ClusterImage) -> None:
         self.image = image
@@ -240,14 +242,14 @@ class HandDriven:
 
 @dataclass
 class ByHand:
-    """A broker whose store and clock are in the test's hands."""
+    """A broker whose store and clock the test controls."""
 
-    registration: BrokerLifecycleManager
+    lifecycle: BrokerLifecycleManager
     store: HandDriven
     clock: ManualClock
 
     async def join(self) -> None:
-        joining = asyncio.create_task(self.registration.register(plaintext("host", 9091)))
+        joining = asyncio.create_task(self.lifecycle.register(plaintext("host", 9091)))
         await turn()
         self.store.granted.pop()(1)
         await turn()
@@ -256,7 +258,7 @@ class ByHand:
 
 
 async def turn() -> None:
-    """Let every task go on as far as it can."""
+    """Run every task until it waits."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -264,7 +266,7 @@ async def turn() -> None:
 @pytest.fixture
 def by_hand() -> ByHand:
     clock, store = ManualClock(), HandDriven(ClusterImage(version=0, cluster_id="cluster"))
-    registration = BrokerLifecycleManager(
+    lifecycle = BrokerLifecycleManager(
         1,
         store,  # type: ignore[arg-type]
         clock=clock,
@@ -273,11 +275,11 @@ def by_hand() -> ByHand:
         heartbeat_interval_ms=1,
         settings=SETTINGS,
     )
-    return ByHand(registration, store, clock)
+    return ByHand(lifecycle, store, clock)
 
 
-async def test_a_lease_is_reckoned_from_when_it_was_asked_for_and_not_from_the_answer(by_hand: ByHand) -> None:
-    joining = asyncio.create_task(by_hand.registration.register(plaintext("host", 9091)))
+async def test_a_lease_counts_from_the_time_of_its_request_not_of_the_answer(by_hand: ByHand) -> None:
+    joining = asyncio.create_task(by_hand.lifecycle.register(plaintext("host", 9091)))
     await turn()
     by_hand.clock.advance_ms(400)
     by_hand.store.granted.pop()(1)
@@ -285,36 +287,36 @@ async def test_a_lease_is_reckoned_from_when_it_was_asked_for_and_not_from_the_a
     by_hand.clock.advance_ms(599)
     by_hand.store.commit()
     await joining
-    assert by_hand.registration.may_lead()
+    assert by_hand.lifecycle.may_lead()
     by_hand.clock.advance_ms(1)
-    assert not by_hand.registration.may_lead()
+    assert not by_hand.lifecycle.may_lead()
 
 
-async def test_keeping_a_lease_counts_from_when_that_was_asked_and_not_once_it_has_run_out(by_hand: ByHand) -> None:
+async def test_a_renewal_counts_from_its_heartbeat_and_not_after_the_lease_expired(by_hand: ByHand) -> None:
     await by_hand.join()
-    running = asyncio.create_task(by_hand.registration.run())
+    running = asyncio.create_task(by_hand.lifecycle.run())
     await turn()
     (kept,) = by_hand.store.kept
     by_hand.clock.advance_ms(999)
     kept(True)
-    assert by_hand.registration.may_lead()
+    assert by_hand.lifecycle.may_lead()
     by_hand.clock.advance_ms(1)
-    assert not by_hand.registration.may_lead()
+    assert not by_hand.lifecycle.may_lead()
     kept(True)
-    assert not by_hand.registration.may_lead(), "an answer that comes too late does not revive it"
+    assert not by_hand.lifecycle.may_lead(), "a late answer does not renew it"
     running.cancel()
 
 
-async def test_a_lease_that_the_store_says_is_lost_is_not_relied_on_for_the_rest_of_its_time(by_hand: ByHand) -> None:
+async def test_a_lease_that_the_store_has_expired_ends_at_once(by_hand: ByHand) -> None:
     await by_hand.join()
-    running = asyncio.create_task(by_hand.registration.run())
+    running = asyncio.create_task(by_hand.lifecycle.run())
     await turn()
     by_hand.store.kept[0](False)
-    assert not by_hand.registration.may_lead()
+    assert not by_hand.lifecycle.may_lead()
     running.cancel()
 
 
-async def test_the_broker_of_a_lost_lease_is_fenced_once_however_often_it_is_told(by_hand: ByHand) -> None:
+async def test_the_broker_of_a_lost_lease_is_fenced_once_even_if_the_store_notifies_again(by_hand: ByHand) -> None:
     await by_hand.join()
     store = by_hand.store
     store.image, _ = register_broker(store.image, 2, plaintext("other", 1), lease_id=7, settings=SETTINGS)
@@ -326,10 +328,10 @@ async def test_the_broker_of_a_lost_lease_is_fenced_once_however_often_it_is_tol
     store.lost(7)
     before = store.image
     store.commit()
-    assert store.image is before, "told so later, it changes nothing any more"
+    assert store.image is before, "a later notification changes nothing"
 
 
-async def test_what_could_not_be_fenced_is_tried_again_when_it_is_told_again(by_hand: ByHand) -> None:
+async def test_a_failed_fencing_is_retried_at_the_next_notification(by_hand: ByHand) -> None:
     await by_hand.join()
     by_hand.store.lost(7)
     _, _, failed = by_hand.store.submitted.pop()
@@ -339,19 +341,19 @@ async def test_what_could_not_be_fenced_is_tried_again_when_it_is_told_again(by_
 
 
 async def resuming(by_hand: ByHand) -> asyncio.Task[None]:
-    """A broker whose lease has run out, and that has asked for another."""
+    """Let a broker's lease expire; the broker has requested another one."""
     await by_hand.join()
     by_hand.clock.advance_ms(SESSION_MS)
-    running = asyncio.create_task(by_hand.registration.run())
+    running = asyncio.create_task(by_hand.lifecycle.run())
     await turn()
     return running
 
 
-async def test_a_broker_that_leaves_while_it_waits_for_a_lease_does_not_complain_that_it_is_gone(
+async def test_a_broker_that_unregisters_while_it_waits_for_a_lease_ends_without_an_error(
     by_hand: ByHand,
 ) -> None:
     running = await resuming(by_hand)
-    leaving = asyncio.create_task(by_hand.registration.unregister(timeout_ms=1_000))
+    leaving = asyncio.create_task(by_hand.lifecycle.unregister(timeout_ms=1_000))
     await turn()
     by_hand.store.commit()
     await leaving
@@ -362,17 +364,17 @@ async def test_a_broker_that_leaves_while_it_waits_for_a_lease_does_not_complain
     await asyncio.wait_for(running, 1)
 
 
-async def test_a_broker_that_leaves_while_its_resumption_is_decided_leads_nothing_from_then_on(by_hand: ByHand) -> None:
+async def test_a_broker_that_unregisters_while_it_resumes_does_not_lead(by_hand: ByHand) -> None:
     running = await resuming(by_hand)
     by_hand.store.granted.pop()(2)
     await turn()
-    leaving = asyncio.create_task(by_hand.registration.unregister(timeout_ms=1_000))
+    leaving = asyncio.create_task(by_hand.lifecycle.unregister(timeout_ms=1_000))
     await turn()
     by_hand.store.commit()
     by_hand.store.commit()
     await leaving
     await turn()
-    leads = by_hand.registration.may_lead()
+    leads = by_hand.lifecycle.may_lead()
     running.cancel()
     assert by_hand.store.image.brokers == {}
     assert not leads

@@ -1,4 +1,4 @@
-"""A request that changes the cluster: what it waits for, and everything that can end its wait."""
+"""Requests that change the cluster: every condition that ends the wait, and the deadline."""
 
 from __future__ import annotations
 
@@ -85,21 +85,21 @@ def test_it_waits_for_the_decision_and_then_for_the_leaders() -> None:
 
 
 @pytest.mark.parametrize("seen", [(), (replace(HALF_LED, topic_id=b"2" * 16),)], ids=["gone", "another of its name"])
-def test_a_topic_that_is_gone_again_is_not_waited_for(seen: tuple[Topic, ...]) -> None:
+def test_it_does_not_wait_for_a_topic_that_was_deleted_again(seen: tuple[Topic, ...]) -> None:
     waiting = Waiting()
     waiting.operation.decided(("created",))
     waiting.sees(*seen)
     assert waiting.answers == [("created",)]
 
 
-def test_what_the_store_refuses_is_answered_with_the_reason() -> None:
+def test_a_refusal_of_the_store_is_answered_with_its_error_code() -> None:
     waiting = Waiting()
     waiting.operation.refused(ErrorCode.NOT_CONTROLLER)
     waiting.check()
     assert waiting.answers == [ErrorCode.NOT_CONTROLLER]
 
 
-def test_a_store_that_does_not_decide_keeps_nobody_waiting_longer_than_asked() -> None:
+def test_a_request_times_out_while_the_store_does_not_decide() -> None:
     waiting = Waiting(500)
     waiting.pass_ms(499)
     assert waiting.answers == []
@@ -107,11 +107,11 @@ def test_a_store_that_does_not_decide_keeps_nobody_waiting_longer_than_asked() -
     assert waiting.answers == [ErrorCode.REQUEST_TIMED_OUT]
 
 
-def test_who_does_not_wait_is_answered_at_once() -> None:
+def test_a_request_without_wait_is_answered_at_once() -> None:
     assert Waiting(0).answers == [ErrorCode.REQUEST_TIMED_OUT]
 
 
-def test_what_was_decided_and_not_seen_in_time_is_told_apart_from_the_rest() -> None:
+def test_at_the_deadline_only_the_result_that_the_image_lacks_times_out() -> None:
     waiting = Waiting()
     waiting.operation.decided(("created", "refused"))
     waiting.image = BLANK.with_topics([HALF_LED])
@@ -135,13 +135,13 @@ def test_shutdown_sends_the_client_to_another_broker() -> None:
     assert ErrorCode.NOT_CONTROLLER.retriable
 
 
-def test_what_breaks_is_answered() -> None:
+def test_an_unexpected_error_is_answered_with_unknown_server_error() -> None:
     waiting = Waiting()
     waiting.operation.on_error(ValueError("broken"))
     assert waiting.answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
 
 
-def test_a_change_that_waits_has_to_say_what_it_answers_in_the_end() -> None:
+def test_a_change_that_overrides_missing_must_override_timed_out() -> None:
     class Forgetful(Creation):
         timed_out = ClusterChange.timed_out
 

@@ -1,4 +1,4 @@
-"""Tests of the metadata store of one process."""
+"""Tests of the metadata store of a cluster in one process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from purgatorio.broker.metadata.store import MetadataStore, StoreClosed, StoreCo
 
 
 def take_id(image: ClusterImage) -> tuple[ClusterImage, int]:
-    """A decision: take the next producer id."""
+    """A decision: allocate the next producer id."""
     return dataclasses.replace(image, next_producer_id=image.next_producer_id + 1), image.next_producer_id
 
 
@@ -49,7 +49,9 @@ def test_nothing_is_delivered_before_submit_returns(store: EmbeddedStore, turns:
     assert view.image.version == 1
 
 
-def test_done_is_called_when_the_image_shows_the_change_and_the_watchers_know(store: EmbeddedStore, turns: Any) -> None:
+def test_done_is_called_when_the_image_shows_the_change_and_the_watchers_were_called(
+    store: EmbeddedStore, turns: Any
+) -> None:
     view = store.open()
     events: list[tuple[str, int]] = []
     view.watch(lambda image: events.append(("watch", view.image.next_producer_id)))
@@ -65,13 +67,15 @@ def test_every_view_sees_a_change(store: EmbeddedStore, turns: Any) -> None:
     assert all(view.image is store.image for view in views)
 
 
-def test_a_view_opened_later_has_seen_the_present_image(store: EmbeddedStore, turns: Any) -> None:
+def test_a_view_that_is_opened_later_shows_the_committed_image(store: EmbeddedStore, turns: Any) -> None:
     store.open().submit(take_id, lambda _: None)
     turns.run()
     assert store.open().image.version == 1
 
 
-def test_a_decision_that_changes_nothing_makes_no_version_and_wakes_nobody(store: EmbeddedStore, turns: Any) -> None:
+def test_a_decision_that_changes_nothing_makes_no_version_and_calls_no_watcher(
+    store: EmbeddedStore, turns: Any
+) -> None:
     view = store.open()
     seen: list[object] = []
     results: list[int] = []
@@ -81,7 +85,7 @@ def test_a_decision_that_changes_nothing_makes_no_version_and_wakes_nobody(store
     assert (results, seen, store.image.version) == ([0], [], 0)
 
 
-def test_the_loser_of_a_race_decides_again_on_the_winners_image(store: EmbeddedStore, turns: Any) -> None:
+def test_after_a_conflict_a_broker_decides_again_on_the_committed_image(store: EmbeddedStore, turns: Any) -> None:
     first, second = store.open(), store.open()
     bases: list[int] = []
     results: list[int] = []
@@ -98,9 +102,7 @@ def test_the_loser_of_a_race_decides_again_on_the_winners_image(store: EmbeddedS
     assert store.image.next_producer_id == 2
 
 
-def test_a_decision_that_changes_nothing_is_taken_again_if_its_image_was_stale(
-    store: EmbeddedStore, turns: Any
-) -> None:
+def test_a_decision_that_changes_nothing_is_made_again_if_its_image_was_stale(store: EmbeddedStore, turns: Any) -> None:
     first, second = store.open(), store.open()
     results: list[int] = []
     first.submit(take_id, lambda _: None)
@@ -109,7 +111,7 @@ def test_a_decision_that_changes_nothing_is_taken_again_if_its_image_was_stale(
     assert results == [1]
 
 
-def test_many_brokers_that_change_the_same_thing_all_get_their_own(store: EmbeddedStore, turns: Any) -> None:
+def test_concurrent_decisions_of_many_brokers_are_all_committed(store: EmbeddedStore, turns: Any) -> None:
     views = [store.open() for _ in range(7)]
     results: list[int] = []
     for _ in range(20):
@@ -120,7 +122,7 @@ def test_many_brokers_that_change_the_same_thing_all_get_their_own(store: Embedd
     assert store.image.version == 140
 
 
-def test_decisions_of_one_broker_are_taken_in_their_order(store: EmbeddedStore, turns: Any) -> None:
+def test_decisions_of_one_broker_are_made_in_their_order(store: EmbeddedStore, turns: Any) -> None:
     view, rival = store.open(), store.open()
     results: list[int] = []
     for _ in range(10):
@@ -131,7 +133,7 @@ def test_decisions_of_one_broker_are_taken_in_their_order(store: EmbeddedStore, 
     assert len(results) == 10
 
 
-def test_a_broker_never_sees_the_version_go_back(store: EmbeddedStore, turns: Any) -> None:
+def test_the_version_that_a_broker_sees_never_decreases(store: EmbeddedStore, turns: Any) -> None:
     views = [store.open() for _ in range(3)]
     versions: list[list[int]] = [[], [], []]
     for view, seen in zip(views, versions, strict=True):
@@ -158,7 +160,7 @@ def test_a_callback_may_submit_again(store: EmbeddedStore, turns: Any) -> None:
     assert results == [0, 1, 2, 3]
 
 
-def test_an_ended_watch_hears_nothing_more_and_can_be_ended_twice(store: EmbeddedStore, turns: Any) -> None:
+def test_an_ended_watch_is_not_called_and_can_be_ended_twice(store: EmbeddedStore, turns: Any) -> None:
     view = store.open()
     seen: list[object] = []
     unwatch = view.watch(seen.append)
@@ -191,7 +193,7 @@ def test_the_same_function_can_watch_twice(store: EmbeddedStore, turns: Any) -> 
     assert len(seen) == 1
 
 
-def test_a_watcher_that_breaks_is_logged_and_the_others_hear_of_the_change(
+def test_a_watcher_that_raises_is_logged_and_the_others_are_called(
     store: EmbeddedStore, turns: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     view = store.open()
@@ -209,7 +211,7 @@ def test_a_watcher_that_breaks_is_logged_and_the_others_hear_of_the_change(
     assert "broken watcher" in caplog.text
 
 
-def test_a_decision_that_breaks_fails_alone(store: EmbeddedStore, turns: Any) -> None:
+def test_a_decision_that_raises_fails_alone(store: EmbeddedStore, turns: Any) -> None:
     view = store.open()
     failures: list[Exception] = []
     results: list[int] = []
@@ -225,7 +227,7 @@ def test_a_decision_that_breaks_fails_alone(store: EmbeddedStore, turns: Any) ->
     assert results == [0]
 
 
-def test_a_failure_that_nobody_asked_for_is_logged(
+def test_a_failure_without_a_callback_is_logged(
     store: EmbeddedStore, turns: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     def breaks(image: ClusterImage) -> tuple[ClusterImage, int]:
@@ -244,7 +246,7 @@ def outcomes(view: EmbeddedView) -> tuple[list[int], list[Exception]]:
     return results, failures
 
 
-def test_closing_fails_what_waits_and_ends_the_watches(store: EmbeddedStore, turns: Any) -> None:
+def test_closing_fails_pending_decisions_and_ends_the_watches(store: EmbeddedStore, turns: Any) -> None:
     view, other = store.open(), store.open()
     seen: list[object] = []
     view.watch(seen.append)
@@ -271,7 +273,7 @@ def test_closing_between_decision_and_commit_changes_nothing(store: EmbeddedStor
     assert store.image.version == 0
 
 
-def test_closing_while_the_answer_is_on_its_way_tells_nothing_but_that(store: EmbeddedStore, turns: Any) -> None:
+def test_closing_while_the_answer_is_under_way_fails_the_decision_only(store: EmbeddedStore, turns: Any) -> None:
     view = store.open()
     results, failures = outcomes(view)
     turns.turn()
@@ -291,7 +293,7 @@ def test_a_closed_view_refuses_decisions(store: EmbeddedStore, turns: Any) -> No
     assert [type(failure) for failure in failures] == [StoreClosed]
 
 
-def test_decisions_past_the_bound_are_refused_and_the_others_taken(
+def test_decisions_past_the_limit_are_refused_and_the_others_made(
     store: EmbeddedStore, turns: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "MAX_PENDING_DECISIONS", 2)
@@ -302,7 +304,7 @@ def test_decisions_past_the_bound_are_refused_and_the_others_taken(
     assert [type(failure) for failure in all_outcomes[2][1]] == [StoreOverloaded]
 
 
-def test_a_decision_that_always_comes_late_is_given_up(
+def test_a_decision_that_always_conflicts_fails(
     store: EmbeddedStore, turns: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "MAX_COMMIT_ATTEMPTS", 3)

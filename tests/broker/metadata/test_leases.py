@@ -45,7 +45,7 @@ def keep(view: EmbeddedView, turns: Any, lease_id: int) -> bool:
 
 
 def register(view: EmbeddedView, turns: Any, lease_id: int, broker_id: int = 1) -> list[Any]:
-    """Register a broker that relies on a lease; its epoch, or why not."""
+    """Register a broker under a lease; returns its epoch or the error."""
     told: list[Any] = []
     view.submit(
         lambda image: register_broker(image, broker_id, plaintext("h", 1), lease_id=lease_id, settings=SETTINGS),
@@ -61,7 +61,7 @@ def take_id(image: ClusterImage) -> tuple[ClusterImage, int]:
     return dataclasses.replace(image, next_producer_id=image.next_producer_id + 1), image.next_producer_id
 
 
-def test_a_lease_lasts_for_its_time_after_it_was_kept_last_and_never_comes_back(
+def test_a_lease_expires_its_time_after_it_was_last_kept_and_is_never_valid_again(
     store: EmbeddedStore, turns: Any, clock: ManualClock
 ) -> None:
     view = store.open()
@@ -79,7 +79,7 @@ def test_a_lease_lasts_for_its_time_after_it_was_kept_last_and_never_comes_back(
     assert not keep(view, turns, lease_id)
 
 
-def test_a_decision_that_depends_on_a_lease_fails_when_it_has_run_out(
+def test_a_decision_that_depends_on_an_expired_lease_fails(
     store: EmbeddedStore, turns: Any, clock: ManualClock
 ) -> None:
     view = store.open()
@@ -90,7 +90,7 @@ def test_a_decision_that_depends_on_a_lease_fails_when_it_has_run_out(
     assert store.image.version == 0
 
 
-def test_everybody_is_told_of_a_lost_lease_again_and_again_until_the_broker_is_fenced(
+def test_every_view_is_notified_of_a_lost_lease_until_the_broker_is_fenced(
     store: EmbeddedStore, turns: Any, clock: ManualClock
 ) -> None:
     views = [store.open(), store.open()]
@@ -114,7 +114,7 @@ def test_everybody_is_told_of_a_lost_lease_again_and_again_until_the_broker_is_f
     assert told == []
 
 
-def test_a_view_that_is_opened_later_hears_of_a_lost_lease_too(
+def test_a_view_that_is_opened_later_is_notified_of_a_lost_lease_too(
     store: EmbeddedStore, turns: Any, clock: ManualClock
 ) -> None:
     view = store.open()
@@ -134,7 +134,7 @@ def test_a_view_that_is_opened_later_hears_of_a_lost_lease_too(
     assert told == [lease_id]
 
 
-async def test_a_process_that_stands_still_costs_no_lease(turns: Any, clock: ManualClock) -> None:
+async def test_leases_do_not_expire_while_the_process_is_suspended(turns: Any, clock: ManualClock) -> None:
     running = RunningClock(clock)
     store = EmbeddedStore("cluster", turns.call_soon, running)
     view = store.open()
@@ -145,7 +145,7 @@ async def test_a_process_that_stands_still_costs_no_lease(turns: Any, clock: Man
 
 
 class SlowLink:
-    """Holds messages until the test lets them arrive."""
+    """Holds messages until the test delivers them."""
 
     def __init__(self) -> None:
         self.outward: deque[Callable[[], None]] = deque()
@@ -183,7 +183,7 @@ def test_while_the_link_is_cut_nothing_is_delivered_and_afterwards_everything_in
     assert seen == [1, 2, "id 1"]
 
 
-def test_a_commit_whose_answer_is_held_has_happened(store: EmbeddedStore, turns: Any) -> None:
+def test_a_decision_is_committed_even_while_its_answer_is_held(store: EmbeddedStore, turns: Any) -> None:
     link = SlowLink()
     far = store.open(link)
     results: list[int] = []

@@ -1,4 +1,4 @@
-"""What a new image has checked: the requests about topics and partitions that changed, and no others."""
+"""A new image checks the requests about topics and partitions that changed, and no others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Watching(DelayedOperation):
 
 
 def checks(before: ClusterImage, after: ClusterImage, *, topics: Hashable = None, elections: Hashable = None) -> int:
-    """How often an operation under this key is checked when one image follows another."""
+    """Return how often an operation under this key is checked when one image follows another."""
     timer = Timer(lambda: 0)
     purgatory: Any = Purgatory("topic", timer, actions=ActionQueue())
     others: Any = Purgatory("ElectLeader", timer, actions=ActionQueue())
@@ -53,7 +53,7 @@ def checks(before: ClusterImage, after: ClusterImage, *, topics: Hashable = None
         (BOTH, BOTH.without_topics(["other"]), 0),
         (BOTH, BOTH.with_version(2), 0),
     ],
-    ids=["it comes", "it goes", "it changes", "another goes", "no topic changes"],
+    ids=["created", "deleted", "changed", "another one deleted", "no topic changed"],
 )
 def test_a_request_about_a_topic_is_checked_when_the_topic_changes(
     before: ClusterImage, after: ClusterImage, expected: int
@@ -75,5 +75,5 @@ def test_a_request_about_all_topics_is_checked_at_every_image() -> None:
     assert checks(BOTH, BOTH.with_version(2), elections=ALL_TOPICS) == 1
 
 
-def test_keys_read_as_what_they_name() -> None:
+def test_the_text_of_a_key_is_the_topics_name() -> None:
     assert str(TopicKey("orders")) == "orders"
