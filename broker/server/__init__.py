@@ -1,1 +1,1 @@
-"""The TCP side: connections in (`listener`), connections out to other brokers (`peer`), and their limits (`limits`)."""
+"""Connections from clients (`listener`), connections to other brokers (`peer`), and their limits (`limits`)."""

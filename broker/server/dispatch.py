@@ -1,4 +1,4 @@
-"""From a frame to the handler of its API: everything about a request that does not depend on the connection."""
+"""Decodes requests and calls their handlers: everything about a request that does not depend on the connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = get_logger(__name__)
 
 
 def api_name(api_key: int) -> str:
-    """The name of an API as people know it, or its number where it has none."""
+    """The name of an API in Kafka's protocol, or its number if it has none."""
     try:
         return ApiKey(api_key).name
     except ValueError:
@@ -34,7 +34,7 @@ class Dispatcher:
         self._routes = routes
 
     def dispatch(self, frame: Buffer, exchange: Exchange, session: Session, received_ms: int) -> None:
-        """Start a request; its answer, or the refusal of it, goes to `exchange`, now or later. Never raises."""
+        """Start a request. Its answer or its refusal goes to `exchange`, now or later. Never raises."""
         try:
             header, position = decode_request_header(frame)
             exchange.api_key = header.api_key
@@ -53,24 +53,24 @@ class Dispatcher:
         except DecodeError as error:
             exchange.refuse(Refusal.UNDECODABLE_REQUEST, f"{type(error).__name__}: {error}")
             return
-        except Exception:  # a bug in a codec must cost no more than the connection that met it
+        except Exception:  # a bug in a codec costs the connection that met it, and no other
             _log.exception("decoder failed", peer=session.peer, api=api_name(exchange.api_key))
             exchange.refuse(Refusal.INTERNAL_ERROR, "the decoder failed")
             return
         context = RequestContext(session, header.client_id, header.api_key, header.api_version, received_ms)
         try:
             route.handler(context, request, exchange)
-        except Exception:  # a bug in a handler must cost no more than the request that met it
+        except Exception:  # a bug in a handler costs the request that met it, and no other
             _log.exception(
                 "handler failed", peer=session.peer, api=api_name(header.api_key), version=header.api_version
             )
             _answer_failed(route, request, exchange)
 
     def _unsupported(self, route: Route | None, header: RequestHeader, exchange: Exchange) -> None:
-        """Refuse what is not answered: no response can be encoded in an unknown version, but that of ApiVersions.
+        """Refuse a request of an unknown API or version: a response can be encoded for ApiVersions only.
 
-        Clients start with the newest ApiVersions that they know; the answer is always readable as version 0, and from
-        its table they learn what to send instead (KIP-511).
+        Clients begin with the newest ApiVersions request that they know. The response is of version 0, which all can
+        read, and its table tells them which versions to use instead (KIP-511).
         """
         if route is None:
             exchange.refuse(Refusal.UNSUPPORTED_API, f"API {api_name(header.api_key)} is not answered")
@@ -88,7 +88,7 @@ def _answer_failed(route: Route, request: Any, exchange: Exchange) -> None:
         return
     try:
         response = route.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR)
-    except Exception:  # the way out of a bug must not become a second one
+    except Exception:  # a bug while answering for a bug is logged, and closes the connection
         _log.exception("error response failed", api=api_name(exchange.api_key))
         response = None
     if response is None:

@@ -1,4 +1,4 @@
-"""One request on its way through the broker: its place in the order of answers, and the `Reply` of its handler."""
+"""A request that was started: its place in the order of answers, and the `Reply` that its handler calls."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class AnsweringConnection(Protocol):
     closed: bool
 
     def answered(self, exchange: Exchange) -> None:
-        """Send the answer that `exchange` has now, when all earlier ones have left."""
+        """Send the answer that `exchange` has now, after all earlier ones."""
         ...
 
     def refused(self, exchange: Exchange, reason: Refusal, detail: str) -> None:
-        """Close in place of an answer, when the answers of all earlier requests have left."""
+        """Close in place of an answer, after the answers of all earlier requests."""
         ...
 
 
@@ -33,8 +33,8 @@ class Exchange:
     """A request and, once there is one, its encoded answer.
 
     Attributes:
-        request_bytes: size on the wire, the four bytes of the length included.
-        received_seconds: when its last byte had arrived, by the listener's clock.
+        request_bytes: the size of the request on the wire, including the four bytes of its length.
+        received_seconds: the clock's monotonic time when the last byte of the request was received.
         parts: the encoded answer; empty if no bytes are sent, None until there is one.
         answer_bytes: size of `parts`.
         is_refused: whether the connection closes in place of an answer.
@@ -64,7 +64,7 @@ class Exchange:
         self.is_refused = False
 
     def __call__(self, response: Any) -> None:
-        """Answer with `response`."""
+        """Answer with `response`; see `Reply`."""
         if self.parts is not None or self._connection.closed:  # `_is_over` alone would be one call more per request
             self._is_over()
             return
@@ -79,13 +79,13 @@ class Exchange:
         self._connection.answered(self)
 
     def nothing(self) -> None:
-        """Answer with no bytes at all."""
+        """Send nothing, and let later answers pass."""
         if not self._is_over():
             self.parts = ()
             self._connection.answered(self)
 
     def close(self, reason: str) -> None:
-        """Close the connection, once the answers of all earlier requests have left."""
+        """Close the connection when the answers of all earlier requests were sent."""
         self.refuse(Refusal.CLOSED_BY_HANDLER, reason)
 
     def refuse(self, reason: Refusal, detail: str) -> None:

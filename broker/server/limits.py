@@ -1,4 +1,4 @@
-"""What one client, and all of them together, may use: every bound of `broker.server`, and why a client is refused."""
+"""The limits of one client and of all clients together, and the reasons for which a client is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MIB = 1024 * _KIB
 
 
 class Refusal(enum.StrEnum):
-    """Why a connection or a request was refused: the `reason` of the log line and the label of the metric."""
+    """The reasons for which connections and requests are refused: `reason` in the log, and a label of the metric."""
 
     TOO_MANY_CONNECTIONS = "too_many_connections"
     TOO_MANY_CONNECTIONS_OF_ADDRESS = "too_many_connections_of_address"
@@ -33,30 +33,30 @@ class Refusal(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """The bounds of a listener and of each of its connections.
+    """The limits of a listener and of each of its connections.
 
-    What one connection holds at most: one partial frame (`max_request_bytes`), one chunk read from its socket
-    (256 KiB on asyncio and uvloop), `max_in_flight_requests` requests being worked on, `write_high_water_bytes` of
-    answers and the answers of those requests that were parked meanwhile.
+    One connection holds at most: one partial frame (`max_request_bytes`), one chunk read from its socket (256 KiB on
+    asyncio and uvloop), `max_in_flight_requests` requests being worked on, `write_high_water_bytes` of answers, and
+    the answers of those requests that were parked meanwhile.
 
     Attributes:
-        max_request_bytes: largest request; one that announces more is refused before anything is allocated
-            (Kafka: socket.request.max.bytes).
-        max_in_flight_requests: requests of one connection that may be unanswered; past it no more are started or read.
-        max_requests_per_turn: requests of one connection that are started before the other connections get a turn.
+        max_request_bytes: the largest request; a larger one is refused when its size arrives, before memory is
+            allocated (Kafka: socket.request.max.bytes).
+        max_in_flight_requests: unanswered requests of one connection; at this number no more are started or read.
+        max_requests_per_turn: requests of one connection that are started before other connections get a turn.
         max_connections: connections of a listener; further ones are closed at once (Kafka: max.connections).
         max_connections_per_ip: connections from one address (Kafka: max.connections.per.ip).
-        request_memory_bytes: request bytes of all connections together, being received or worked on; past it
-            no more are read (Kafka: queued.max.request.bytes). Overshot by at most a chunk per connection.
-        write_high_water_bytes: unsent answers of one connection past which it is neither read nor worked for.
-        write_low_water_bytes: unsent answers of one connection at which it goes on.
-        accept_backlog: connections that the kernel may hold ready for us.
+        request_memory_bytes: bytes of all connections' requests that are being received or worked on; at this size no
+            more are read (Kafka: queued.max.request.bytes). Exceeded by at most one chunk per connection.
+        write_high_water_bytes: unsent answers of one connection above which its requests are neither read nor started.
+        write_low_water_bytes: unsent answers of one connection at which reading and starting go on.
+        accept_backlog: connections that the kernel may hold until the listener accepts them.
         handshake_ms: time from connecting to the first complete request.
-        partial_frame_ms: time from the first byte of a request to its last; not counted while we do not read.
-        write_stall_ms: time in which a client with full answers must take at least one byte of them, and in which a
-            closing connection must have taken the rest.
-        idle_ms: time without a request, and without one being worked on (Kafka: connections.max.idle.ms).
-        sweep_interval_ms: how often these deadlines are checked; one is noticed that much late at most.
+        partial_frame_ms: time from the first byte of a request to its last; stands still while reading is paused.
+        write_stall_ms: time in which a client whose answers back up must take at least one byte, and in which the
+            client of a closing connection must take the rest.
+        idle_ms: time without a request being received or worked on (Kafka: connections.max.idle.ms).
+        sweep_interval_ms: how often these deadlines are checked; a client is closed at most this much too late.
     """
 
     max_request_bytes: int = 100 * _MIB

@@ -1,4 +1,4 @@
-"""Listens on one address, keeps the list of the connections, sweeps their deadlines, and stops without leftovers."""
+"""Listens on one address, owns the connections that it accepts, and stops without leaving any."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _log = get_logger(__name__)
 
 
 class Listener:
-    """Serves the routes on one address.
+    """Accepts connections on one address and serves the routes on them. A broker may have several listeners.
 
     Args:
         routes: the APIs that are answered, with their handlers.
-        limits: the bounds of connections and requests.
+        limits: bounds connections and requests.
         clock: tells deadlines, when requests were received, and the durations told to `observer`.
         name: which of a broker's listeners this is: in sessions, logs and snapshots, and part of connection ids.
-        observer: told of connections, requests and bytes.
-        memory: the bound on request bytes, if it is to be shared by several listeners.
+        observer: counts connections, requests and bytes.
+        memory: bounds request bytes; by default the listener has one of its own, several listeners may share one.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class Listener:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that are (or were) listened on.
+        """The host and port on which the listener accepts, or did before it was stopped.
 
         Raises:
-            RuntimeError: before `start`.
+            RuntimeError: the listener was not started.
         """
         if self._address is None:
             raise RuntimeError(f"listener {self.name} was not started")
@@ -70,18 +70,18 @@ class Listener:
 
     @property
     def memory(self) -> RequestMemory:
-        """The request bytes that are held."""
+        """Counts the request bytes that connections hold."""
         return self._memory
 
     async def start(self, host: str, port: int) -> None:
-        """Listen.
+        """Accept connections.
 
         Args:
-            port: 0 takes any free one; `address` tells which.
+            port: 0 takes any free port; `address` tells which.
 
         Raises:
             OSError: the address cannot be listened on.
-            RuntimeError: it was started before.
+            RuntimeError: the listener was started before.
         """
         if self._server is not None:
             raise RuntimeError(f"listener {self.name} was started before")
@@ -106,14 +106,14 @@ class Listener:
         self._schedule_sweep()
 
     def connections(self) -> list[ConnectionSnapshot]:
-        """What can be seen of the connections, oldest first."""
+        """The state of each connection, oldest first."""
         now_ms = self._clock.now_ms()
         return [connection.snapshot(now_ms) for connection in self._connections]
 
     # Deadlines.
 
     def sweep(self) -> None:
-        """Close every connection that is past one of its deadlines; runs by itself every `sweep_interval_ms`."""
+        """Close every connection that is past one of its deadlines; called every `sweep_interval_ms` of the clock."""
         now_ms = self._clock.now_ms()
         for connection in list(self._connections):
             connection.enforce_deadlines(now_ms)
@@ -125,10 +125,10 @@ class Listener:
         self._schedule_sweep()
         self.sweep()
 
-    # The list of connections.
+    # Called by the connections.
 
     def enter(self, connection: Connection) -> tuple[Refusal, str] | None:
-        """Take a new connection in, or say why not."""
+        """Add a new connection to the list, or return why it is refused."""
         limits = self._limits
         if not self._accepting:
             return Refusal.STOPPING, "the listener stops"
@@ -143,7 +143,7 @@ class Listener:
         return None
 
     def left(self, connection: Connection) -> None:
-        """Forget a connection that is gone."""
+        """Remove a connection that is gone."""
         del self._connections[connection]
         self._of_address[connection.session.host] -= 1
         if not self._of_address[connection.session.host]:
@@ -154,9 +154,9 @@ class Listener:
     # Stopping.
 
     def stop_accepting(self) -> None:
-        """Take no further connection and start no further request; what is being worked on goes on.
+        """Accept no further connection and start no further request; requests in flight go on.
 
-        The port is free afterwards. Call it, answer what is parked, then `drain`.
+        The port is free afterwards. To stop in good order, call this, answer the parked requests, then `drain`.
         """
         self._accepting = False
         if self._server is not None:
@@ -165,9 +165,9 @@ class Listener:
             connection.accept_no_more()
 
     async def drain(self, grace_ms: int) -> None:
-        """Close each connection when its last answer has left, and all that remain after `grace_ms`.
+        """Close each connection when its last answer was sent, and abort those that remain after `grace_ms`.
 
-        Nothing is left when it returns: no connection, no alarm, no socket. Cancelling it aborts the connections.
+        When it returns no connection, no alarm and no socket is left. Cancelling it aborts the connections.
         """
         self.stop_accepting()
         for connection in list(self._connections):
@@ -206,6 +206,6 @@ class Listener:
             connection.abort()
 
     async def stop(self, grace_ms: int = 2_000) -> None:
-        """`stop_accepting` and `drain`, for when nothing needs to be done between them."""
+        """Call `stop_accepting` and `drain`, if nothing needs to be done between them."""
         self.stop_accepting()
         await self.drain(grace_ms)

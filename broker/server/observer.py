@@ -1,4 +1,4 @@
-"""What the TCP side tells about itself, for metrics."""
+"""Events of listeners and connections, for metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from purgatorio.broker.server.limits import Refusal
 
 
 class ServerObserver(Protocol):
-    """Told of what happens at a listener; called on the hot path, so it must be cheap and must not raise."""
+    """Counts the events of a listener. The methods are on the hot path: they must be cheap and must not raise."""
 
     def connection_opened(self) -> None:
         """A connection was accepted."""
@@ -19,7 +19,7 @@ class ServerObserver(Protocol):
         ...
 
     def refused(self, reason: Refusal) -> None:
-        """A connection or a request was refused; the connection closes."""
+        """A connection or a request was refused, so the connection closes."""
         ...
 
     def bytes_in(self, size_bytes: int) -> None:
@@ -27,13 +27,13 @@ class ServerObserver(Protocol):
         ...
 
     def bytes_out(self, size_bytes: int) -> None:
-        """Bytes were handed to the transport; called once per batch of answers."""
+        """Bytes were given to the transport; called once per batch of answers."""
         ...
 
     def request(self, api_key: int, api_version: int, seconds: float) -> None:
-        """A request was answered (or needed no answer), this long after its last byte had arrived.
+        """A request was answered (or needed no answer), this long after its last byte was received.
 
-        The time includes parking and waiting for the answers of earlier requests of its connection.
+        The time includes parking, and waiting for the answers of earlier requests of the connection.
         """
         ...
 

@@ -1,10 +1,10 @@
 """A connection to another broker: requests out, answers in, in the same order.
 
-Made for followers, whose fetches decide how long acks=-1 takes: a request costs one encoding and one write, an answer
-one decoding and one call, made from within `data_received`; no task, no timer and no lock for either.
+Followers fetch through it, so its cost is part of the latency of acks=-1: a request costs one encoding and one write,
+an answer one decoding and one call from within `data_received`; neither costs a task, a timer or a lock.
 
-Answers come in the order of the requests, so one that does not come holds back all after it. A request that times
-out therefore ends the connection, as in Kafka's own clients; whoever needs it connects anew.
+Answers come in the order of the requests, so a missing answer holds back all later ones. A request that times out
+therefore ends the connection, as in Kafka's own clients, and the caller makes a new one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Done = Callable[[Any, Exception | None], None]
 
 
 class PeerBusy(Exception):
-    """As many requests as are allowed wait for their answers; the connection is as good as before."""
+    """Too many requests wait for their answers; the connection stays usable."""
 
 
 class _Outstanding(NamedTuple):
@@ -43,13 +43,13 @@ class _Outstanding(NamedTuple):
 
 
 class PeerConnection(asyncio.Protocol):
-    """This broker's end of a connection to another one. It is used once: connect, request, close.
+    """This broker's end of a connection to another broker. It is used once: connect, request, close.
 
     Args:
         clock: tells how long connecting and requests may take.
-        client_id: what this broker calls itself in its requests.
-        max_response_bytes: an answer that announces more ends the connection before anything is allocated.
-        max_outstanding_requests: requests that may wait for their answers; bounds what is held for a peer that
+        client_id: the client id of the requests.
+        max_response_bytes: a larger answer ends the connection when its size arrives, before memory is allocated.
+        max_outstanding_requests: requests that may wait for their answers; bounds the memory held for a peer that
             neither reads nor answers.
     """
 
@@ -77,7 +77,7 @@ class PeerConnection(asyncio.Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether no request can be sent any more."""
+        """Whether the connection has ended, so that no request can be sent."""
         return self._ended is not None
 
     @property
@@ -89,8 +89,9 @@ class PeerConnection(asyncio.Protocol):
         """Connect.
 
         Raises:
-            OSError: the peer cannot be reached; TimeoutError: not within `timeout_ms`.
-            RuntimeError: it was connected or closed before.
+            OSError: the peer cannot be reached.
+            TimeoutError: the peer did not accept within `timeout_ms`.
+            RuntimeError: this object was connected or closed before.
         """
         if self._loop is not None or self._ended is not None:
             raise RuntimeError("a peer connection is used once")
@@ -105,12 +106,12 @@ class PeerConnection(asyncio.Protocol):
             raise self._ended
 
     async def request(self, api_key: int, api_version: int, message: Any, *, timeout_ms: int) -> Any:
-        """Send a request and wait for its response; cancelling forgets the response, the connection stays.
+        """Send a request and wait for its response. Cancelling drops the response and keeps the connection.
 
         Raises:
-            ConnectionError: the connection is gone, or the peer sent what is no answer.
-            TimeoutError: no answer within `timeout_ms`; the connection is gone as well.
-            EncodeError: `message` cannot be written in that version.
+            ConnectionError: the connection was lost or closed, or the peer sent bytes that are not an answer.
+            TimeoutError: no answer within `timeout_ms`; the connection is closed.
+            EncodeError: `message` cannot be encoded in that version.
             PeerBusy: too many requests are outstanding.
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -127,12 +128,12 @@ class PeerConnection(asyncio.Protocol):
         return await future
 
     def send(self, api_key: int, api_version: int, message: Any, *, timeout_ms: int, done: Done) -> None:
-        """Send a request and have `done` called with its response, or with None and what `request` would raise.
+        """Send a request and have `done` called with its response, or with None and the error that `request` raises.
 
-        `done` is called once, never before this returns. For requests that have an answer (so not acks=0).
+        `done` is called once, after this method has returned. The request must have an answer (so not acks=0).
 
         Raises:
-            ConnectionError, EncodeError, PeerBusy: as `request`; `done` is not called then.
+            ConnectionError, EncodeError, PeerBusy: as `request`; `done` is not called.
         """
         if self._loop is None or self._transport is None or self._ended is not None or self._transport.is_closing():
             raise ConnectionError(f"not connected to {self._name}") from self._ended
@@ -150,29 +151,29 @@ class PeerConnection(asyncio.Protocol):
             self._transport.writelines(parts)
 
     def close(self) -> None:
-        """Close now; all outstanding requests fail with ConnectionError. May be called again."""
+        """Close now. All outstanding requests fail with ConnectionError. May be called again."""
         self._end(ConnectionAbortedError(f"the connection to {self._name} was closed"))
 
     async def wait_closed(self) -> None:
-        """Wait until the socket is gone as well, after `close` or by the peer's doing."""
+        """Wait until the socket is closed, after `close` or because the peer closed it."""
         if self._transport is not None:
             await self._lost.wait()
 
-    # What the transport calls.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport; if `close` was faster, end it."""
-        # uvloop's transports are no subclasses of asyncio's, but are what the protocol is promised.
+        """Keep the transport, or abort it if `close` was called meanwhile."""
+        # uvloop's transports are no subclasses of asyncio's, but have all their methods.
         transport = self._transport = cast("asyncio.Transport", transport)
         if self._ended is not None:
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Hand each complete answer to whoever asked."""
+        """Pass each complete answer to the `done` of its request."""
         try:
             for frame in self._decoder.feed(data):
                 if not self._outstanding:
-                    raise DecodeError("an answer that no request asked for")
+                    raise DecodeError("an answer without a request")
                 asked = self._outstanding[0]
                 correlation_id, response = decode_response(asked.api_key, asked.api_version, frame)
                 if correlation_id != asked.correlation_id:
@@ -181,17 +182,17 @@ class PeerConnection(asyncio.Protocol):
                 self._tell(asked, response, None)
         except DecodeError as error:
             if self._ended is None:
-                self._end(ConnectionError(f"{self._name} sent what is no answer: {error}"))
+                self._end(ConnectionError(f"{self._name} sent an invalid answer: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """All outstanding requests fail."""
+        """Fail all outstanding requests."""
         self._end(ConnectionResetError(f"the connection to {self._name} was lost{f': {exc}' if exc else ''}"))
         self._lost.set()
 
     # Deadlines.
 
     def expire(self) -> None:
-        """End the connection if a request is past its deadline; runs by itself at the earliest deadline."""
+        """End the connection if a request is past its deadline; called when the earliest deadline has come."""
         now_ms = self._clock.now_ms()
         if not any(asked.deadline_ms <= now_ms for asked in self._outstanding):
             return
@@ -209,7 +210,7 @@ class PeerConnection(asyncio.Protocol):
         self._alarm = self._clock.call_later(max(delay_ms, 0), self._alarm_rings)
 
     def _alarm_rings(self) -> None:
-        """Expire, and look again at the next deadline: most requests were answered since the alarm was set."""
+        """Expire, and set the alarm for the next deadline: most requests were answered since it was set."""
         self._alarm = None
         self.expire()
         if self._outstanding:
@@ -234,5 +235,5 @@ class PeerConnection(asyncio.Protocol):
     def _tell(self, asked: _Outstanding, response: Any, error: Exception | None) -> None:
         try:
             asked.done(response, error)
-        except Exception:  # one caller's bug must not cost the others their answers
+        except Exception:  # a bug of one caller must not keep the answers from the others
             _log.exception("handling an answer failed", peer=self._name, api_key=asked.api_key)

@@ -1,13 +1,13 @@
 """A bound on the request bytes that all connections hold together.
 
-A connection counts what it reads and gives it back when the request is answered. Once the bound is reached,
-connections stop reading one by one as they notice, and go on in that order when there is room again. Requests that
-are complete are always worked on, for that is what makes room.
+A connection counts the bytes that it reads, and gives them back when the request is answered. At the bound each
+connection that wants to read must wait; when there is room again they go on in the order in which they stopped.
+Complete requests are always worked on: answering them makes room.
 
-Should the memory be full of requests of which each still misses bytes, nothing would ever make room. So one
-connection at a time, in the order in which they stopped, may overdraw: it reads on until its request is complete.
-Never held is therefore more than twice the bound and one request (and a chunk for each connection): the bound in
-incomplete requests, the bound in complete ones, and the one that overdraws.
+Incomplete requests alone could fill the memory, and then no answer would ever make room. So one connection at a time,
+in the order in which they stopped, may overdraw: it reads on until its request is complete. All connections together
+therefore hold at most twice the bound and one request (and a chunk each): the bound in incomplete requests, the bound
+in complete ones, and the request that overdraws.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Protocol
 
 
 class Reader(Protocol):
-    """A connection, as far as memory is concerned."""
+    """A connection that may have to wait for memory."""
 
     def wake(self) -> None:
-        """Ask again whether you may read, but not before this call has returned."""
+        """Call `RequestMemory.may_read` again, after this method has returned."""
         ...
 
 
 class RequestMemory:
-    """Counts request bytes and makes readers wait while too many are held.
+    """Counts request bytes, and makes readers wait while too many are held.
 
     Args:
-        limit_bytes: once this much is held, only the reader that overdraws may read.
+        limit_bytes: while this much is held, only the reader that overdraws may read.
 
     Attributes:
         partial_bytes: bytes of incomplete requests.
-        complete_bytes: bytes of complete requests that are not answered yet.
+        complete_bytes: bytes of complete requests that are not answered.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -43,16 +43,16 @@ class RequestMemory:
 
     @property
     def used_bytes(self) -> int:
-        """All bytes that are held."""
+        """The sum of both."""
         return self.partial_bytes + self.complete_bytes
 
     @property
     def waiting(self) -> int:
-        """How many readers wait."""
+        """How many readers wait for memory."""
         return len(self._waiting)
 
     def received(self, reader: Reader, *, partial_bytes: int, complete_bytes: int) -> None:
-        """Count what a chunk changed: a request that it completes moves its bytes from partial to complete."""
+        """Count a chunk. A request that it completes moves its bytes from partial to complete."""
         self.partial_bytes += partial_bytes
         self.complete_bytes += complete_bytes
         if complete_bytes and self._overdrawer is reader:
@@ -60,10 +60,10 @@ class RequestMemory:
             self._wake_who_may_read()
 
     def may_read(self, reader: Reader, *, has_partial: bool) -> bool:
-        """Whether `reader` may read on; if not, it waits, and is woken when it may.
+        """Whether `reader` may read on. If not, it waits, and is woken when there is memory.
 
         Args:
-            has_partial: whether it holds an incomplete request, and so would make room by reading on.
+            has_partial: whether `reader` holds an incomplete request, so that reading on leads to an answer.
         """
         if self.partial_bytes + self.complete_bytes < self.limit_bytes or self._overdrawer is reader:
             return True
@@ -80,7 +80,7 @@ class RequestMemory:
             self._wake_who_may_read()
 
     def leave(self, reader: Reader, *, partial_bytes: int, complete_bytes: int) -> None:
-        """`reader` is gone, and so are the bytes that it held."""
+        """Forget `reader` and give back the bytes that it held."""
         self._waiting.pop(reader, None)
         if self._overdrawer is reader:
             self._overdrawer = None

@@ -2,7 +2,7 @@
 
 Errors are ``{"error": "…"}`` with status 400 (malformed), 403 (another site, or unknown host name), 404, 405, 408, 409
 (the cluster refuses), 413, 415, 503 or 504. Unknown query parameters are ignored. The shapes of the answers are in
-`purgatorio.broker.web.document`; what an operator does to brokers is in `purgatorio.broker.web.control`.
+`purgatorio.broker.web.document`; the requests that stop and start brokers are in `purgatorio.broker.web.control`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ MAX_DELAY_MS: Final = 3_600_000
 
 
 class FollowerChange(Body):
-    """How a broker's follower fetches are to be held back; what is not given stays as it is.
+    """A change of how a broker's follower fetches are held back; settings that are not given stay.
 
     Attributes:
-        held: send no fetch at all.
-        delay_ms: after records came, wait this long before the fetch that acknowledges them.
+        held: whether no fetch is sent at all.
+        delay_ms: how long the broker waits after records came, before the fetch that acknowledges them.
     """
 
     held: bool | None = None
@@ -53,9 +53,9 @@ class JsonApi:
     """The API's handlers.
 
     Args:
-        cluster: what is shown and changed.
-        control: knows of the brokers that do not run.
-        allowed_host: the host that was configured (see `purgatorio.broker.web.guard`).
+        cluster: the cluster that is shown and changed.
+        control: knows the brokers that do not run.
+        allowed_host: the configured host (see `purgatorio.broker.web.guard`).
     """
 
     def __init__(self, cluster: ClusterView, control: ControlView, allowed_host: str) -> None:
@@ -77,11 +77,11 @@ class JsonApi:
         ]
 
     async def index(self, request: Request) -> Response:
-        """``GET /api/v1``: what there is."""
+        """``GET /api/v1``: the list of endpoints."""
         return json_response({"endpoints": ENDPOINTS})
 
     async def state(self, request: Request) -> Response:
-        """``GET /api/v1/state?operations=60&since_ms=…``: everything that the page shows, at one moment."""
+        """``GET /api/v1/state?operations=60&since_ms=…``: the whole content of the page, at one moment."""
         operations = int_param(request, "operations", OPERATIONS_PER_PURGATORY, most=MAX_OPERATIONS)
         given = "since_ms" in request.query_params
         since_ms = int_param(request, "since_ms", 0, most=2**63) if given else None
@@ -94,14 +94,14 @@ class JsonApi:
         return json_response({"now_ms": now_ms, "finished": read_finished(self._cluster.brokers, limit)})
 
     async def purgatory(self, request: Request) -> Response:
-        """``GET /api/v1/brokers/{id}/purgatories/{name}?operations=1000``: one purgatory and what is parked in it."""
+        """``GET /api/v1/brokers/{id}/purgatories/{name}?operations=1000``: one purgatory and its parked operations."""
         operations = int_param(request, "operations", MAX_OPERATIONS, most=MAX_OPERATIONS)
         _, purgatory = self._purgatory(request)
         now_ms = self._cluster.clock.now_ms()
         return json_response({"now_ms": now_ms, **read_purgatory(purgatory, now_ms, operations)})
 
     async def follower(self, request: Request) -> Response:
-        """``POST /api/v1/brokers/{id}/follower`` with a `FollowerChange`: hold this broker's follower fetches back."""
+        """``POST /api/v1/brokers/{id}/follower`` with a `FollowerChange`: hold back this broker's follower fetches."""
         change = await read_change(request, FollowerChange, self._allowed_host, self._cluster.clock)
         broker = self._broker(request)
         if change.delay_ms is not None:
@@ -111,7 +111,7 @@ class JsonApi:
         return json_response({"broker": broker.broker_id, **read_follower(broker)})
 
     async def expire(self, request: Request) -> Response:
-        """``POST …/operations/{op}/expire`` with ``{}``: let a parked operation's deadline come now."""
+        """``POST …/operations/{op}/expire`` with ``{}``: expire a parked operation now."""
         await read_change(request, Nothing, self._allowed_host, self._cluster.clock)
         broker, purgatory = self._purgatory(request)
         operation_id = whole_number(request.path_params["operation_id"], most=2**63)

@@ -1,4 +1,4 @@
-"""What the admin HTTP answers: the live page, metrics, health, and the JSON API of `purgatorio.broker.web.api`."""
+"""The admin HTTP's application: the live page, metrics, health, and the JSON API of `purgatorio.broker.web.api`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from purgatorio.broker.web.views import ClusterView, ControlView
 
 
 def create_app(cluster: ClusterView, control: ControlView, *, allowed_host: str) -> ASGIApp:
-    """The application that shows a cluster.
+    """Return the application that shows a cluster.
 
     Args:
-        cluster: what is shown.
-        control: what an operator does to it.
-        allowed_host: the configured host; a request that changes something must be addressed to it, to localhost, or
-            to an IP address.
+        cluster: the cluster that is shown.
+        control: stops and starts its brokers.
+        allowed_host: the configured host; requests that change something must be addressed to it, to localhost, or to
+            an IP address.
     """
     health = _Health(cluster, control)
     app = Starlette(
@@ -44,13 +44,13 @@ def create_app(cluster: ClusterView, control: ControlView, *, allowed_host: str)
         ],
         exception_handlers={HTTPException: _refused, OperationRefused: not_done, Exception: _failed},
     )
-    # A redirect would repeat the Host header, whatever it says; and there is nothing to redirect to.
+    # A redirect would repeat any Host header, and no route needs one.
     app.router.redirect_slashes = False
     return SecurityHeaders(app)
 
 
 class _Health:
-    """What machines ask."""
+    """The handlers for monitoring systems."""
 
     def __init__(self, cluster: ClusterView, control: ControlView) -> None:
         self._cluster = cluster
@@ -58,19 +58,19 @@ class _Health:
         self._registry = build_registry(lambda: cluster.brokers)
 
     async def metrics(self, request: Request) -> Response:
-        """``GET /metrics``: Prometheus's text format, or OpenMetrics if that is asked for."""
+        """``GET /metrics``: Prometheus's text format, or OpenMetrics if the client accepts that."""
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         body = await asyncio.to_thread(encode, Snapshot(self._registry))
         return Response(body, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 
     async def alive(self, request: Request) -> Response:
-        """``GET /healthz``: 200, as long as the event loop turns."""
+        """``GET /healthz``: 200 as long as the event loop turns."""
         return json_response({"status": "ok"})
 
     async def ready(self, request: Request) -> Response:
-        """``GET /readyz``: 200 when every broker runs and the metadata that it acts on names it, else 503.
+        """``GET /readyz``: 200 when every broker runs and its own metadata image contains it, else 503.
 
-        A broker registers after it has begun to listen, and leaves before it stops.
+        A broker registers after it has begun to listen, and unregisters before it stops.
         """
         ready = [b.broker_id for b in self._cluster.brokers if b.broker_id in b.image.brokers]
         missing = [m.broker_id for m in self._control.members if m.broker_id not in ready]
@@ -78,7 +78,7 @@ class _Health:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """An expected failure, as JSON."""
+    """Answer an expected failure with JSON."""
     assert isinstance(error, HTTPException)
     detail = error.detail
     if error.status_code == 404 and detail == "Not Found":
@@ -91,5 +91,5 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """A bug: the client hears that there is one, the log says which (the server logs what starlette raises again)."""
+    """Answer a bug with JSON. starlette raises the exception again, and the server logs it with its traceback."""
     return json_response({"error": "internal error; the broker's log says more"}, 500)

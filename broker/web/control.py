@@ -1,7 +1,7 @@
-"""The part of the JSON API by which an operator stops, kills, starts and restarts brokers, and elects leaders.
+"""The requests of the JSON API that stop, kill, start and restart brokers and elect leaders.
 
-What the cluster refuses is answered with 409, what is not there with 404; 503 says that nobody can do it now, 504 that
-replicas were not in sync in time.
+The status is 409 if the cluster refuses, 404 if the broker or partition does not exist, 503 if the cluster cannot do it
+now, and 504 if replicas were not in sync in time.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from purgatorio.broker.web.views import ClusterView, ControlView
 
 MAX_BROKER_ID: Final = 2**31 - 1
 MAX_PLACEMENTS: Final = 1000
-"""Partitions that one request lists."""
+"""Partitions that one response lists."""
 
 
 class Stop(Body):
-    """How a broker is to be stopped.
+    """Options for stopping a broker.
 
     Attributes:
-        force: even if it is the last in-sync replica of partitions, whose records are lost then.
+        force: stop the broker even if it is the last in-sync replica of partitions; their records are lost.
     """
 
     force: bool = False
 
 
 class Election(Body):
-    """Where leaders are to be elected.
+    """The partitions for which leaders are elected.
 
     Attributes:
-        topic: not given: all topics.
-        partition: of that topic; not given: all its partitions.
-        unclean: where a partition has no leader, let any live replica lead, whatever it has.
+        topic: all topics if it is not given.
+        partition: a partition of `topic`; all its partitions if it is not given.
+        unclean: elect any live replica of a partition without a leader, even if it lacks acknowledged records.
     """
 
     topic: Annotated[str, Field(min_length=1, max_length=249)] | None = None
@@ -60,9 +60,9 @@ class ControlApi:
     """The handlers.
 
     Args:
-        cluster: whose brokers.
-        control: what is done to them.
-        allowed_host: the host that was configured (see `purgatorio.broker.web.guard`).
+        cluster: the cluster of the brokers.
+        control: stops and starts them.
+        allowed_host: the configured host (see `purgatorio.broker.web.guard`).
     """
 
     def __init__(self, cluster: ClusterView, control: ControlView, allowed_host: str) -> None:
@@ -88,7 +88,7 @@ class ControlApi:
         return json_response({"brokers": read_members(self._cluster.brokers, self._control)})
 
     async def topics(self, request: Request) -> Response:
-        """``GET /api/v1/topics?topic=orders&limit=1000``: who leads and holds each partition, as the metadata say."""
+        """``GET /api/v1/topics?topic=orders&limit=1000``: the leader and replicas of each partition."""
         limit = int_param(request, "limit", MAX_PLACEMENTS, most=MAX_PLACEMENTS)
         placements, count, offline = read_placements(self._control.image, request.query_params.get("topic"), limit)
         return json_response({"partitions": placements, "partition_count": count, "offline_count": offline})
@@ -101,7 +101,7 @@ class ControlApi:
         return json_response({"broker": broker_id, "state": "stopped"})
 
     async def kill(self, request: Request) -> Response:
-        """``POST /api/v1/brokers/{id}/kill`` with ``{}``: end a broker without a word."""
+        """``POST /api/v1/brokers/{id}/kill`` with ``{}``: end a broker without unregistering it."""
         await read_change(request, Nothing, self._allowed_host, self._cluster.clock)
         broker_id = self._broker_id(request)
         await self._control.kill_broker(broker_id)
@@ -115,13 +115,13 @@ class ControlApi:
         return json_response({"broker": broker_id, "state": "running"})
 
     async def restart(self, request: Request) -> Response:
-        """``POST /api/v1/brokers/restart`` with ``{}``: restart all brokers in turn; answers when that is done."""
+        """``POST /api/v1/brokers/restart`` with ``{}``: restart all brokers in turn; answers after the last."""
         await read_change(request, Nothing, self._allowed_host, self._cluster.clock)
         await self._control.restart_brokers()
         return json_response({"brokers": [member.broker_id for member in self._control.members], "state": "running"})
 
     async def elect(self, request: Request) -> Response:
-        """``POST /api/v1/topics/elect`` with an `Election`: a result for each partition that needed one."""
+        """``POST /api/v1/topics/elect`` with an `Election`: a result for each partition that needed an election."""
         wanted = await read_change(request, Election, self._allowed_host, self._cluster.clock)
         results = await self._control.elect_leaders(wanted.topic, wanted.partition, unclean=wanted.unclean)
         return json_response({"unclean": wanted.unclean, "partitions": [_elected(result) for result in results]})
@@ -147,7 +147,7 @@ def _elected(result: ElectionResult) -> document.Elected:
 
 
 async def not_done(request: Request, error: Exception) -> Response:
-    """An `OperationRefused`, as JSON."""
+    """Answer an `OperationRefused` with JSON."""
     assert isinstance(error, OperationRefused)
     content: dict[str, Any] = {"error": str(error)}
     status = 409
@@ -172,13 +172,13 @@ CONTROL_ENDPOINTS: Final[list[dict[str, Any]]] = [
     {
         "method": "POST",
         "path": "/api/v1/brokers/{id}/stop",
-        "does": "stop a broker in good order; its records are gone with it",
-        "body": {"force": "true: even if it is the last in-sync replica of partitions, which loses their records"},
+        "does": "stop a broker in good order; the records in its memory are lost",
+        "body": {"force": "true: even if it is the last in-sync replica of partitions; their records are lost"},
     },
     {
         "method": "POST",
         "path": "/api/v1/brokers/{id}/kill",
-        "does": "end a broker without a word: the others learn of it when its lease runs out",
+        "does": "end a broker without unregistering it: the others notice when its lease runs out",
         "body": {},
     },
     {
@@ -190,16 +190,16 @@ CONTROL_ENDPOINTS: Final[list[dict[str, Any]]] = [
     {
         "method": "POST",
         "path": "/api/v1/brokers/restart",
-        "does": "restart all brokers in turn, each when all partitions are in sync again; answers when that is done",
+        "does": "restart all brokers in turn, each when all partitions are in sync again; answers after the last",
         "body": {},
     },
     {
         "method": "POST",
         "path": "/api/v1/topics/elect",
-        "does": "elect preferred leaders, or uncleanly leaders of partitions that have none",
+        "does": "elect preferred leaders, or unclean leaders for partitions that have none",
         "body": {
-            "topic": "not given: all topics",
-            "partition": "of that topic; not given: all of them",
+            "topic": "all topics if it is not given",
+            "partition": "of that topic; all its partitions if it is not given",
             "unclean": "true: any live replica may lead where there is no leader; acknowledged records may be lost",
         },
     },

@@ -1,7 +1,7 @@
-"""The shape of what the JSON API answers.
+"""The shapes of the JSON API's responses.
 
-Times ending in ``_ms`` that are points in time are on the cluster's monotonic clock, as `now_ms` of the same document
-is. Lists that could be long are cut; then a number beside them says how many there are.
+Points in time end in ``_ms`` and are on the cluster's monotonic clock, as `now_ms` of the same document is. Long lists
+are cut; a number beside them is their full length.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 Kind = str
-"""Whose request it is: "consumer fetch", "follower fetch", or the purgatory in words: "produce", "elect leader" …"""
+"""The kind of request: "consumer fetch", "follower fetch", or the purgatory in words: "produce", "elect leader" …"""
 
 
 class Operation(TypedDict):
@@ -29,7 +29,7 @@ class Operation(TypedDict):
 
 
 class Bucket(TypedDict):
-    """A bucket of a wheel that holds something: from `expiration_ms` on, one tick of its level."""
+    """A bucket of a wheel that is not empty: it covers one tick of its level, from `expiration_ms` on."""
 
     expiration_ms: int
     entries: int
@@ -45,7 +45,7 @@ class Level(TypedDict):
 
 
 class WatchList(TypedDict):
-    """How many entries wait for an event on a key."""
+    """The number of entries that wait for an event on a key."""
 
     key: str
     watched: int
@@ -70,7 +70,7 @@ class Follower(TypedDict):
 
 
 class Lease(TypedDict):
-    """A broker's lease: which one the metadata name (-1: none), and whether the broker itself reckons that it lasts."""
+    """A broker's lease: its id in the metadata (-1: none), and whether it lasts by the broker's own reckoning."""
 
     id: int
     held: bool
@@ -79,8 +79,8 @@ class Lease(TypedDict):
 class Member(TypedDict):
     """A broker of this process, running or not.
 
-    `host` and `port` are the last ones of a broker that does not run ("" and 0 if it never ran). The metadata say
-    whether it is `registered`, in which `broker_epoch` (-1: none), and whether it is `fenced`: its lease ran out.
+    `host` and `port` of a broker that does not run are its last ones ("" and 0 if it never ran). `registered`,
+    `broker_epoch` (-1: none) and `fenced` (its lease ran out) are from the metadata.
     """
 
     id: int
@@ -95,7 +95,7 @@ class Member(TypedDict):
 
 
 class Broker(Member):
-    """A broker with what waits there; of one that does not run `follower` is None and nothing waits."""
+    """A broker with its parked operations; if it does not run, `follower` is None and there are none."""
 
     connections: int
     follower: Follower | None
@@ -104,16 +104,16 @@ class Broker(Member):
 
 
 class Reassignment(TypedDict):
-    """Replicas that come and go."""
+    """The replicas that a reassignment adds and removes."""
 
     adding: list[int]
     removing: list[int]
 
 
 class Placement(TypedDict):
-    """Who leads a partition and who holds it, as the metadata say.
+    """The leader and replicas of a partition in the metadata.
 
-    `leader` is -1 where there is none: then the partition is `offline`. `elr`: the eligible leader replicas (KIP-966).
+    A partition without a leader is `offline`, and its `leader` is -1. `elr`: the eligible leader replicas (KIP-966).
     """
 
     topic: str
@@ -129,7 +129,7 @@ class Placement(TypedDict):
 
 
 class Elected(TypedDict):
-    """What became of an election: `error` is a Kafka error code's name, NONE if `leader` was elected."""
+    """The result of an election: `error` is the name of a Kafka error code, NONE if `leader` was elected."""
 
     topic: str
     partition: int
@@ -140,11 +140,11 @@ class Elected(TypedDict):
 
 
 class Replica(TypedDict):
-    """One copy of a partition.
+    """One replica of a partition.
 
-    `acknowledged_offset` is where the leader believes it to be (its own log end for the leader, -1 before the first
-    fetch): that is what the high watermark goes by. `log_end_offset` is where it really is; None if the replica is not
-    in this process, or its broker does not run.
+    `acknowledged_offset` is the log end offset that the leader knows of (for the leader its own; -1 before the first
+    fetch); the high watermark depends on it. `log_end_offset` is the replica's own; None if the replica is not in this
+    process, or its broker does not run.
     """
 
     broker: int
@@ -157,10 +157,10 @@ class Replica(TypedDict):
 
 
 class Partition(TypedDict):
-    """A partition: who leads it, as the metadata say, and its log as its leader sees it.
+    """A partition: its leader and replicas in the metadata, and its log as the leader knows it.
 
-    Where the leader does not run in this process, it is seen as any replica does that runs; where none runs, the
-    offsets are 0 and `min_in_sync_replicas` is None.
+    If the leader does not run in this process, the log is that of a replica that runs; if none runs, the offsets are 0
+    and `min_in_sync_replicas` is None.
     """
 
     topic: str
@@ -180,7 +180,7 @@ class Partition(TypedDict):
 
 
 class Finished(TypedDict):
-    """What became of an operation."""
+    """The end of an operation, and its cause."""
 
     broker: int
     purgatory: str
@@ -198,11 +198,11 @@ class Finished(TypedDict):
     detail: str
     client: str
     held_by: list[int]
-    """The brokers that it waited for last."""
+    """The brokers for which it waited last."""
 
 
 class State(TypedDict):
-    """Everything that the page shows, at one moment."""
+    """The whole content of the page, at one moment."""
 
     cluster_id: str
     now_ms: int

@@ -1,12 +1,12 @@
-"""Who may change something over HTTP, and what every answer tells the browser.
+"""Checks requests that change something, and adds security headers to every response.
 
-The admin HTTP has no users: it listens on this machine, and whoever reaches it may use it. A page of another site that
-is open in a browser on this machine reaches it too, so requests that change something are checked:
+The admin HTTP has no users: it listens on this machine, and every program on it may use it. So may a page of another
+site that is open in a browser on this machine; therefore requests that change something are checked:
 
-* ``Origin``, which browsers send with every cross-site POST, must be the host that is asked.
-* ``Content-Type`` must be JSON, which a form cannot send and a script of another site only after asking.
-* ``Host`` must be an address, localhost, or the host that was configured: under a name that somebody else made to point
-  here (DNS rebinding) that site's origin and the host asked would be the same.
+* ``Origin``, which browsers send with every cross-site POST, must be the host of the request.
+* ``Content-Type`` must be JSON, which a form cannot send, and a script of another site only after a CORS preflight.
+* ``Host`` must be an address, localhost, or the configured host: under another name that was made to resolve to this
+  machine (DNS rebinding) the other site's origin and the host of the request would be equal.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SECURITY_HEADERS: Final = {
 
 
 class SecurityHeaders:
-    """Adds `SECURITY_HEADERS` to every answer."""
+    """Adds `SECURITY_HEADERS` to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -58,7 +58,7 @@ def check_may_change(headers: Headers, allowed_host: str) -> None:
     """Check a request that changes something.
 
     Args:
-        headers: the request's.
+        headers: the headers of the request.
         allowed_host: the configured host, allowed beside addresses and localhost.
 
     Raises:
@@ -76,7 +76,7 @@ def check_may_change(headers: Headers, allowed_host: str) -> None:
 
 
 def _split(url: str) -> tuple[str, str]:
-    """The authority (host and port) of a URL, and its host alone; empty where it is no URL."""
+    """Return the authority (host and port) of a URL, and its host alone; both empty if it is not a URL."""
     try:
         parts = urlsplit(url)
         return parts.netloc, parts.hostname or ""
@@ -93,10 +93,10 @@ def _is_address(host: str) -> bool:
 
 
 async def read_body(request: Request, clock: Clock) -> bytes:
-    """The request's body.
+    """Return the body of a request.
 
     Args:
-        clock: tells how long the body takes.
+        clock: measures how long the body takes.
 
     Raises:
         HTTPException: 413 when it is larger than `MAX_BODY_BYTES`, 408 when it does not come in time, 400 when the
@@ -114,7 +114,7 @@ async def read_body(request: Request, clock: Clock) -> bytes:
                 if len(body) > MAX_BODY_BYTES:
                     raise too_large
     except ClientDisconnect:
-        raise HTTPException(400, "the body ended too early") from None  # nobody reads it, but it is no bug to be logged
+        raise HTTPException(400, "the body ended too early") from None  # no client reads it, but a bug would be logged
     except TimeoutError:
         raise HTTPException(408, f"the body did not come within {BODY_TIMEOUT_MS / 1000:g} s") from None
     return bytes(body)

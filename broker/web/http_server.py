@@ -1,6 +1,6 @@
-"""uvicorn as this project runs it: bounded, in a loop that belongs to somebody else, and gone when it is stopped.
+"""uvicorn as this project runs it: with limits, in the brokers' event loop, and without remains when it is stopped.
 
-Imported when the admin HTTP starts, not before: it brings a web server with it.
+Import it only when the admin HTTP starts: it imports a web server.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from purgatorio.broker.clock import Alarm, Clock, time_limit
 
 MAX_CONNECTIONS: Final = 100
 KEEP_ALIVE_SECONDS: Final = 15
-"""How long a connection may be idle between two requests; Prometheus usually asks every 15 s."""
+"""How long a connection may be idle between two requests, by the event loop's time, as uvicorn has it. Prometheus
+usually asks every 15 s."""
 REQUEST_HEAD_MS: Final = 10_000
-"""How long the head of a request may take to come."""
+"""How long the head of a request may take to arrive."""
 DATE_UPDATE_MS: Final = 1_000
-"""How often the Date header is brought up to date."""
+"""How often the Date header is updated."""
 STOP_GRACE_MS: Final = 400
-"""How long requests under way have, when the server is stopped; once more after their connections were closed."""
+"""How long a stopping server waits for requests, and once more after it has closed their connections."""
 
 
 class _Config(uvicorn.Config):
@@ -48,13 +49,13 @@ class _Config(uvicorn.Config):
 
 
 class Connection(H11Protocol):
-    """A connection of a server that takes no more than `MAX_CONNECTIONS`, and does not wait for ever for a request."""
+    """A connection; the server accepts at most `MAX_CONNECTIONS`, and waits for a request at most `REQUEST_HEAD_MS`."""
 
     config: _Config
     _head_deadline: Alarm | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection in, or close it if there are too many."""
+        """Accept the connection, or close it if there are too many."""
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
@@ -62,7 +63,7 @@ class Connection(H11Protocol):
         self._expect_request()
 
     def data_received(self, data: bytes) -> None:
-        """Read on; as long as no request has begun, its head is waited for only so long."""
+        """Read on. Until a request has begun, its head has a deadline."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._expect_nothing()
@@ -70,7 +71,7 @@ class Connection(H11Protocol):
             self._expect_request()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request; how long, is the keep-alive timeout's business until its first bytes come."""
+        """Wait for the next request, within uvicorn's keep-alive timeout until its first bytes arrive."""
         self._expect_nothing()
         super().on_response_complete()
 
@@ -93,10 +94,10 @@ class HttpServer(uvicorn.Server):
 
     Args:
         app: the application.
-        clock: tells how long the head of a request may take to come, and requests when the server stops.
+        clock: measures how long the head of a request takes, and requests while the server stops.
 
     Attributes:
-        listening: set once connections are accepted.
+        listening: set when connections are accepted.
     """
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
@@ -106,21 +107,21 @@ class HttpServer(uvicorn.Server):
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Let `serve` come to its end."""
+        """Make `serve` stop the server and return."""
         self._stopping.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals to the process, whose business they are."""
+        """Leave signals to the process."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
+        """Listen, and set `listening`."""
         await super().startup(sockets)
         self.listening.set()
 
     async def main_loop(self) -> None:
-        """Keep the Date header up to date until `stop`; the original wakes ten times a second."""
+        """Update the Date header until `stop`; uvicorn's own loop wakes ten times a second."""
         while not self._stopping.is_set():
             await self.on_tick(0)
             with contextlib.suppress(TimeoutError):
@@ -139,7 +140,7 @@ class HttpServer(uvicorn.Server):
         await self._finish(state.tasks)
         for connection in list(state.connections):
             connection.transport.abort()
-        for task in await self._finish(state.tasks):  # they have seen that their client is gone, by now
+        for task in await self._finish(state.tasks):  # by now they have noticed that their client is gone
             task.cancel()
         await asyncio.gather(*state.tasks, return_exceptions=True)
         while state.connections:  # noqa: ASYNC110 -- uvicorn has no event for it, and it takes one turn of the loop
@@ -148,7 +149,7 @@ class HttpServer(uvicorn.Server):
             await server.wait_closed()
 
     async def _finish(self, tasks: Iterable[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
-        """Give requests `STOP_GRACE_MS`; those that are not done by then are returned."""
+        """Wait for requests, at most `STOP_GRACE_MS`, and return those that are not done."""
         under_way = list(tasks)
         if under_way:
             with contextlib.suppress(TimeoutError):

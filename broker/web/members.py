@@ -1,4 +1,4 @@
-"""Reads who is part of the cluster and who leads what, as the metadata say."""
+"""Reads the cluster's brokers, and the leader and replicas of each partition, from the metadata."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from purgatorio.broker.web.views import ControlView, ShownBroker
 
 
 def read_members(brokers: Sequence[ShownBroker], control: ControlView) -> list[document.Member]:
-    """All brokers, running or not."""
+    """Return all brokers, running or not."""
     running = {broker.broker_id: broker for broker in brokers}
     image = control.image
     return [read_member(member, running.get(member.broker_id), image) for member in control.members]
 
 
 def read_member(member: Member, broker: ShownBroker | None, image: ClusterImage) -> document.Member:
-    """One broker.
+    """Return one broker.
 
     Args:
-        member: which one.
-        broker: the broker itself, if it runs.
+        member: the broker's place in the cluster.
+        broker: the broker itself if it runs.
         image: the newest metadata.
     """
     host, port = member.address or ("", 0)
@@ -45,7 +45,7 @@ def read_member(member: Member, broker: ShownBroker | None, image: ClusterImage)
 
 
 def read_placements(image: ClusterImage, topic: str | None, limit: int) -> tuple[list[document.Placement], int, int]:
-    """Up to `limit` partitions by name, of one topic or all; how many there are, and how many of them are offline."""
+    """Return up to `limit` partitions by name, of one topic or all; their number, and the number of offline ones."""
     states = [
         (name, index, state)
         for name, found in sorted(image.topics.items())
@@ -57,7 +57,7 @@ def read_placements(image: ClusterImage, topic: str | None, limit: int) -> tuple
 
 
 def read_placement(topic: str, partition: int, state: PartitionState) -> document.Placement:
-    """Who leads a partition, and who holds it."""
+    """Return the leader and replicas of a partition."""
     reassigned = bool(state.adding or state.removing)
     return {
         "topic": topic,

@@ -1,4 +1,4 @@
-"""The files of the live page: a handful, read once, and served from memory."""
+"""Serves the files of the live page, which are few, from memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MEDIA_TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """A file as it is served."""
+    """A file of the page, with its headers."""
 
     content: bytes
     media_type: str
@@ -33,7 +33,7 @@ class PageFile:
 
 @cache
 def page_files() -> dict[str, PageFile]:
-    """All files by name; nothing else is ever served, so no path leads outside."""
+    """Return all files by name. Only these are served, so no path leads outside."""
     files = {}
     for path in sorted(STATIC.iterdir()):
         media_type = _MEDIA_TYPES.get(path.suffix)
@@ -49,7 +49,7 @@ async def index(request: Request) -> Response:
 
 
 async def static(request: Request) -> Response:
-    """``GET /static/{name}``: what the page is made of."""
+    """``GET /static/{name}``: a file of the page."""
     return _serve(request.path_params["name"], request)
 
 
@@ -57,7 +57,7 @@ def _serve(name: str, request: Request) -> Response:
     file = page_files().get(name)
     if file is None:
         raise HTTPException(404, "there is no such file")
-    # The browser asks each time whether its copy is current: an upgrade must not leave half of an old page.
+    # The browser revalidates its copy each time: an upgrade must not leave half of an old page.
     headers = {"ETag": file.etag, "Cache-Control": "no-cache"}
     if request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)

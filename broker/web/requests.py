@@ -1,4 +1,4 @@
-"""What the JSON API's handlers share: bodies, numbers in addresses, answers."""
+"""Bodies, numbers in URLs, and responses, for all handlers of the JSON API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from purgatorio.broker.web.guard import check_may_change, read_body
 
 
 class Body(BaseModel):
-    """A request's body: JSON types as they are, nothing unknown."""
+    """The body of a request: JSON types are not converted, unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -28,20 +28,20 @@ B = TypeVar("B", bound=Body)
 
 
 def json_response(content: object, status_code: int = 200) -> Response:
-    """Compact JSON, in ASCII: what clients named may hold anything."""
+    """Return compact JSON in ASCII: names that clients chose may contain any character."""
     body = json.dumps(content, separators=(",", ":"))
     return Response(body, status_code, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
 async def read_change(request: Request, model: type[B], allowed_host: str, clock: Clock) -> B:
-    """The body of a request that changes something, checked.
+    """Check a request that changes something, and return its body.
 
     Args:
         allowed_host: the configured host (see `check_may_change`).
-        clock: tells how long the body takes.
+        clock: measures how long the body takes.
 
     Raises:
-        HTTPException: it must not change anything, or its body is not what it should be.
+        HTTPException: the request must not change anything, or its body is invalid.
     """
     check_may_change(request.headers, allowed_host)
     body = await read_body(request, clock)
@@ -52,7 +52,7 @@ async def read_change(request: Request, model: type[B], allowed_host: str, clock
 
 
 def _in_words(error: ValidationError) -> str:
-    """What is wrong with a body, one clause per mistake."""
+    """Describe the mistakes in a body, one clause each."""
     clauses = []
     for mistake in error.errors(include_url=False, include_context=False, include_input=False):
         where = ".".join(str(step) for step in mistake["loc"])
@@ -62,7 +62,7 @@ def _in_words(error: ValidationError) -> str:
 
 
 def int_param(request: Request, name: str, default: int, *, most: int) -> int:
-    """A whole number of the query string, from 0 to `most`."""
+    """Return a whole number of the query string, from 0 to `most`."""
     given = request.query_params.get(name)
     if given is None:
         return default
@@ -73,7 +73,7 @@ def int_param(request: Request, name: str, default: int, *, most: int) -> int:
 
 
 def whole_number(text: str, most: int) -> int | None:
-    """The number that `text` is; None if it is none, or a larger one. Its length is looked at before it is parsed."""
+    """Return the number that `text` is; None if it is not a number, or above `most`. Long texts are not parsed."""
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most))):
         return None
     number = int(text)

@@ -1,4 +1,4 @@
-"""Runs the admin HTTP inside the brokers' event loop: uvicorn, without its hold on signals, logging and the loop."""
+"""Runs the admin HTTP in the brokers' event loop: uvicorn, but without its signal handlers and logging."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _THIS_MACHINE: Final = ("0.0.0.0", "::", "127.0.0.1")
 
 
 class AdminServer:
-    """The admin HTTP of a cluster. May be started and stopped again and again.
+    """The admin HTTP of a cluster. It can be started again after it was stopped.
 
     Args:
-        cluster: what is shown and operated.
+        cluster: the cluster that is shown and operated.
     """
 
     def __init__(self, cluster: AdministeredCluster) -> None:
@@ -34,7 +34,7 @@ class AdminServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that are (or were) listened on.
+        """The host and port on which the server listens, or did before it was stopped.
 
         Raises:
             RuntimeError: before `start`.
@@ -45,7 +45,7 @@ class AdminServer:
 
     @property
     def url(self) -> str:
-        """Where a browser on this machine finds the page, without a slash at the end.
+        """The URL of the page for a browser on this machine, without a slash at the end.
 
         Raises:
             RuntimeError: before `start`.
@@ -61,15 +61,15 @@ class AdminServer:
         importlib.import_module("purgatorio.broker.web.http_server")
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; returns when requests are answered.
+        """Listen, and return when requests are answered.
 
         Args:
-            host: an address or a name; all addresses that a name stands for are listened on.
-            port: 0 takes any free one; `address` tells which.
+            host: an address or a name; the server listens on all addresses of a name.
+            port: 0 takes any free port; `address` tells which.
 
         Raises:
             OSError: the address cannot be listened on.
-            RuntimeError: it is running.
+            RuntimeError: the server is running.
         """
         if self._serving is not None:
             raise RuntimeError("the admin HTTP is running")
@@ -79,7 +79,7 @@ class AdminServer:
 
         sockets = await _listen(host, port)
         self._address = sockets[0].getsockname()[:2]
-        self._control = ClusterControl(self._cluster)  # now that the brokers have addresses, which it remembers
+        self._control = ClusterControl(self._cluster)  # it remembers the addresses of the brokers, which they have now
         app = create_app(self._cluster, self._control, allowed_host=host)
         self._server = server = HttpServer(app, self._cluster.clock)
         self._serving = asyncio.create_task(server.serve(sockets), name="admin http")
@@ -93,9 +93,9 @@ class AdminServer:
             await serving
 
     async def stop(self) -> None:
-        """Close the port and all connections, within a second of the clock; does nothing if it is not running.
+        """Close the port and all connections, within a second of the clock; do nothing if it is not running.
 
-        A broker that is being stopped or started on request is waited for.
+        Waits for a broker that is being stopped or started on request.
         """
         if self._serving is None or self._server is None or self._control is None:
             return
@@ -106,7 +106,7 @@ class AdminServer:
 
 
 async def _listen(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen on every address of `host`, all on the same port.
+    """Open sockets that listen on every address of `host`, all on the same port.
 
     Raises:
         OSError: an address cannot be listened on; no socket is left open.
@@ -119,7 +119,7 @@ async def _listen(host: str, port: int) -> list[socket.socket]:
             try:
                 sockets.append(socket.create_server((address, port), family=family, backlog=ACCEPT_BACKLOG))
             except OSError as error:
-                # A name may stand for an address that the machine lacks: localhost for ::1 where there is no IPv6.
+                # A name may have an address that the machine lacks: localhost is ::1 too, even if there is no IPv6.
                 if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                     raise
                 not_here = error

@@ -1,7 +1,7 @@
-"""Reads what the page shows from a cluster, at a cost that does not grow with what waits.
+"""Reads the content of the page from a cluster, at a cost that does not grow with the number of parked operations.
 
-Every list is bounded, since the document is made on the event loop that also answers clients. Where there is more, the
-most telling part is kept: the operations that have waited longest, the partitions that lag.
+Every list is bounded, since the document is made on the event loop that also answers clients. Longer lists are cut to
+their most telling part: the operations that have waited longest, the partitions that lag.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ WATCH_LISTS_PER_PURGATORY: Final = 20
 PARTITIONS: Final = 40
 FINISHED: Final = 100
 FOLLOWER_FETCHES_FINISHED: Final = 30
-"""Of those, follower fetches at most: they end all the time, and must not crowd out the rest."""
+"""The follower fetches among them at most: they end all the time, and must not crowd out the rest."""
 FINISHED_LOOKED_AT: Final = 300
-"""Finished operations of each broker among which the state looks for those."""
+"""Finished operations of each broker that are searched for them."""
 KEYS: Final = 8
 """Keys shown of an operation; a fetch may have thousands."""
 TEXT_CHARS: Final = 500
-"""Length to which sentences are cut."""
+"""The length to which texts are cut."""
 
 
 def read_state(
@@ -42,13 +42,13 @@ def read_state(
     operations: int = OPERATIONS_PER_PURGATORY,
     since_ms: int | None = None,
 ) -> document.State:
-    """Everything that the page shows.
+    """Return the whole content of the page.
 
     Args:
-        cluster: what is shown.
-        control: knows of the brokers that do not run.
-        operations: how many parked operations of each purgatory, at most.
-        since_ms: only the operations that finished at this time or later; not given: the last ones.
+        cluster: the cluster that is shown.
+        control: knows the brokers that do not run.
+        operations: the most parked operations of each purgatory.
+        since_ms: return only operations that finished at this time or later; None: the newest ones.
     """
     now_ms = cluster.clock.now_ms()
     brokers, image = cluster.brokers, control.image
@@ -71,7 +71,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= TEXT_CHARS else text[: TEXT_CHARS - 1] + "…"
 
 
-# --- brokers and what waits there ---
+# --- brokers and their parked operations ---
 
 
 def _broker(
@@ -90,12 +90,12 @@ def _broker(
 
 
 def read_follower(broker: ShownBroker) -> document.Follower:
-    """How the broker's follower fetches are held back."""
+    """Return how the broker's follower fetches are held back."""
     return {"held": broker.gate.held, "delay_ms": broker.gate.delay_ms}
 
 
 def read_purgatory(purgatory: ShownPurgatory, now_ms: int, operations: int) -> document.Purgatory:
-    """A purgatory with up to `operations` of its operations."""
+    """Return a purgatory with up to `operations` of its operations."""
     return {
         "name": purgatory.name,
         "watched": purgatory.watched,
@@ -139,12 +139,12 @@ def _operation(parked: ParkedOperation, now_ms: int) -> document.Operation:
 def read_partitions(
     brokers: Iterable[ShownBroker], image: ClusterImage, limit: int = PARTITIONS
 ) -> tuple[list[document.Partition], int]:
-    """Up to `limit` partitions by name, those first that are offline or wait; and how many partitions there are.
+    """Return up to `limit` partitions by name, preferring those that are offline or lag; and the number of all.
 
     Args:
-        brokers: those that run; their replicas tell of the logs.
-        image: tells which partitions there are, and who leads them.
-        limit: how many.
+        brokers: the running brokers, whose replicas have the logs.
+        image: has the partitions and their leaders.
+        limit: the most partitions.
     """
     held: dict[TopicPartition, dict[int, PartitionView]] = {}
     for broker in brokers:
@@ -161,12 +161,12 @@ def read_partitions(
 
 
 def _seen(state: PartitionState, held: dict[int, PartitionView]) -> PartitionView | None:
-    """The leader's view of a partition; if the leader does not run here, that of the first replica that does."""
+    """Return the leader's view of a partition; if the leader does not run here, that of the first replica that does."""
     return held.get(state.leader) or next(iter(held.values()), None)
 
 
 def _rank(state: PartitionState, seen: PartitionView | None) -> int:
-    """The smaller, the more is to be told."""
+    """Return 0 for a partition that is offline or unseen, 1 for one that lags, 2 for any other."""
     if state.leader == NO_LEADER or seen is None:
         return 0
     waits = seen.high_watermark < seen.log.log_end_offset or len(state.isr) < len(state.replicas)
@@ -189,7 +189,7 @@ def _partition(
 def _replica(
     broker_id: int, state: PartitionState, seen: PartitionView | None, own: PartitionView | None
 ) -> document.Replica:
-    """A replica as the leader (`seen`) knows it, and as it is itself (`own`)."""
+    """Return a replica from the leader's view of the partition (`seen`) and from the replica itself (`own`)."""
     end_offset = seen.log.log_end_offset if seen is not None else 0
     start_offset = seen.log.log_start_offset if seen is not None else 0
     follower = seen.followers.get(broker_id) if seen is not None else None
@@ -208,17 +208,17 @@ def _replica(
     }
 
 
-# --- what is over ---
+# --- finished operations ---
 
 
 def read_finished(brokers: Sequence[ShownBroker], limit: int) -> list[document.Finished]:
-    """The last `limit` operations that ended on any broker, newest first."""
+    """Return the last `limit` operations that ended on any broker, newest first."""
     found = heapq.merge(*(_ended_on(broker, limit) for broker in brokers), key=lambda row: -row["done_ms"])
     return [row for row, _ in zip(found, range(limit), strict=False)]
 
 
 def _finished_for_page(brokers: Sequence[ShownBroker], since_ms: int | None) -> list[document.Finished]:
-    """The newest ones, with a limit of their own for follower fetches."""
+    """Return the newest operations, with a limit of their own for follower fetches."""
     rows: list[document.Finished] = []
     follower_fetches = 0
     newest_first = (_ended_on(broker, FINISHED_LOOKED_AT) for broker in brokers)
@@ -234,7 +234,7 @@ def _finished_for_page(brokers: Sequence[ShownBroker], since_ms: int | None) -> 
 
 
 def _ended_on(broker: ShownBroker, limit: int) -> Iterator[document.Finished]:
-    """A broker's finished operations, newest first, made only as far as they are asked for."""
+    """Yield a broker's finished operations, newest first."""
     for ended in broker.finished.last(limit):
         yield _finished(broker.broker_id, ended)
 

@@ -1,4 +1,4 @@
-"""What the admin HTTP asks of a cluster: nothing but what is named here, so that tests can show it anything."""
+"""The parts of a cluster that the admin HTTP uses, as interfaces: the tests implement them as well."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from purgatorio.broker.purgatory import (
 
 
 class GateView(Protocol):
-    """Holds a broker's follower fetches back."""
+    """Holds a broker's follower fetches back (`FollowerGate`)."""
 
     delay_ms: int
-    """How long each fetch waits."""
+    """How long each fetch that acknowledges records waits."""
 
     @property
     def held(self) -> bool:
@@ -31,20 +31,20 @@ class GateView(Protocol):
         ...
 
     def hold(self) -> None:
-        """Send no fetch until `release`."""
+        """Hold all fetches until `release`."""
         ...
 
     def release(self) -> None:
-        """Fetch again."""
+        """Let the broker fetch again."""
         ...
 
 
 class ShownPurgatory(Protocol):
-    """A purgatory whose operations can be seen, and expired."""
+    """A purgatory whose operations can be listed and expired."""
 
     @property
     def name(self) -> str:
-        """Kafka's name for it: Produce, Fetch …"""
+        """Kafka's name for the purgatory: Produce, Fetch …"""
         ...
 
     @property
@@ -54,11 +54,11 @@ class ShownPurgatory(Protocol):
 
     @property
     def num_delayed(self) -> int:
-        """Operations that wait (NumDelayedOperations)."""
+        """Parked operations (NumDelayedOperations)."""
         ...
 
     def operations(self, limit: int) -> Sequence[ParkedOperation]:
-        """The operations that have waited longest."""
+        """The operations that have been parked longest."""
         ...
 
     def watch_lists(self, limit: int) -> Sequence[WatchListSnapshot]:
@@ -75,15 +75,15 @@ class ShownPurgatory(Protocol):
 
 
 class FinishedView(Protocol):
-    """What became of a broker's operations."""
+    """A broker's finished operations."""
 
     @property
     def total(self) -> int:
-        """All that have ever ended."""
+        """The number of all operations that have ever ended."""
         ...
 
     def last(self, count: int) -> Sequence[FinishedOperation]:
-        """The newest, newest first."""
+        """The newest operations, newest first."""
         ...
 
 
@@ -91,7 +91,7 @@ class LifecycleView(Protocol):
     """A broker's membership."""
 
     def has_lease(self) -> bool:
-        """Whether nobody can have taken the broker for dead yet."""
+        """Whether the lease has certainly not expired."""
         ...
 
 
@@ -100,17 +100,17 @@ class ShownBroker(BrokerView, Protocol):
 
     @property
     def broker_id(self) -> int:
-        """Its id."""
+        """The broker's id."""
         ...
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port, as clients are told them."""
+        """The host and port that Metadata responses contain."""
         ...
 
     @property
     def purgatories(self) -> Iterable[ShownPurgatory]:
-        """Where its operations wait."""
+        """The purgatories of its operations."""
         ...
 
     @property
@@ -125,7 +125,7 @@ class ShownBroker(BrokerView, Protocol):
 
     @property
     def finished(self) -> FinishedView:
-        """What became of its operations."""
+        """Its finished operations."""
         ...
 
     @property
@@ -135,16 +135,16 @@ class ShownBroker(BrokerView, Protocol):
 
 
 class ClusterView(Protocol):
-    """Brokers that run together."""
+    """The brokers of a cluster that are in this process."""
 
     @property
     def cluster_id(self) -> str:
-        """The name that they share."""
+        """The cluster's id."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """Their time."""
+        """The clock of all brokers."""
         ...
 
     @property
@@ -154,11 +154,11 @@ class ClusterView(Protocol):
 
 
 class ControlView(Protocol):
-    """What an operator may do to a cluster; see `broker.operator.ClusterControl`, which also says what it raises."""
+    """Changes a cluster for an operator; see `broker.operator.ClusterControl`, also for errors."""
 
     @property
     def image(self) -> ClusterImage:
-        """The newest metadata."""
+        """The newest metadata image."""
         ...
 
     @property
@@ -171,7 +171,7 @@ class ControlView(Protocol):
         ...
 
     async def kill_broker(self, broker_id: int) -> None:
-        """End a broker without a word."""
+        """End a broker without unregistering it."""
         ...
 
     async def start_broker(self, broker_id: int) -> None:

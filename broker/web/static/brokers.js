@@ -1,4 +1,4 @@
-// The strip of brokers: what waits on each, the hold on its follower fetches, and its life: stop, kill, start.
+// The strip of brokers: parked operations of each, the hold on its follower fetches, and the buttons stop, kill, start.
 
 import { count, make, reconcile, setText } from "./dom.js";
 
@@ -24,8 +24,8 @@ class BrokerCard {
     this.hold = make("button", "hold", "", { type: "button" });
     this.delay = make("input", "", [], { type: "number", min: 0, max: 3600000, step: 100, inputmode: "numeric", id: `delay-${id}` });
     this.says = make("p", "gate-says", "", { role: "status" });
-    this.life = make("span", "life");
-    this.stop = make("button", "", "Stop", { type: "button", title: "Stop it in good order: its leaderships move on, its records are gone with it" });
+    this.state = make("span", "state");
+    this.stop = make("button", "", "Stop", { type: "button", title: "Stop it in good order: its leaderships move on, the records in its memory are lost" });
     this.kill = make("button", "kill", "Kill", { type: "button", title: "End it without a word: the others learn of it when its lease runs out" });
     this.start = make("button", "start", "Start", { type: "button", title: "Start it with empty logs: it catches up from the leaders" });
     this.gate = make("div", "gate", [
@@ -39,13 +39,13 @@ class BrokerCard {
       this.numbers,
       this.gate,
       this.says,
-      make("div", "lifeline", [this.life, this.stop, this.kill, this.start]),
+      make("div", "controls", [this.state, this.stop, this.kill, this.start]),
     ], { "aria-label": `Broker ${id}` });
     this.hold.addEventListener("click", () => this.#change({ held: !this.held }));
     this.delay.addEventListener("change", () => this.#changeDelay());
     for (const [button, change] of [[this.stop, "stop"], [this.kill, "kill"], [this.start, "start"]]) {
       button.setAttribute("aria-label", `${button.textContent} broker ${id}`);
-      button.addEventListener("click", () => this.#changeLife(change));
+      button.addEventListener("click", () => this.#changeState(change));
     }
     this.error = "";
     this.busy = false;
@@ -57,7 +57,7 @@ class BrokerCard {
     this.delayMs = runs ? broker.follower.delay_ms : 0;
     setText(this.address, `${broker.host}:${broker.port}`);
     this.address.title = runs ? "" : "Where it was, and will be again";
-    this.#showLife(broker, runs);
+    this.#showState(broker, runs);
     this.badges.hidden = !broker.controller;
     reconcile(this.numbers, broker.purgatories, (purgatory) => purgatory.name, () => new PurgatoryNumbers());
     setText(this.hold, this.held ? "Release fetches" : "Hold fetches");
@@ -71,11 +71,11 @@ class BrokerCard {
     this.says.classList.toggle("failed", this.error !== "");
   }
 
-  #showLife(broker, runs) {
+  #showState(broker, runs) {
     const epoch = broker.broker_epoch < 0 ? "" : ` · epoch ${broker.broker_epoch}`;
     const lease = !runs ? "" : broker.fenced ? " · fenced" : broker.lease.held ? " · lease held" : " · lease run out";
-    setText(this.life, `${broker.state}${epoch}${lease}`);
-    this.life.title = "The broker epoch is new with every life of the broker; without a lease it leads nothing";
+    setText(this.state, `${broker.state}${epoch}${lease}`);
+    this.state.title = "The broker epoch is new with every start of the broker; without a lease it leads nothing";
     this.stop.hidden = this.kill.hidden = !runs;
     this.start.hidden = runs;
     this.gate.hidden = this.numbers.hidden = !runs;
@@ -84,15 +84,15 @@ class BrokerCard {
 
   #sentence(broker) {
     if (broker.state === "starting") return "starts: it registers when its earlier session is over";
-    if (broker.state === "stopping") return "stops: what is parked is answered";
+    if (broker.state === "stopping") return "stops: parked requests are answered";
     if (broker.state === "stopped") {
-      return broker.registered && !broker.fenced ? "is down: nobody knows yet" : "is down: its records are gone with it";
+      return broker.registered && !broker.fenced ? "is down: the cluster has not noticed yet" : "is down: the records in its memory are lost";
     }
     if (broker.fenced || !broker.lease.held) return "lost its lease: it leads nothing until it has another one";
     if (!broker.registered) return "not registered: clients and other brokers do not know it";
-    if (this.held) return "sends no fetch: what it follows stands still";
+    if (this.held) return "sends no fetch: its replicas stand still";
     if (this.delayMs > 0) return `acknowledges records ${count(this.delayMs)} ms late`;
-    return "acknowledges what it follows at once";
+    return "acknowledges new records at once";
   }
 
   #changeDelay() {
@@ -104,7 +104,7 @@ class BrokerCard {
     this.#change({ delay_ms: Math.round(given) });
   }
 
-  async #changeLife(change) {
+  async #changeState(change) {
     this.busy = true;
     this.stop.disabled = this.kill.disabled = this.start.disabled = true;
     this.live.refresh(); // the state in between is worth seeing

@@ -1,4 +1,4 @@
-// Small helpers. Whatever comes from the brokers is put on the page as text, never as markup.
+// Small helpers. Data of the brokers is put on the page as text, never as markup.
 
 /** Make an element: its class, its text or children, its attributes. */
 export function make(tag, className = "", content = [], attributes = {}) {
@@ -17,7 +17,7 @@ export function setText(element, text) {
 /**
  * Bring the children of a list in line with its items, reusing those that are there.
  *
- * @param list the parent; @param items what to show; @param key names an item for as long as it lives
+ * @param list the parent; @param items the items to show; @param key names an item for as long as it is shown
  * @param create makes `{element, update(item)}` for a new item
  */
 export function reconcile(list, items, key, create) {

@@ -44,7 +44,7 @@ export function kindColour(kind) {
   return kind in NAMES ? colours[kind.replace(" ", "-")] : colours.other;
 }
 
-/** What the user wants to see: kinds by chips, and one broker or all. */
+/** The user's filters: kinds by chips, and one broker or all. */
 export class Filters {
   #shown = new Map();
   #broker = "";
@@ -60,7 +60,7 @@ export class Filters {
     });
   }
 
-  /** Offer what there is: the brokers, and every kind with how many wait. */
+  /** Offer the brokers, and every kind with its number of parked operations. */
   update(state) {
     const waiting = new Map([...this.#shown.keys()].map((kind) => [kind, 0]));
     for (const broker of state.brokers) {

@@ -26,7 +26,7 @@ class RemoteClock {
     this.#localMs = localMs;
   }
 
-  /** What time it is there, in ms. */
+  /** The cluster's time in ms. */
   now(localMs = performance.now()) {
     return this.#remoteMs + this.#rate * Math.min(LOOK_AHEAD_MS, localMs - this.#localMs);
   }

@@ -1,4 +1,4 @@
-// Puts the page together: one state comes in, every view takes from it what it shows.
+// Puts the page together: one state comes in, and every view draws its part of it.
 
 import { Brokers } from "./brokers.js";
 import { setText } from "./dom.js";

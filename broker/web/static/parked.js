@@ -1,4 +1,4 @@
-// The list of what waits: for whom, on what, since when, until when, and what it misses.
+// The list of parked operations: the client, the keys, since when, until when, and the condition that each misses.
 
 import { count, duration, keysText, make, plural, reconcile, setText } from "./dom.js";
 import { kindClass, kindName } from "./kinds.js";
@@ -6,7 +6,7 @@ import { kindClass, kindName } from "./kinds.js";
 const ROWS = 60;
 const ORDER = ["produce", "consumer fetch"]; // first; then other kinds, follower fetches last
 
-/** All parked operations that the filters let through, those that somebody waits for first, then the oldest. */
+/** All parked operations that the filters let through: those that a client waits for first, then the oldest. */
 export function shownOperations(state, filters) {
   const rows = [];
   for (const broker of state.brokers) {
@@ -71,7 +71,7 @@ export class Parked {
     const command = `.venv/bin/python scripts/toy_producer.py --acks all --records 10 --bootstrap ${bootstrap}`;
     this.empty.replaceChildren(
       make("p", "empty-title", "Nothing waits."),
-      make("p", "", "To see somebody wait:"),
+      make("p", "", "To see a request wait:"),
       make("ol", "", [
         make("li", held.length ? "done" : "", "Hold the fetches of a broker, above, or give it a delay."),
         make("li", "", ["Produce with acks=all, in a terminal:", make("pre", "", make("code", "", command), { tabindex: 0 })]),

@@ -57,7 +57,7 @@ class PartitionCard {
     setText(this.says, partition.offline ? "offline" : uncommitted > 0 ? `${plural(uncommitted, "record", "records")} not committed` : "all committed");
     this.element.classList.toggle("waits", !partition.offline && uncommitted > 0);
     this.element.classList.toggle("offline", partition.offline);
-    this.meta.title = "The leader epoch grows with every change of the leader. ELR: who is not in sync, but has everything that was acknowledged";
+    this.meta.title = "The leader epoch grows with every change of the leader. ELR: replicas that are not in sync, but have all acknowledged records";
     setText(this.meta, metaText(partition));
     const view = { partition, at, grid: range.to - range.from <= NAMED_OFFSETS ? range.to - range.from : 0 };
     reconcile(this.rows, partition.replicas.map((replica) => ({ replica, ...view })), (row) => row.replica.broker, (row) => new ReplicaRow(row));
@@ -104,7 +104,7 @@ class ReplicaRow {
 
   update({ replica, partition, at, grid }) {
     const isDown = partition.down.has(replica.broker);
-    const known = isDown ? 0 : Math.max(replica.acknowledged_offset, 0); // what it had is gone
+    const known = isDown ? 0 : Math.max(replica.acknowledged_offset, 0); // its records are lost
     const end = replica.log_end_offset ?? known;
     const committed = at(Math.min(partition.high_watermark, known));
     place(this.committed, 0, committed);

@@ -1,4 +1,4 @@
-// What became of the operations: bars over the last half minute, and a table of the newest; and when leadership moved.
+// Finished operations: bars over the last half minute, and a table of the newest; and when leadership moved.
 
 import { count, duration, fitCanvas, keysText, make, reconcile, setText, showTooltip } from "./dom.js";
 import { colours, kindClass, kindName, OUTCOMES } from "./kinds.js";
@@ -12,7 +12,7 @@ const MOVES = 12; // moves of leadership that are kept
 const GAP_MS = 60; // between two bars of one lane
 const CAUSES = { expired: "its deadline", cancelled: "being taken out", shutdown: "the broker's end", error: "a failure" };
 
-/** Keeps what finished while the page was open, and draws it. */
+/** Keeps the operations that finished while the page was open, and draws them. */
 export class Timeline {
   #rows = []; // newest first
   #known = new Set();
@@ -38,7 +38,7 @@ export class Timeline {
     );
   }
 
-  /** Take in what finished; while paused it is kept, and shown afterwards. */
+  /** Take in finished operations; while paused they are kept, and shown afterwards. */
   update(state) {
     if (state.restarted) {
       this.#rows = [];
@@ -60,7 +60,7 @@ export class Timeline {
     if (this.#frozenMs === null) this.showTable();
   }
 
-  /** Notice which partitions are led by somebody else than before. */
+  /** Notice which partitions have another leader than before. */
   #watchLeaders(state) {
     const moves = new Map(); // by whom from and whom to: partitions
     for (const { topic, partition, leader, leader_epoch: epoch } of state.partitions) {
@@ -133,7 +133,7 @@ export class Timeline {
     }
   }
 
-  /** A line where leadership moved; what moved is written beside it, on the side that has the room. */
+  /** A line where leadership moved; the partitions are written beside it, on the side that has the room. */
   #drawMoves(context, { width, height, x, now, windowMs }) {
     context.save();
     context.strokeStyle = colours.accent;
@@ -228,18 +228,18 @@ function isQuiet(row) {
   return row.outcome === "expired" && row.kind.endsWith(" fetch");
 }
 
-/** Where an operation was, and who asked for it. */
+/** The broker and the client of an operation. */
 function whereText(row) {
   return `broker ${row.broker} · #${row.id}` + (row.client ? ` · ${row.client}` : "");
 }
 
-/** What ended a wait; of a produce request also which follower had the records last. */
+/** The event that ended a wait; of a produce request also the follower that had the records last. */
 function causeText(row) {
   const cause = CAUSES[row.cause] ?? row.cause;
   return row.outcome === "completed" && row.held_by.length ? `${cause}: broker ${row.held_by.join(", ")} came last` : cause;
 }
 
-/** What ended a wait, and what was still missing then. */
+/** The event that ended a wait, and the condition that was still missing then. */
 function causeOf(row) {
   const cause = isQuiet(row) ? "its deadline, as long polls do" : causeText(row);
   if (!row.detail) return cause;

@@ -258,7 +258,7 @@ def handler() -> Handler:
 
 @pytest.fixture
 def probe() -> Probe:
-    """What the listener tells."""
+    """An observer that a test can wait for."""
     return Probe()
 
 

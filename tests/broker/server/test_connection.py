@@ -101,7 +101,7 @@ def test_requests_cut_anywhere_are_put_together(make_bench: MakeBench, request_o
 
 
 def test_a_handler_closes_after_the_answers_of_earlier_requests(make_bench: MakeBench, request_of: RequestOf) -> None:
-    """A produce with acks=0 that failed closes the connection, but what was asked before it is answered."""
+    """A produce with acks=0 that failed closes the connection, but earlier requests are answered."""
     bench = make_bench()
     connection, transport = bench.connect()
     connection.data_received(_requests(request_of, 4))
@@ -147,7 +147,7 @@ def test_a_second_answer_is_logged_and_ignored(make_bench: MakeBench, request_of
 
 
 def test_answers_after_the_connection_is_gone_are_dropped(make_bench: MakeBench, request_of: RequestOf) -> None:
-    """What was parked is answered some time, to nobody."""
+    """Parked requests are answered some time; nothing is sent."""
     bench = make_bench()
     connection, transport = bench.connect()
     connection.data_received(_requests(request_of, 3))
@@ -174,7 +174,7 @@ def test_nothing_is_written_to_a_transport_that_has_failed(make_bench: MakeBench
 
 
 def test_an_answer_that_cannot_be_encoded_closes_the_connection(make_bench: MakeBench, request_of: RequestOf) -> None:
-    """The traceback goes to the log; whoever completed the operation is not told."""
+    """The traceback goes to the log; the code that completed the operation does not see the exception."""
     bench = make_bench()
     connection, transport = bench.connect()
     connection.data_received(request_of(1))
@@ -239,7 +239,7 @@ def test_reading_pauses_at_the_bound_of_requests_in_flight_and_goes_on_below_it(
 
 
 def test_nothing_is_started_from_within_an_answer(make_bench: MakeBench, request_of: RequestOf) -> None:
-    """It runs inside whatever completed the operation, in the middle of a change of state."""
+    """An answer is given in the middle of the change of state that completes the operation."""
     bench = make_bench(max_in_flight_requests=1)
     connection, _ = bench.connect()
     connection.data_received(_requests(request_of, 2))
@@ -311,7 +311,7 @@ def test_answers_held_back_by_a_parked_request_are_bounded(make_bench: MakeBench
 
 
 def test_reading_pauses_while_the_memory_for_requests_is_spent(make_bench: MakeBench, request_of: RequestOf) -> None:
-    """Whoever holds it: the connection that notices stops, and goes on when a request of another is answered."""
+    """The connection that notices stops, even if others hold the memory, and goes on when one of theirs is answered."""
     size = len(request_of(1))
     bench = make_bench(request_memory_bytes=3 * size)
     (first, first_transport), (second, second_transport) = bench.connect(), bench.connect()
@@ -342,7 +342,7 @@ def test_the_memory_of_a_lost_connection_is_free(make_bench: MakeBench, request_
 
 
 def test_a_silent_connection_is_closed(make_bench: MakeBench) -> None:
-    """It never says what it wants."""
+    """It never sends a request."""
     bench = make_bench(handshake_ms=1_000)
     connection, transport = bench.connect()
     bench.clock.advance_ms(1_000)

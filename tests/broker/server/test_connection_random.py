@@ -28,7 +28,7 @@ RequestOf = Callable[..., bytes]
 
 @dataclass
 class _End:
-    """One connection of a random run, and what is still to be sent on it."""
+    """One connection of a random run, and the bytes that are still to be sent on it."""
 
     connection: Connection
     transport: FakeTransport
@@ -101,7 +101,7 @@ class _RandomRun:
             assert other.connection.snapshot(0).in_flight <= self.max_in_flight
 
     def finish(self) -> None:
-        """Answer, take and send everything; who does not read although nothing is left to do has missed its wake-up."""
+        """Answer, take and send everything; one that does not read although nothing is left missed its wake-up."""
         while True:
             while self.parked:
                 self.answer_any()
@@ -164,7 +164,7 @@ def test_damaged_requests_are_answered_or_refused_and_nothing_else(
             connection.data_received(stream[start : start + cut])
         bench.run()
     assert Refusal.INTERNAL_ERROR not in bench.probe.refusals
-    # ApiVersions in a version that nobody knows is answered without a handler.
+    # ApiVersions in an unknown version is answered without a handler.
     answered = transport.correlation_ids()
     assert len(bench.handler.contexts) + len(bench.probe.refusals) + len(answered) >= 1
     connection.connection_lost(None)

@@ -51,7 +51,7 @@ def _dispatch(routes: Routes, data: bytes) -> _Owner:
     return owner
 
 
-def test_a_handler_is_told_who_asks(routes: Routes, handler: Any, request_of: RequestOf) -> None:
+def test_a_handler_gets_the_session_of_the_request(routes: Routes, handler: Any, request_of: RequestOf) -> None:
     """The context carries the connection's session and what the header says."""
     owner = _dispatch(routes, request_of(1, ApiKey.API_VERSIONS, 2))
     assert handler.contexts == [RequestContext(owner.session, "tester", ApiKey.API_VERSIONS, 2, 7)]
@@ -76,7 +76,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(
 
 
 def test_the_table_is_that_of_the_routes(routes: Routes) -> None:
-    """It cannot drift from what is answered."""
+    """It cannot drift from the handlers."""
     response = api_versions_response(routes)
     assert response.error_code == ErrorCode.NONE
     assert [key.api_key for key in response.api_keys] == sorted(routes)
@@ -138,7 +138,7 @@ def test_a_handler_that_fails_is_logged_and_answered(routes: Routes, handler: An
 def test_a_handler_that_fails_after_its_answer_is_only_logged(
     routes: Routes, handler: Any, request_of: RequestOf
 ) -> None:
-    """The client has what it asked for."""
+    """The client has its answer."""
 
     def answer_and_fail(reply: Any) -> None:
         reply(ApiVersionsResponse())

@@ -8,7 +8,7 @@ from purgatorio.broker.server.limits import ConnectionLimits
 
 
 def test_every_limit_has_a_default_and_is_documented() -> None:
-    """A limit that no docstring names is one that nobody finds."""
+    """A limit without documentation cannot be found."""
     limits = ConnectionLimits()
     assert ConnectionLimits.__doc__ is not None
     for name in ConnectionLimits.__dataclass_fields__:
@@ -18,7 +18,7 @@ def test_every_limit_has_a_default_and_is_documented() -> None:
 
 @pytest.mark.parametrize("name", list(ConnectionLimits.__dataclass_fields__))
 def test_a_limit_of_zero_is_refused_by_name(name: str) -> None:
-    """Zero would mean a broker that answers nobody."""
+    """Zero would mean a broker that answers no client."""
     with pytest.raises(ValueError, match=name):
         ConnectionLimits(**{name: 0})
 

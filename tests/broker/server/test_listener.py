@@ -40,7 +40,7 @@ async def test_requests_are_answered_in_order_over_tcp(
 async def test_connections_are_listed(
     start_listener: Start, connect: Connect, handler: Handler, probe: Probe, clock: ManualClock, request_of: RequestOf
 ) -> None:
-    """With what the page shows of them."""
+    """With their sizes and states."""
     listener = await start_listener()
     client = await connect(listener)
     client.send(request_of(1))
@@ -159,7 +159,7 @@ async def test_bad_input_closes_the_connection_with_one_line_and_harms_no_other(
 
 
 async def test_a_frame_bomb_allocates_nothing(start_listener: Start, connect: Connect, probe: Probe) -> None:
-    """A frame that is allowed, but never sent, costs only what came of it."""
+    """A frame that is allowed, but never sent, costs only the bytes that came."""
     listener = await start_listener()
     client = await connect(listener)
     client.send((100 << 20).to_bytes(4) + b"x")
@@ -224,7 +224,7 @@ async def test_too_many_connections_of_one_address_are_refused(
         pytest.param(b"\0\0\0\x20\0", {"partial_frame_ms": 1_000}, "partial_frame_timeout", id="trickling"),
     ],
 )
-async def test_a_sweep_closes_who_is_past_a_deadline(
+async def test_a_sweep_closes_connections_past_a_deadline(
     start_listener: Start,
     connect: Connect,
     probe: Probe,
@@ -313,7 +313,7 @@ async def _cannot_connect(address: tuple[str, int]) -> bool:
 async def test_stopping_lets_parked_requests_be_answered(
     start_listener: Start, connect: Connect, handler: Handler, probe: Probe, request_of: RequestOf
 ) -> None:
-    """First no more comes in, then the broker answers what is parked, then the connections close."""
+    """First no more comes in, then the broker answers parked requests, then the connections close."""
     listener = await start_listener()
     client = await connect(listener)
     client.send(request_of(1) + request_of(2))
@@ -389,7 +389,7 @@ async def test_stopping_leaves_nothing(
 async def test_a_cancelled_drain_aborts_the_connections(
     start_listener: Start, connect: Connect, handler: Handler, probe: Probe, request_of: RequestOf
 ) -> None:
-    """Whoever cannot wait gets what waiting would have got at last."""
+    """They end as they would at the end of the grace."""
     listener = await start_listener()
     client = await connect(listener)
     client.send(request_of(1))

@@ -283,8 +283,8 @@ async def _server_that_says(data: bytes) -> AsyncIterator[tuple[str, int]]:
         pytest.param(b"\0\0\0\x0a" + (1).to_bytes(4) + b"\0\0\x7f\xff\xff\xff", "api_keys", id="array count bomb"),
     ],
 )
-async def test_a_peer_that_sends_what_is_no_answer_is_dropped(make_peer: MakePeer, data: bytes, said: str) -> None:
-    """With an error that says what was wrong."""
+async def test_a_peer_that_sends_an_invalid_answer_is_dropped(make_peer: MakePeer, data: bytes, said: str) -> None:
+    """The error says why."""
     async with _server_that_says(data) as address:
         peer = make_peer()
         await peer.connect(*address)
@@ -293,7 +293,7 @@ async def test_a_peer_that_sends_what_is_no_answer_is_dropped(make_peer: MakePee
         assert peer.closed
 
 
-async def test_an_answer_that_nobody_asked_for_ends_the_connection(make_peer: MakePeer) -> None:
+async def test_an_answer_without_a_request_ends_the_connection(make_peer: MakePeer) -> None:
     """The right one before it is delivered still."""
     answer = b"\0\0\0\x0a" + (1).to_bytes(4) + bytes(6)
     async with _server_that_says(answer + answer) as address:

@@ -14,7 +14,7 @@ class _Reader:
 
 
 def test_a_reader_may_read_while_there_is_room() -> None:
-    """Below the limit nobody waits."""
+    """Below the limit no reader waits."""
     memory, reader = RequestMemory(100), _Reader()
     memory.received(reader, partial_bytes=0, complete_bytes=99)
     assert memory.may_read(reader, has_partial=False)
@@ -22,7 +22,7 @@ def test_a_reader_may_read_while_there_is_room() -> None:
 
 
 def test_readers_wait_while_complete_requests_fill_the_memory_and_are_all_woken_by_a_release() -> None:
-    """Answering is what makes room."""
+    """Answering makes room."""
     memory, readers = RequestMemory(100), [_Reader(), _Reader()]
     memory.received(readers[0], partial_bytes=10, complete_bytes=100)
     assert not any(memory.may_read(reader, has_partial=False) for reader in readers)
@@ -44,7 +44,7 @@ def test_one_reader_overdraws_when_incomplete_requests_fill_the_memory() -> None
 
 
 def test_the_overdraft_passes_on_when_the_request_is_complete() -> None:
-    """In the order of waiting, and past those who hold nothing incomplete."""
+    """In the order of waiting, and past those that hold no incomplete request."""
     memory, first, idle, second = RequestMemory(100), _Reader(), _Reader(), _Reader()
     memory.received(first, partial_bytes=60, complete_bytes=0)
     memory.received(second, partial_bytes=60, complete_bytes=0)
@@ -58,7 +58,7 @@ def test_the_overdraft_passes_on_when_the_request_is_complete() -> None:
 
 
 def test_the_overdraft_passes_on_when_its_reader_is_gone() -> None:
-    """A client that sends half a request and disappears holds nobody up."""
+    """A client that sends half a request and disappears holds no other up."""
     memory, first, second = RequestMemory(100), _Reader(), _Reader()
     memory.received(first, partial_bytes=10, complete_bytes=0)
     memory.received(second, partial_bytes=100, complete_bytes=0)

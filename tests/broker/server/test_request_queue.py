@@ -1,4 +1,4 @@
-"""From bytes to waiting requests, and what they take of the memory that all connections share."""
+"""From bytes to waiting requests, and the memory that they take from all connections."""
 
 from __future__ import annotations
 

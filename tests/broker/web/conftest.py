@@ -91,7 +91,7 @@ class FakeLifecycle:
 
 
 class FakeBroker:
-    """What the admin HTTP sees of a broker."""
+    """A broker as the admin HTTP sees it."""
 
     def __init__(self, broker_id: int, cluster: FakeCluster) -> None:
         clock = cluster.clock
@@ -128,7 +128,7 @@ class FakeBroker:
         return operation
 
     def holds(self, name: str, index: int = 0, **facts: Any) -> FakePartition:
-        """A replica of a partition, whatever the metadata say."""
+        """Add a replica of a partition, which the metadata need not know."""
         facts = {"is_leader": False, "high_watermark": 0, "log": FakeLog(0), **facts}
         partition = FakePartition(TopicPartition(name, index), **facts)
         self.partitions.append(partition)
@@ -189,7 +189,7 @@ def partition_state(
     elr: Sequence[int] = (),
     **facts: Any,
 ) -> PartitionState:
-    """A partition of brokers in their first life."""
+    """A partition of brokers in their first incarnation."""
     in_sync = replicas if isr is None else isr
     return PartitionState(
         leader,
@@ -223,7 +223,7 @@ def fake_follower() -> Callable[..., FakeFollower]:
 
 @pytest.fixture
 async def client(cluster: FakeCluster) -> AsyncIterator[httpx.AsyncClient]:
-    """Asks the application without a socket; what it raises comes back as an answer."""
+    """Sends requests to the application without a socket; an exception comes back as a response."""
     transport = httpx.ASGITransport(create_app(cluster, cluster.control, allowed_host=HOST), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:9644") as asking:
         yield asking

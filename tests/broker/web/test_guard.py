@@ -57,7 +57,7 @@ def test_addresses_localhost_and_the_configured_host_may_be_asked(host: str) -> 
     ],
 )
 def test_any_other_host_name_is_refused(host: str) -> None:
-    """DNS rebinding: a name of somebody else's that points here makes that site's origin look like ours."""
+    """DNS rebinding: another site's name that resolves to this machine makes its origin equal to the host."""
     assert refused(host=host) == 403
 
 
@@ -98,7 +98,7 @@ async def test_an_origin_that_is_no_url_is_refused(client: httpx.AsyncClient) ->
 
 
 async def test_a_body_in_parts_is_bounded_too(client: httpx.AsyncClient) -> None:
-    """Without a Content-Length, what has come is counted."""
+    """Without a Content-Length, the bytes that came are counted."""
 
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(100):

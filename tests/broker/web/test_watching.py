@@ -1,4 +1,4 @@
-"""The whole of it: a real cluster, requests that wait, and somebody who watches and ends the wait over HTTP."""
+"""A real cluster with parked requests, which a user watches and expires over HTTP."""
 
 from __future__ import annotations
 
