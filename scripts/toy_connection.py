@@ -94,11 +94,13 @@ async def open_any(bootstrap: str) -> Connection:
     raise ToyError("no broker answers: " + "; ".join(errors))
 
 
-async def find_leaders(bootstrap: str, topic: str, *, create: bool) -> dict[int, tuple[str, int]]:
-    """Ask any broker for the leaders of a topic's partitions.
+async def find_leaders(
+    bootstrap: str, topic: str, *, create: bool
+) -> tuple[dict[int, tuple[str, int]], list[tuple[str, int]]]:
+    """Ask any broker for the leaders of a topic\'s partitions.
 
     Returns:
-        Host and port of the leader, by partition.
+        Host and port of the leader, by partition, and of all brokers.
 
     Raises:
         ToyError: no broker answers, or there is no such topic.
@@ -118,7 +120,8 @@ async def find_leaders(bootstrap: str, topic: str, *, create: bool) -> dict[int,
             raise ToyError(f"{topic}: {error.name}")
         addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         if not error and all(partition.leader_id in addresses for partition in found.partitions):
-            return {partition.partition_index: addresses[partition.leader_id] for partition in found.partitions}
+            leaders = {partition.partition_index: addresses[partition.leader_id] for partition in found.partitions}
+            return leaders, list(addresses.values())
         await asyncio.sleep(0.1)
 
 
@@ -133,13 +136,17 @@ class Leaders:
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
+        self._brokers: list[str] = []  # where to ask when the bootstrap brokers are gone
         self._addresses: dict[int, tuple[str, int]] = {}
         self._connections: dict[tuple[str, int], Connection] = {}
 
     async def find(self) -> list[int]:
         """Find the leaders, and close the old connections; returns the partitions."""
         await self.close()
-        self._addresses = await find_leaders(self._bootstrap, self._topic, create=True)
+        self._addresses, brokers = await find_leaders(
+            ",".join([self._bootstrap, *self._brokers]), self._topic, create=True
+        )
+        self._brokers = [f"{host}:{port}" for host, port in brokers]
         return sorted(self._addresses)
 
     async def request(self, partition: int, api_key: ApiKey, version: int, message: Any) -> Any:

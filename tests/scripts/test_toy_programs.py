@@ -82,6 +82,22 @@ async def test_a_leader_that_is_killed_under_load_loses_nothing_that_was_acknowl
     assert said.endswith("300 records, 300 different ones, 0 more than once\n")
 
 
+async def test_a_producer_goes_on_when_the_only_broker_that_it_was_given_dies(cluster: Cluster) -> None:
+    """It has learned of the other brokers, as a Kafka client does."""
+    await end(await start("toy_producer.py", "--bootstrap", cluster.bootstrap, "--records", "1"))
+    state = cluster.store.image.partition("orders", 0)
+    assert state is not None
+    (leader,) = (f"{host}:{port}" for broker_id, host, port in cluster.addresses if broker_id == state.leader)
+    producing = await start("toy_producer.py", "--bootstrap", leader, "--records", "60", "--retry")
+    assert producing.stdout is not None
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        for _ in range(20):
+            await producing.stdout.readline()
+    await cluster.kill_broker(state.leader)
+    status, said, errors = await end(producing)
+    assert (status, errors, said.count("acknowledged after")) == (0, "", 40)
+
+
 async def test_ctrl_c_ends_a_consumer_without_a_word(cluster: Cluster) -> None:
     consumer = await reading(cluster)
     consumer.send_signal(signal.SIGINT)
