@@ -97,7 +97,7 @@ async def open_any(bootstrap: str) -> Connection:
 async def find_leaders(
     bootstrap: str, topic: str, *, create: bool
 ) -> tuple[dict[int, tuple[str, int]], list[tuple[str, int]]]:
-    """Ask any broker for the leaders of a topic\'s partitions.
+    """Ask any broker for the leaders of a topic's partitions.
 
     Returns:
         Host and port of the leader, by partition, and of all brokers.
