@@ -1,1 +1,1 @@
-"""What became of delayed operations: the last ones for the page, and all of them in a topic."""
+"""Finished delayed operations: the last ones for the page, and all of them as records of a topic."""

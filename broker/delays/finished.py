@@ -1,4 +1,4 @@
-"""What has become of delayed operations: the last of them, for the page; and what people call each kind."""
+"""The delayed operations of one broker that finished last, for the page, and a name in words for each kind."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ _CAPITAL_INSIDE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def kind_of(purgatory: str, keys: Iterable[Hashable]) -> str:
-    """What an operation is: "consumer fetch", "follower fetch", or its purgatory in words, such as "elect leader"."""
+    """Name an operation's kind: "consumer fetch", "follower fetch", or its purgatory in words ("elect leader")."""
     if purgatory == "Fetch":
         return "follower fetch" if any(isinstance(key, FollowerKey) for key in keys) else "consumer fetch"
     return _CAPITAL_INSIDE.sub(" ", purgatory).lower()
 
 
 class FinishedOperations:
-    """The last operations that were completed, expired or cancelled on one broker, oldest first.
+    """The last delayed operations that ended on one broker, whatever their outcome.
 
     Args:
-        capacity: how many are kept.
+        capacity: number of operations kept.
+
+    Attributes:
+        total: number of operations added so far, including those that are not kept any more.
     """
 
     def __init__(self, capacity: int = 1000) -> None:
@@ -32,11 +35,11 @@ class FinishedOperations:
         self._ring: deque[FinishedOperation] = deque(maxlen=capacity)
 
     def add(self, operation: FinishedOperation) -> None:
-        """Keep one more, and forget the oldest if there are too many."""
+        """Keep a finished operation. Beyond the capacity, drop the oldest."""
         self.total += 1
         self._ring.append(operation)
 
     def last(self, count: int) -> list[FinishedOperation]:
-        """The newest `count`, newest first."""
+        """Return up to `count` of the operations kept, newest first."""
         ring = self._ring
         return [ring[i] for i in range(len(ring) - 1, max(-1, len(ring) - 1 - count), -1)]

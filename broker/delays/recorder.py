@@ -1,11 +1,12 @@
-"""Records what became of delayed operations in a topic, ``__delayed_operations``, for whoever wants to analyse them.
+"""Records finished delayed operations in the topic ``__delayed_operations``, for analysis.
 
-A broker records as long as the topic exists: ``purgatorio cluster --record-delays`` creates it, and so may anybody.
-Each operation becomes one record when it has ended, JSON as in ``purgatorio/schemas/delayed_operation.v1.json``. The
-broker appends to a partition that it leads itself; while it leads none, events wait, up to a limit.
+A broker records while the topic exists. ``purgatorio cluster --record-delays`` creates it, and any client may.
+When an operation has ended, the broker makes one record of it: JSON as in
+``purgatorio/schemas/delayed_operation.v1.json``. The broker appends to a partition that it leads itself; while it leads
+none, it keeps the events, up to a limit.
 
-The topic's own traffic is not recorded, or each record would cause the next ones: neither fetches of this topic alone,
-nor fetches of followers that one of its records has woken.
+The broker does not record the topic's own traffic, because each record would cause further ones: neither fetches of
+this topic alone, nor follower fetches that one of its records has completed.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ logger = get_logger(__name__)
 
 TOPIC: Final = "__delayed_operations"
 TOPIC_CONFIGS: Final = {"retention.bytes": str(64 * 1024 * 1024), "segment.bytes": str(8 * 1024 * 1024)}
-"""What the topic is created with: it must not push the users' records out of a memory that all topics share."""
+"""The configuration that the topic is created with. All topics share the memory: it must leave room for the users'."""
 SCHEMA_VERSION: Final = 1
 MAX_KEYS: Final = 100
-"""Keys of one operation that its event names; the schema has the same limit."""
+"""Most keys of an operation in its event; the schema has the same limit."""
 MAX_TEXT: Final = 500
-"""Characters of a text in an event."""
+"""Most characters of a text in an event."""
 MAX_WAITING: Final = 20_000
-"""Events that wait for being appended; further ones are dropped, and counted."""
+"""Most events that wait to be appended; the recorder drops and counts further ones."""
 MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of these events; one that names many partitions has some 10 kB."""
+"""Most bytes of these events. An event with many partitions has about 10 kB."""
 BATCH_EVENTS: Final = 500
-"""Events appended in one step; the event loop goes round between two of them."""
+"""Most events appended in one step. The event loop makes a turn between two steps."""
 BATCH_BYTES: Final = 256 * 1024
-"""Bytes of these events, before compression: some milliseconds, and well below what a topic takes as one batch."""
+"""Most bytes of these events before compression: some milliseconds' work, well below the limit of one batch."""
 LINGER_MS: Final = 200
 
 
@@ -58,9 +59,10 @@ class DelayRecorder:
     """Records the finished operations of one broker.
 
     Args:
-        replicas: where the events are appended; they tell which partitions of the topic this broker leads.
-        clock: turns the operations' monotonic times into those of the day.
-        metrics: counts the events that are appended, and those that are lost because too many wait or they are refused.
+        replicas: appends the events, and reports the partitions of the topic that this broker leads.
+        clock: converts the operations' monotonic times to wall time.
+        metrics: counts the events that are appended, and those that are dropped because too many wait or because the
+            topic refuses them.
     """
 
     def __init__(self, replicas: ReplicaManager, clock: Clock, metrics: BrokerMetrics) -> None:
@@ -74,7 +76,7 @@ class DelayRecorder:
         replicas.add_leadership_listener(self)
 
     def image_changed(self, image: ClusterImage) -> None:
-        """See whether the topic is there."""
+        """Start to record if the topic has been created; stop, and drop all events, if it is gone."""
         self._is_wanted = TOPIC in image.topics
         if not self._is_wanted:
             self._waiting.clear()
@@ -90,7 +92,7 @@ class DelayRecorder:
         self._led.pop(tp, None)
 
     def add(self, operation: FinishedOperation) -> None:
-        """Keep the event of an operation that has just ended, if events are wanted."""
+        """Keep the event of an operation that has just ended, if the topic exists."""
         if not self._is_wanted or _is_own(operation):
             return
         incarnation = self._replicas.incarnation
@@ -104,7 +106,7 @@ class DelayRecorder:
         self._waiting_bytes += len(value)
 
     def steps(self) -> Iterator[None]:
-        """Append what waits, a batch per step; what cannot be appended now is tried again the next time."""
+        """Append the events that wait, one batch per step. Those that cannot be appended now wait for the next call."""
         left = len(self._waiting)
         while left > 0:
             events = self._oldest()
@@ -114,7 +116,7 @@ class DelayRecorder:
             yield
 
     def _oldest(self) -> list[Record]:
-        """The events of the next batch, which are at least one if any wait."""
+        """Return the events of the next batch: at least one, if any wait."""
         events: list[Record] = []
         size = 0
         for record in islice(self._waiting, BATCH_EVENTS):
@@ -125,7 +127,7 @@ class DelayRecorder:
         return events
 
     def _append(self, events: list[Record]) -> bool:
-        """Whether these events, which are the oldest that wait, are settled."""
+        """Append these events, the oldest that wait. True if they are settled: appended, or refused and dropped."""
         tp = min(self._led, default=None)
         if tp is None or not events:
             return False
@@ -151,7 +153,10 @@ def create_delays_topic(store: MetadataStore, partitions: int, *, settings: Topi
     """Create the topic for delayed operations if it does not exist; a failure is logged.
 
     Args:
-        partitions: one for each broker, so that each can append to one that it leads.
+        store: decides the creation.
+        partitions: the number of brokers, so that each broker can append to a partition that it leads.
+        settings: the topic defaults of the cluster.
+        rng: chooses the topic id and the placement.
     """
     topic = NewTopic(TOPIC, partitions, configs=TOPIC_CONFIGS)
 
@@ -164,21 +169,22 @@ def create_delays_topic(store: MetadataStore, partitions: int, *, settings: Topi
 
 
 def _is_own(operation: FinishedOperation) -> bool:
-    """Whether an operation ended because of the topic's records, or is about nothing else."""
+    """True if a record of the topic ended the operation, or if the operation concerns no other topic."""
     key = operation.event_key
     if isinstance(key, TopicPartition) and key.topic == TOPIC:
         return True
-    # A follower's fetch is watched under its assignment besides.
+    # A follower fetch is also watched under a key of the follower, which names no topic.
     watched = [key for key in operation.keys if not isinstance(key, FollowerKey)]
     return bool(watched) and all(isinstance(key, TopicPartition) and key.topic == TOPIC for key in watched)
 
 
 def event_of(operation: FinishedOperation, incarnation: BrokerIncarnation, to_wall_ms: int) -> dict[str, Any]:
-    """An operation's event, as the schema says.
+    """Make the event of an operation, as the schema defines it.
 
     Args:
-        life: the broker that it waited on.
-        to_wall_ms: what turns its times into milliseconds since 1970.
+        operation: the operation that has ended.
+        incarnation: the broker on which it waited.
+        to_wall_ms: the difference between wall time, in milliseconds since 1970, and the operation's times.
     """
     keys = operation.keys
     partitions = [key for key in keys if isinstance(key, TopicPartition) and key.topic != TOPIC]

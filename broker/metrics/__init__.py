@@ -1,1 +1,1 @@
-"""What a broker counts, and the names under which Prometheus scrapes it."""
+"""A broker's counters, and the names under which Prometheus scrapes them."""

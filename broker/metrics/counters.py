@@ -1,7 +1,7 @@
-"""What a broker counts: plain integers that the hot path adds to, read when somebody scrapes.
+"""A broker's counters: plain integers that the hot path increments and a scrape reads.
 
-Nothing here knows Prometheus; `metrics.prometheus` gives these numbers their names. One event costs a dictionary
-look-up and an addition, where a labelled Prometheus counter takes a lock as well.
+This module does not depend on Prometheus; `metrics.prometheus` gives the counters their names. An event costs a
+dictionary look-up and an addition, whereas a labelled Prometheus counter also takes a lock.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from typing import Final
 from purgatorio.broker.log.topic_partition import TopicPartition
 
 LATENCY_BUCKETS_MS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000)
-"""Upper bounds, inclusive, of the request time histogram; what is above the last one is counted behind it."""
+"""Upper bounds, inclusive, of the request time histogram; one more bucket counts longer requests."""
 
 MAX_TOPICS: Final = 10_000
-"""Topics counted at a time. Clients choose the names in refused requests, so the oldest makes room for a new one."""
+"""Most topics counted at a time. Clients choose the names in refused requests, so a new topic replaces the oldest."""
 
 MAX_REQUEST_KINDS: Final = 1_000
-"""Pairs of API and version counted apart; Kafka has about 500. Further ones are counted as `OTHER_REQUESTS`."""
+"""Most pairs of API and version counted apart; Kafka has about 500. Further pairs count as `OTHER_REQUESTS`."""
 
 
 OTHER_REQUESTS: Final = (-1, -1)
 
 
 class RequestStats:
-    """Requests of one API in one version, and how long they took.
+    """The number of requests of one API in one version, and their durations.
 
     Attributes:
-        buckets: requests per bucket of `LATENCY_BUCKETS_MS`, each request once; the last is for all longer ones.
+        buckets: requests per bucket of `LATENCY_BUCKETS_MS`, each request once; the last bucket is for all longer ones.
+        total_ms: the sum of all durations, from a request's last byte to its answer.
     """
 
     __slots__ = ("buckets", "total_ms")
@@ -40,12 +41,12 @@ class RequestStats:
 
     @property
     def count(self) -> int:
-        """All of them."""
+        """The number of requests."""
         return sum(self.buckets)
 
 
 class TopicStats:
-    """What clients did with a topic on this broker; one produce or fetch of a partition counts as one request."""
+    """The traffic of clients with a topic on this broker. A produce or fetch of one partition counts as one request."""
 
     __slots__ = (
         "bytes_in",
@@ -71,11 +72,11 @@ class BrokerMetrics:
     """The counters of one broker. It is the observer of the broker's listener and of its replicas.
 
     Args:
-        broker_id: whose they are.
+        broker_id: the broker that they belong to.
 
     Attributes:
-        requests: by API key and version.
-        produce_expirations: produce requests that timed out waiting for a partition, by partition.
+        requests: requests by API key and version.
+        produce_expirations: produce requests that timed out while they waited for a partition, by partition.
     """
 
     __slots__ = (
@@ -119,33 +120,33 @@ class BrokerMetrics:
 
     @property
     def connections(self) -> int:
-        """Connections that are open."""
+        """The number of open connections."""
         return self.connections_opened - self.connections_closed
 
     # --- the listener's observer ---
 
     def connection_opened(self) -> None:
-        """A connection was accepted."""
+        """Count an accepted connection."""
         self.connections_opened += 1
 
     def connection_closed(self) -> None:
-        """An accepted connection is gone."""
+        """Count the end of an accepted connection."""
         self.connections_closed += 1
 
     def refused(self, reason: str) -> None:
-        """A connection or a request was refused; the reasons are few and ours."""
+        """Count a refused connection or request. The broker has a small fixed set of reasons."""
         self.refusals[reason] = self.refusals.get(reason, 0) + 1
 
     def bytes_in(self, size_bytes: int) -> None:
-        """Bytes were received."""
+        """Count bytes received."""
         self.socket_bytes_in += size_bytes
 
     def bytes_out(self, size_bytes: int) -> None:
-        """Bytes were sent."""
+        """Count bytes sent."""
         self.socket_bytes_out += size_bytes
 
     def request(self, api_key: int, api_version: int, seconds: float) -> None:
-        """A request was answered, this long after it had arrived."""
+        """Count a request that was answered `seconds` after its last byte had arrived."""
         stats = self.requests.get((api_key, api_version))
         if stats is None:
             stats = self._new_request_stats(api_key, api_version)
@@ -160,65 +161,65 @@ class BrokerMetrics:
     # --- the replicas' observer ---
 
     def appended(self, tp: TopicPartition, records: int, size_bytes: int) -> None:
-        """A producer's batch was appended."""
+        """Count a producer's batch that was appended."""
         stats = self._topics.get(tp.topic) or self.topic(tp.topic)
         stats.produce_requests += 1
         stats.messages_in += records
         stats.bytes_in += size_bytes
 
     def append_failed(self, tp: TopicPartition) -> None:
-        """A producer's batch was refused."""
+        """Count a producer's batch that was refused."""
         stats = self.topic(tp.topic)
         stats.produce_requests += 1
         stats.failed_produce_requests += 1
 
     def fetched(self, tp: TopicPartition, size_bytes: int) -> None:
-        """A consumer was answered with so many bytes of records."""
+        """Count `size_bytes` of records sent to a consumer."""
         stats = self._topics.get(tp.topic) or self.topic(tp.topic)
         stats.fetch_requests += 1
         stats.bytes_out += size_bytes
 
     def fetch_failed(self, tp: TopicPartition) -> None:
-        """A consumer was answered with an error."""
+        """Count a consumer's fetch that was answered with an error."""
         stats = self.topic(tp.topic)
         stats.fetch_requests += 1
         stats.failed_fetch_requests += 1
 
     def replicated_in(self, size_bytes: int) -> None:
-        """This broker, a follower, appended what a leader sent."""
+        """Count bytes that this broker, as a follower, appended."""
         self.replication_bytes_in += size_bytes
 
     def replicated_out(self, size_bytes: int) -> None:
-        """This broker, a leader, sent records to a follower."""
+        """Count bytes that this broker, as a leader, sent to a follower."""
         self.replication_bytes_out += size_bytes
 
     def produce_expired(self, tp: TopicPartition) -> None:
-        """A produce request timed out waiting for this partition."""
+        """Count a produce request that timed out while it waited for this partition."""
         self.produce_expirations[tp] = self.produce_expirations.get(tp, 0) + 1
 
     def fetch_expired(self, follower: bool) -> None:
-        """A fetch request was answered because its time had run out."""
+        """Count a fetch request that was answered at its deadline."""
         if follower:
             self.follower_fetch_expirations += 1
         else:
             self.consumer_fetch_expirations += 1
 
     def isr_shrunk(self) -> None:
-        """A follower left the in-sync replicas of a partition that this broker leads."""
+        """Count a follower that left the ISR of a partition that this broker leads."""
         self.isr_shrinks += 1
 
     def isr_expanded(self) -> None:
-        """A follower joined the in-sync replicas of a partition that this broker leads."""
+        """Count a follower that joined the ISR of a partition that this broker leads."""
         self.isr_expands += 1
 
     def partition_removed(self, tp: TopicPartition) -> None:
-        """This broker does not lead the partition any more: its series go away (KAFKA-20204)."""
+        """Remove the series of a partition that this broker does not lead any more (KAFKA-20204)."""
         self.produce_expirations.pop(tp, None)
 
     # --- topics ---
 
     def topic(self, name: str) -> TopicStats:
-        """The counters of a topic, new if need be; past `MAX_TOPICS` the oldest topic's are forgotten."""
+        """Return the counters of a topic, new ones if needed. Beyond `MAX_TOPICS`, drop those of the oldest topic."""
         stats = self._topics.get(name)
         if stats is None:
             if len(self._topics) >= MAX_TOPICS:
@@ -227,7 +228,7 @@ class BrokerMetrics:
         return stats
 
     def topics_of(self, held: Collection[TopicPartition]) -> dict[str, TopicStats]:
-        """The counters of the topics of which this broker holds a partition; those of all others are forgotten."""
+        """Return the counters of the topics of which this broker holds a partition, and drop those of all others."""
         self.produce_expirations = {tp: count for tp, count in self.produce_expirations.items() if tp in held}
         names = {tp.topic for tp in held}
         self._topics = {name: stats for name, stats in self._topics.items() if name in names}

@@ -1,11 +1,11 @@
 """The broker's counters and state under Kafka's metric names, read when Prometheus scrapes.
 
 The names are those that the JMX exporter's usual rules make of Kafka's MBeans, so existing dashboards find them:
-lower case, ``PerSec`` counters as ``…_total``, attributes as labels. The label `broker` says whose a series is, for
-several brokers may live in one process. What Kafka does not have begins with ``purgatorio_``.
+lower case, ``PerSec`` counters as ``…_total``, attributes as labels. The label `broker` names the broker of a series,
+since several brokers may run in one process. Metrics that Kafka does not have begin with ``purgatorio_``.
 
-A partition's series come from the brokers that hold a replica or, where it says so, from its leader; they go away with
-the replica or the leadership (KAFKA-20204).
+The series of a partition come from all brokers that hold a replica or, where their help text says so, from its leader
+only. They end with the replica or the leadership (KAFKA-20204).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from purgatorio.protocol.api_key import ApiKey
 
 
 class PurgatoryView(Protocol):
-    """What is shown of a purgatory."""
+    """A purgatory, as the metrics read it."""
 
     @property
     def name(self) -> str:
@@ -40,17 +40,17 @@ class PurgatoryView(Protocol):
 
     @property
     def watched(self) -> int:
-        """Entries in its watch lists, an operation once per key."""
+        """Entries in its watch lists; an operation counts once per key."""
         ...
 
     @property
     def num_delayed(self) -> int:
-        """Operations that wait for their deadline."""
+        """Number of parked operations."""
         ...
 
 
 class LogView(Protocol):
-    """What is shown of a replica's log."""
+    """A replica's log, as the metrics read it."""
 
     @property
     def log_start_offset(self) -> int:
@@ -69,16 +69,16 @@ class LogView(Protocol):
 
 
 class FollowerView(Protocol):
-    """What a leader knows of a follower."""
+    """A leader's knowledge of a follower."""
 
     @property
     def log_end_offset(self) -> int:
-        """Its log end; negative when not known yet."""
+        """Its log end offset; negative while unknown."""
         ...
 
 
 class PartitionView(Protocol):
-    """What is shown of a replica."""
+    """A replica, as the metrics read it."""
 
     @property
     def tp(self) -> TopicPartition:
@@ -87,27 +87,27 @@ class PartitionView(Protocol):
 
     @property
     def is_leader(self) -> bool:
-        """Whether it leads."""
+        """True if this replica is the leader."""
         ...
 
     @property
     def replicas(self) -> Sequence[int]:
-        """All brokers that hold the partition."""
+        """Ids of all brokers that hold the partition."""
         ...
 
     @property
     def isr(self) -> Sequence[int]:
-        """Those of them that are in sync."""
+        """Ids of the in-sync replicas."""
         ...
 
     @property
     def min_in_sync_replicas(self) -> int:
-        """How many must be in sync for acks=all."""
+        """Number of in-sync replicas that acks=all needs."""
         ...
 
     @property
     def high_watermark(self) -> int:
-        """The offset before which consumers read."""
+        """The high watermark: consumers read records below it."""
         ...
 
     @property
@@ -117,12 +117,12 @@ class PartitionView(Protocol):
 
     @property
     def followers(self) -> Mapping[int, FollowerView]:
-        """Where it leads: the other replicas, by broker id."""
+        """On the leader, the other replicas by broker id."""
         ...
 
 
 class BrokerView(Protocol):
-    """A broker, as far as metrics are concerned."""
+    """A broker, as the metrics read it."""
 
     @property
     def metrics(self) -> BrokerMetrics:
@@ -131,7 +131,7 @@ class BrokerView(Protocol):
 
     @property
     def purgatories(self) -> Iterable[PurgatoryView]:
-        """Where its operations wait."""
+        """Its purgatories."""
         ...
 
     @property
@@ -141,7 +141,7 @@ class BrokerView(Protocol):
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster's metadata as it knows them."""
+        """The latest metadata image that it has seen."""
         ...
 
     @property
@@ -151,24 +151,24 @@ class BrokerView(Protocol):
 
 
 class BrokerCollector(Collector):
-    """Reads the brokers of a process whenever the registry is scraped.
+    """Reads the brokers of a process at each scrape of the registry.
 
     Args:
-        brokers: the brokers there are at the moment.
+        brokers: returns the brokers that exist now.
     """
 
     def __init__(self, brokers: Callable[[], Iterable[BrokerView]]) -> None:
         self._brokers = brokers
 
     def collect(self) -> Iterator[Metric]:
-        """All metric families, each of them once with the series of all brokers."""
+        """Yield every metric family once, with the series of all brokers."""
         brokers = list(self._brokers())
         for read in (_purgatories, _expirations, _topics, _requests, _connections, _replicas, _controller, _recorder):
             yield from read(brokers)
 
 
 def build_registry(brokers: Callable[[], Iterable[BrokerView]]) -> CollectorRegistry:
-    """A registry of its own with the brokers' metrics, and those of the process (memory, CPU, files)."""
+    """Build a separate registry with the metrics of the brokers and of the process (memory, CPU, files)."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -177,28 +177,28 @@ def build_registry(brokers: Callable[[], Iterable[BrokerView]]) -> CollectorRegi
 
 
 class Snapshot(Collector):
-    """What a registry holds at this moment.
+    """The metrics of a registry at one moment.
 
-    Reading must happen on the event loop, whose state it reads; making text of it takes three times as long and may
-    happen in another thread: ``await asyncio.to_thread(generate_latest, Snapshot(registry))``.
+    Make the snapshot on the event loop, whose state it reads. Formatting it as text takes three times as long, and may
+    run in another thread: ``await asyncio.to_thread(generate_latest, Snapshot(registry))``.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._metrics = list(registry.collect())
 
     def collect(self) -> Iterable[Metric]:
-        """The metric families as they were."""
+        """Return the metric families of that moment."""
         return self._metrics
 
 
 class _Family:
-    """A family that is filled in sample by sample: the name of the broker comes first."""
+    """A metric family under construction. Its first label is the broker id."""
 
     def __init__(self, kind: type[CounterMetricFamily | GaugeMetricFamily], name: str, doc: str, *labels: str) -> None:
         self.metric = kind(name, doc, labels=("broker", *labels))
 
     def add(self, broker: BrokerView, value: float, *labels: str) -> None:
-        """One series."""
+        """Add one series."""
         self.metric.add_metric((str(broker.metrics.broker_id), *labels), value)
 
 
@@ -207,7 +207,7 @@ def _gauge(name: str, doc: str, *labels: str) -> _Family:
 
 
 def _counter(name: str, doc: str, *labels: str) -> _Family:
-    """A counter; its series end in ``_total``, which `name` leaves out."""
+    """Make a counter. The names of its series end in ``_total``, which `name` omits."""
     return _Family(CounterMetricFamily, name, doc, *labels)
 
 
@@ -278,7 +278,7 @@ def _topics(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
 
 
 def _api_name(api_key: int) -> str:
-    """Kafka's name of an API: FETCH is Fetch, LIST_OFFSETS is ListOffsets."""
+    """Return Kafka's name of an API: Fetch for FETCH, ListOffsets for LIST_OFFSETS."""
     try:
         return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
     except ValueError:

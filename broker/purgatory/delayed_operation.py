@@ -165,7 +165,7 @@ class DelayedOperation:
         return True
 
     def expire(self) -> bool:
-        """Do what the deadline does: complete the operation, then run `on_expiration`.
+        """Complete the operation as its deadline does, then run `on_expiration`.
 
         Returns:
             True if this call completed it, False if it was completed before.

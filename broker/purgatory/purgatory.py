@@ -492,5 +492,5 @@ class Purgatory(Generic[Op]):
         )
         try:
             self.on_finished(finished)
-        except Exception:  # an observer must not change what it observes
+        except Exception:  # a failing observer must not change the outcome
             _log.exception("the observer of %s operations failed", self.name)

@@ -1,4 +1,4 @@
-"""What became of delayed operations, as records of a topic."""
+"""Finished delayed operations become records of a topic."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Recording:
         self.recorder.image_changed(self.broker.image)
 
     def append(self) -> int:
-        """Have the recorder append all it can; in how many steps it did."""
+        """Let the recorder append all that it can, and return the number of its steps."""
         return sum(1 for _ in self.recorder.steps())
 
     def events(self) -> list[dict[str, Any]]:
-        """What is in the topic."""
+        """The events in the topic."""
         log = self.broker.partition(DELAYS).log
         data = b"".join(log.read(0, max_bytes=10_000_000, end_offset=log.log_end_offset).parts)
         records = [record for _, batch in iter_batches(data) for record in iter_records(batch)]
@@ -142,7 +142,7 @@ def test_the_topics_own_traffic_is_not_recorded(recording: Recording) -> None:
 
 
 def test_recording_does_not_feed_on_itself(recording: Recording) -> None:
-    """Followers that wait for all partitions are woken by each recorded batch: of that nothing is recorded."""
+    """Each recorded batch completes fetches of followers that wait for all partitions; these are not recorded."""
     broker = recording.broker
     for _ in range(5):
         for follower in (2, 3):

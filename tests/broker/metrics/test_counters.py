@@ -1,4 +1,4 @@
-"""The counters: what each event adds to, and that nobody can make them grow without bound."""
+"""The counters: each event adds to the right ones, and no client can make them grow without bound."""
 
 import pytest
 
