@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import sys
 from collections import Counter
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Final
 from purgatorio.broker.simulation import mutants
 from purgatorio.broker.simulation.checkers import CHECKS
 from purgatorio.broker.simulation.history import Acked, Event, Failed, Fault, Polled, Sent, Unknown
+from purgatorio.broker.simulation.internal_errors import INTERNAL_ERROR, MEANING
 from purgatorio.broker.simulation.nemesis import FAULTS
 from purgatorio.broker.simulation.run import Report, Scenario, simulate
 
@@ -53,8 +53,6 @@ def run(
         raise UsageError(f"there is no rule {without!r}, only {', '.join(mutants.RULES)}")
     if history is not None and seeds != 1:
         raise UsageError("--history is for one seed: leave out --seeds")
-    # The simulated brokers' log lines have virtual times and report intended faults: they are not printed.
-    logging.disable(logging.CRITICAL)
     if without is not None:
         print(f"Without rule {mutants.describe(without)}\n")
     failed = 0
@@ -107,7 +105,7 @@ def print_report(report: Report) -> None:
     print(f"\n{count[Sent]} values sent, {count[Acked]} acknowledged, {unsure} given up by their producers.")
     print(f"History of {len(events)} events, SHA-256 {report.history.digest()}\n\nChecked:")
     wrong = Counter(anomaly.name for anomaly in report.anomalies)
-    for name, meaning in {**CHECKS, "not-converged": NOT_CONVERGED}.items():
+    for name, meaning in {**CHECKS, "not-converged": NOT_CONVERGED, INTERNAL_ERROR: MEANING}.items():
         verdict = f"{wrong[name]} found" if wrong[name] else "none"
         print(f"  {name:<22} {verdict:<10} {meaning}")
     for anomaly in report.anomalies[:MAX_ANOMALIES_SHOWN]:

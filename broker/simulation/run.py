@@ -13,6 +13,7 @@ from purgatorio.broker.simulation.clients import Client, Consumer, Producer
 from purgatorio.broker.simulation.cluster import SimulatedCluster
 from purgatorio.broker.simulation.fenced import FencedWatch
 from purgatorio.broker.simulation.history import Acked, History, Sent
+from purgatorio.broker.simulation.internal_errors import collected
 from purgatorio.broker.simulation.loop import SimulatedClock, SimulatedLoop
 from purgatorio.broker.simulation.nemesis import Nemesis
 from purgatorio.broker.simulation.network import Network
@@ -45,7 +46,8 @@ class Report:
     """The result of a simulation.
 
     Attributes:
-        anomalies: those that the checks found, and "not-converged" if the cluster did not recover.
+        anomalies: those that the checks found, "not-converged" if the cluster did not recover, and "internal-error"
+            for each error that a broker logged.
         virtual_seconds: the duration of the simulation.
     """
 
@@ -69,7 +71,10 @@ class Report:
 def simulate(seed: int, scenario: Scenario | None = None) -> Report:
     """Run one simulation; the same seed and scenario give the same history."""
     simulation = _Simulation(seed, scenario or Scenario())
-    return simulation.run()
+    with collected(simulation.loop) as errors:
+        report = simulation.run()
+    report.anomalies += errors.anomalies
+    return report
 
 
 @dataclass(slots=True)
@@ -86,14 +91,14 @@ class _Simulation:
     def __init__(self, seed: int, scenario: Scenario) -> None:
         self._scenario = scenario
         self._rng = rng = random.Random(seed)
-        self._loop = SimulatedLoop(self._random())
-        self._network = Network(self._loop, self._random())
+        self.loop = SimulatedLoop(self._random())
+        self._network = Network(self.loop, self._random())
         self._network.split_writes = rng.random() < 0.3
-        self._clock = SimulatedClock(self._loop)
+        self._clock = SimulatedClock(self.loop)
         self._history = History()
         self._report = Report(seed, scenario, self._history)
         self._cluster = SimulatedCluster(
-            self._loop,
+            self.loop,
             self._network,
             self._random(),
             count=scenario.brokers,
@@ -113,20 +118,20 @@ class _Simulation:
         """Run the simulation."""
         limit_seconds = self._scenario.seconds + 4 * self._scenario.heal_seconds
         try:
-            self._loop.run_until_complete(asyncio.wait_for(self._run(), limit_seconds))
+            self.loop.run_until_complete(asyncio.wait_for(self._run(), limit_seconds))
         except TimeoutError:
             self._anomaly("not-converged", f"the simulation was not done after {limit_seconds:g} s")
         finally:
-            self._loop.close()
+            self.loop.close()
         return self._report
 
     async def _run(self) -> None:
-        began = self._loop.time()
+        began = self.loop.time()
         cluster, scenario = self._cluster, self._scenario
         await cluster.start()
         await self._create_topic()
         watch = FencedWatch(cluster, self._history)
-        watching = self._loop.create_task(watch.run())
+        watching = self.loop.create_task(watch.run())
         self._start_clients()
         nemesis = Nemesis(
             cluster,
@@ -145,7 +150,7 @@ class _Simulation:
         await asyncio.wait([watching])
         await cluster.stop()
         self._report.anomalies += check(self._history)
-        self._report.virtual_seconds = self._loop.time() - began
+        self._report.virtual_seconds = self.loop.time() - began
 
     async def _create_topic(self) -> None:
         scenario = self._scenario
@@ -156,7 +161,7 @@ class _Simulation:
             configs={"min.insync.replicas": str(scenario.min_insync_replicas)},
         )
         rng = self._random()
-        done: asyncio.Future[object] = self._loop.create_future()
+        done: asyncio.Future[object] = self.loop.create_future()
         self._cluster.store.open().submit(
             lambda image: create_topics(image, [new], settings=TopicSettings(), rng=rng), done.set_result
         )
@@ -194,10 +199,10 @@ class _Simulation:
                 clock=self._clock,
                 pause_ms=self._scenario.pause_ms,
             )
-        work.task = self._loop.node(name).spawn(worker.run(self._is_stopped), name=name)
+        work.task = self.loop.node(name).spawn(worker.run(self._is_stopped), name=name)
 
     def _crash_client(self, name: str) -> None:
-        self._loop.node(name).kill()
+        self.loop.node(name).kill()
         self._start_client(name)
 
     def _is_stopped(self) -> bool:
