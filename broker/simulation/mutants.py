@@ -1,14 +1,17 @@
 """Mutants: each switches off one of the rules that keep acknowledged records.
 
 The documentation names the rules as the reason for the cluster's guarantees. A mutant patches the code that implements
-its rule. The simulation must find an anomaly with every mutant; a check that never fails proves nothing.
+its rule. The simulation must find an anomaly with every mutant, and one of the kinds that the mutant declares: a
+function that fails for its wrong parameters would be found as well, as an internal error, and prove nothing. So
+`replaced` also refuses a function whose parameters are not those of the one that it replaces.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from unittest import mock
 
@@ -20,9 +23,35 @@ from purgatorio.broker.operator import Restartable
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.simulation.checkers import Anomaly
 from purgatorio.broker.simulation.nemesis import Nemesis
+from purgatorio.protocol.messages.fetch import EpochEndOffset, FetchPartition
 
 Patches = Iterator[contextlib.AbstractContextManager[Any]]
+
+
+class WrongSignature(TypeError):
+    """A mutant's function has other parameters than the one that it replaces."""
+
+
+def replaced(owner: object, name: str, function: Callable[..., Any]) -> contextlib.AbstractContextManager[Any]:
+    """Replace a function of a class or module while the context lasts.
+
+    Raises:
+        WrongSignature: the parameters differ in name, kind or default; `self` may have another name.
+    """
+    static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+    is_method = inspect.isclass(owner) and not static
+    wanted, given = (_parameters(each, is_method) for each in (getattr(owner, name), function))
+    if wanted != given:
+        raise WrongSignature(f"{name} takes {wanted}, its replacement {given}")
+    return mock.patch.object(owner, name, staticmethod(function) if static else function)
+
+
+def _parameters(function: Callable[..., Any], is_method: bool) -> list[tuple[str, str, object]]:
+    """Return name, kind and default of each parameter, without `self`."""
+    parameters = [(each.name, each.kind.name, each.default) for each in inspect.signature(function).parameters.values()]
+    return parameters[1:] if is_method else parameters
 
 
 def _identity() -> Patches:
@@ -31,10 +60,10 @@ def _identity() -> Patches:
     def is_alive(image: ClusterImage, incarnation: BrokerIncarnation) -> bool:
         return image.live_broker(incarnation.broker_id) is not None
 
-    yield mock.patch.object(ClusterImage, "is_alive", is_alive)
-    yield mock.patch.object(elections, "_may_return", lambda image, incarnation: incarnation.broker_id in image.brokers)
-    yield mock.patch.object(Partition, "_is_elected", return_value=True)
-    yield mock.patch.object(Partition, "_end_of", _end_of_any_incarnation)
+    yield replaced(ClusterImage, "is_alive", is_alive)
+    yield replaced(elections, "_may_return", lambda image, incarnation: incarnation.broker_id in image.brokers)
+    yield replaced(Partition, "_is_elected", lambda partition, state: True)
+    yield replaced(Partition, "_end_of", _end_of_any_incarnation)
 
 
 def _end_of_any_incarnation(partition: Partition, incarnation: BrokerIncarnation) -> int:
@@ -52,9 +81,9 @@ def _old_assignments() -> Patches:
             replicas.incarnation = registered.incarnation
         apply(replicas, image)
 
-    yield mock.patch.object(ReplicaManager, "apply", apply_any)
-    yield mock.patch.object(FetchHandler, "_is_current", return_value=True)
-    yield mock.patch.object(BrokerLifecycleManager, "may_lead", lambda own: own.incarnation is None or may_lead(own))
+    yield replaced(ReplicaManager, "apply", apply_any)
+    yield replaced(FetchHandler, "_is_current", lambda handler, replica_id, replica_epoch: True)
+    yield replaced(BrokerLifecycleManager, "may_lead", lambda own: own.incarnation is None or may_lead(own))
 
 
 def _maximal_in_sync_set() -> Patches:
@@ -69,20 +98,21 @@ def _maximal_in_sync_set() -> Patches:
             if incarnation in certain and incarnation.broker_id != partition.broker_id
         )
 
-    yield mock.patch.object(Partition, "_await_in_sync", await_certain)
+    yield replaced(Partition, "_await_in_sync", await_certain)
 
 
 def _min_in_sync() -> Patches:
     """4. Below min.insync.replicas the high watermark stands still. Without: it advances with the replicas left."""
 
-    def advance(partition: Partition) -> bool:
+    def advance(partition: Partition, *, by: int = -1) -> bool:
         reached = min([partition.log.log_end_offset, *map(partition._end_of, partition._awaited)])
         if not partition._may_lead() or reached <= partition.high_watermark:
             return False
         partition.log.high_watermark = reached
+        partition.high_watermark_moved_by = by
         return True
 
-    yield mock.patch.object(Partition, "advance_high_watermark", advance)
+    yield replaced(Partition, "advance_high_watermark", advance)
 
 
 def _eligible_replicas() -> Patches:
@@ -92,7 +122,7 @@ def _eligible_replicas() -> Patches:
     def forget(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
         return replace(remove_dead(image, state, min_in_sync), elr=())
 
-    yield mock.patch.object(elections, "_remove_dead", forget)
+    yield replaced(elections, "_remove_dead", forget)
 
 
 def _explicit_unclean_elections() -> Patches:
@@ -103,7 +133,7 @@ def _explicit_unclean_elections() -> Patches:
         elected = elect(image, state, min_in_sync)
         return elected if elected.leader >= 0 else elections._elect_uncleanly(image, elected)[0]
 
-    yield mock.patch.object(elections, "_elect", elect_any_replica)
+    yield replaced(elections, "_elect", elect_any_replica)
 
 
 def _truncation_by_epoch() -> Patches:
@@ -116,15 +146,16 @@ def _truncation_by_epoch() -> Patches:
         if not partition.is_leader and partition.leader_epoch > before >= 0:
             partition.truncate_to(partition.high_watermark)
 
-    yield mock.patch.object(Partition, "apply_state", truncating)
-    yield mock.patch.object(ReplicaReader, "_diverging_epoch", staticmethod(lambda partition, request: None))
+    def diverge_never(partition: Partition, request: FetchPartition) -> EpochEndOffset | None:
+        return None
+
+    yield replaced(Partition, "apply_state", truncating)
+    yield replaced(ReplicaReader, "_diverging_epoch", diverge_never)
 
 
 def _self_fencing() -> Patches:
     """8. A broker stops acting as leader when its lease may have expired. Without: it goes on."""
-    yield mock.patch.object(
-        BrokerLifecycleManager, "may_lead", lambda registration: registration.incarnation is not None
-    )
+    yield replaced(BrokerLifecycleManager, "may_lead", lambda registration: registration.incarnation is not None)
 
 
 def _patient_restarts() -> Patches:
@@ -133,26 +164,50 @@ def _patient_restarts() -> Patches:
     async def at_once(cluster: Restartable, time_limit_ms: float) -> None:
         return
 
-    yield mock.patch.object(Nemesis, "wait_until_in_sync", staticmethod(at_once))
+    yield replaced(Nemesis, "wait_until_in_sync", at_once)
 
 
-RULES: Final[Mapping[str, Callable[[], Patches]]] = {
-    "identity": _identity,
-    "old-assignments": _old_assignments,
-    "maximal-isr": _maximal_in_sync_set,
-    "min-isr": _min_in_sync,
-    "elr": _eligible_replicas,
-    "explicit-unclean": _explicit_unclean_elections,
-    "epoch-truncation": _truncation_by_epoch,
-    "self-fencing": _self_fencing,
-    "patient-restart": _patient_restarts,
+_LOSS: Final = frozenset({"lost-write", "unseen", "inconsistent-offsets"})
+"""Records are gone, or others are in their place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that can be switched off.
+
+    Attributes:
+        patches: switch it off; the docstring says what the rule is, and what happens without it.
+        found_by: the kinds of anomaly that prove that the rule is off; others may come from a broken mutant.
+    """
+
+    patches: Callable[[], Patches]
+    found_by: frozenset[str]
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "identity": Rule(_identity, _LOSS),
+    "old-assignments": Rule(_old_assignments, _LOSS),
+    "maximal-isr": Rule(_maximal_in_sync_set, _LOSS),
+    "min-isr": Rule(_min_in_sync, _LOSS),
+    # Without eligible replicas a partition stays offline after all faults: no record is lost, and none can be written.
+    "elr": Rule(_eligible_replicas, frozenset({"not-converged"})),
+    "explicit-unclean": Rule(_explicit_unclean_elections, _LOSS),
+    "epoch-truncation": Rule(_truncation_by_epoch, _LOSS),
+    "self-fencing": Rule(_self_fencing, frozenset({"fenced-answer"})),
+    # The next broker stops while a partition has no other replica: the partition stays offline.
+    "patient-restart": Rule(_patient_restarts, frozenset({"not-converged"})),
 }
 """Every rule, by its name on the command line."""
 
 
 def describe(rule: str) -> str:
     """Return a rule's number and meaning, and the behaviour without it."""
-    return (RULES[rule].__doc__ or "").strip()
+    return (RULES[rule].patches.__doc__ or "").strip()
+
+
+def proofs(rule: str, anomalies: Iterable[Anomaly]) -> list[Anomaly]:
+    """Return the anomalies that prove that a rule is switched off."""
+    return [anomaly for anomaly in anomalies if anomaly.name in RULES[rule].found_by]
 
 
 @contextlib.contextmanager
@@ -161,8 +216,9 @@ def without(rule: str) -> Iterator[None]:
 
     Raises:
         KeyError: there is no such rule.
+        WrongSignature: the code that implements the rule has changed, and the mutant has not.
     """
     with contextlib.ExitStack() as stack:
-        for patch in RULES[rule]():
+        for patch in RULES[rule].patches():
             stack.enter_context(patch)
         yield
