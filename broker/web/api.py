@@ -15,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from purgatorio.broker.operator import ClusterControl
+from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.web.control import CONTROL_ENDPOINTS
 from purgatorio.broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
 from purgatorio.broker.web.state import (
@@ -24,7 +26,7 @@ from purgatorio.broker.web.state import (
     read_purgatory,
     read_state,
 )
-from purgatorio.broker.web.views import ClusterView, ControlView, ShownBroker, ShownPurgatory
+from purgatorio.broker.web.views import ClusterView, ShownBroker
 
 MAX_OPERATIONS: Final = 1000
 """Parked or finished operations that one request may ask for."""
@@ -58,7 +60,7 @@ class JsonApi:
         allowed_host: the configured host (see `purgatorio.broker.web.guard`).
     """
 
-    def __init__(self, cluster: ClusterView, control: ControlView, allowed_host: str) -> None:
+    def __init__(self, cluster: ClusterView, control: ClusterControl, allowed_host: str) -> None:
         self._cluster = cluster
         self._control = control
         self._allowed_host = allowed_host
@@ -131,7 +133,7 @@ class JsonApi:
             raise HTTPException(409, f"broker {broker_id} is not running")
         raise HTTPException(404, f"there is no such broker, only {', '.join(known)}")
 
-    def _purgatory(self, request: Request) -> tuple[ShownBroker, ShownPurgatory]:
+    def _purgatory(self, request: Request) -> tuple[ShownBroker, Purgatory[Any]]:
         broker = self._broker(request)
         purgatories = list(broker.purgatories)
         for purgatory in purgatories:

@@ -13,16 +13,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from purgatorio.broker.metrics.prometheus import Snapshot, build_registry
-from purgatorio.broker.operator import OperationRefused
+from purgatorio.broker.operator import ClusterControl, OperationRefused
 from purgatorio.broker.web import pages
 from purgatorio.broker.web.api import JsonApi
 from purgatorio.broker.web.control import ControlApi, not_done
 from purgatorio.broker.web.guard import SecurityHeaders
 from purgatorio.broker.web.requests import json_response
-from purgatorio.broker.web.views import ClusterView, ControlView
+from purgatorio.broker.web.views import ClusterView
 
 
-def create_app(cluster: ClusterView, control: ControlView, *, allowed_host: str) -> ASGIApp:
+def create_app(cluster: ClusterView, control: ClusterControl, *, allowed_host: str) -> ASGIApp:
     """Return the application that shows a cluster.
 
     Args:
@@ -52,7 +52,7 @@ def create_app(cluster: ClusterView, control: ControlView, *, allowed_host: str)
 class _Health:
     """The handlers for monitoring systems."""
 
-    def __init__(self, cluster: ClusterView, control: ControlView) -> None:
+    def __init__(self, cluster: ClusterView, control: ClusterControl) -> None:
         self._cluster = cluster
         self._control = control
         self._registry = build_registry(lambda: cluster.brokers)

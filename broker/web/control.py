@@ -15,11 +15,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from purgatorio.broker.metadata.controller import ElectionResult
-from purgatorio.broker.operator import ClusterUnavailable, NotInSync, NotThere, OperationRefused
+from purgatorio.broker.operator import ClusterControl, ClusterUnavailable, NotInSync, NotThere, OperationRefused
 from purgatorio.broker.web import document
 from purgatorio.broker.web.members import read_members, read_placements
 from purgatorio.broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
-from purgatorio.broker.web.views import ClusterView, ControlView
+from purgatorio.broker.web.views import ClusterView
 
 MAX_BROKER_ID: Final = 2**31 - 1
 MAX_PLACEMENTS: Final = 1000
@@ -65,7 +65,7 @@ class ControlApi:
         allowed_host: the configured host (see `purgatorio.broker.web.guard`).
     """
 
-    def __init__(self, cluster: ClusterView, control: ControlView, allowed_host: str) -> None:
+    def __init__(self, cluster: ClusterView, control: ClusterControl, allowed_host: str) -> None:
         self._cluster = cluster
         self._control = control
         self._allowed_host = allowed_host

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import islice
 
 from purgatorio.broker.metadata.image import NO_LEADER, NO_LEASE, ClusterImage, PartitionState
-from purgatorio.broker.operator import Member
+from purgatorio.broker.operator import ClusterControl, Member
 from purgatorio.broker.web import document
-from purgatorio.broker.web.views import ControlView, ShownBroker
+from purgatorio.broker.web.views import ShownBroker
 
 
-def read_members(brokers: Sequence[ShownBroker], control: ControlView) -> list[document.Member]:
+def read_members(brokers: Sequence[ShownBroker], control: ClusterControl) -> list[document.Member]:
     """Return all brokers, running or not."""
     running = {broker.broker_id: broker for broker in brokers}
     image = control.image

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metrics.prometheus import PartitionView
-from purgatorio.broker.operator import Member
-from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation
+from purgatorio.broker.operator import ClusterControl, Member
+from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation, Purgatory
 from purgatorio.broker.web import document
 from purgatorio.broker.web.members import read_member, read_placement
-from purgatorio.broker.web.views import ClusterView, ControlView, ShownBroker, ShownPurgatory
+from purgatorio.broker.web.views import ClusterView, ShownBroker
 
 OPERATIONS_PER_PURGATORY: Final = 60
 """Parked operations of each purgatory in the state: with three brokers and five purgatories each, up to 900."""
@@ -37,7 +37,7 @@ TEXT_CHARS: Final = 500
 
 def read_state(
     cluster: ClusterView,
-    control: ControlView,
+    control: ClusterControl,
     *,
     operations: int = OPERATIONS_PER_PURGATORY,
     since_ms: int | None = None,
@@ -94,7 +94,7 @@ def read_follower(broker: ShownBroker) -> document.Follower:
     return {"held": broker.gate.held, "delay_ms": broker.gate.delay_ms}
 
 
-def read_purgatory(purgatory: ShownPurgatory, now_ms: int, operations: int) -> document.Purgatory:
+def read_purgatory(purgatory: Purgatory[Any], now_ms: int, operations: int) -> document.Purgatory:
     """Return a purgatory with up to `operations` of its operations."""
     return {
         "name": purgatory.name,
