@@ -1,6 +1,6 @@
-"""One broker: this file builds its parts, wires them, starts and stops them.
+"""One broker: builds, connects, starts and stops its parts.
 
-Read it to see how the parts hang together; each part knows only what it is given.
+This is the only module that knows all parts; each part gets its collaborators from here.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.logger import get_logger
 
 PLAINTEXT: Final = "PLAINTEXT"
-"""The name of the listener that every broker has; today it has no other."""
+"""The name of the listener that every broker has; there is no other yet."""
 INTER_BROKER_LISTENER: Final = PLAINTEXT
-"""The listener by which brokers reach each other (Kafka: inter.broker.listener.name)."""
+"""The listener that other brokers connect to (Kafka: inter.broker.listener.name)."""
 
 logger = get_logger(__name__)
 
 
 class Broker:
-    """A broker of the cluster that `store` describes.
+    """A broker of a cluster.
 
     Args:
-        config: its settings.
-        store: its view of the cluster's metadata; closed with the broker.
-        clock: the source of its time.
-        rng: the source of its random choices: topic ids, placement, spread of retries.
-        lease_clock: the clock by which brokers are judged: its lease and the lag of its followers. By default `clock`;
-            brokers that share a process, and a store in it, share a `RunningClock`.
+        config: the broker's configs.
+        store: the broker's access to the metadata store; closed with the broker.
+        clock: the source of time.
+        rng: the source of random choices: topic ids, replica assignments, jitter of retries.
+        lease_clock: the clock of the broker's lease and of its followers' lag; by default `clock`. Brokers that share a
+            process, and a store in it, share a `RunningClock`.
 
     Attributes:
-        listeners: its listeners by name.
-        address: host and port that clients are told, of the PLAINTEXT listener; port 0 until it listens.
+        listeners: the listeners by name.
+        address: the advertised host and port of the PLAINTEXT listener; port 0 until it listens.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Broker:
             store,
             settings=self._topics,
             withdraw=lambda partition, proposal: self.replicas.withdraw(partition, proposal),
-            changed=self._in_sync_set_changed,
+            changed=self._isr_changed,
         )
         self.replicas = ReplicaManager(
             config.broker_id,
@@ -135,7 +135,7 @@ class Broker:
         self._stopping = asyncio.Event()
 
     def _build_listeners(self) -> dict[str, Listener]:
-        """One listener for each name; all of them answer the same APIs and share the memory for requests."""
+        """Return the listeners by name; they answer the same APIs and share the memory for requests."""
         config = self.config
         admin = AdminContext(
             broker_id=config.broker_id,
@@ -160,7 +160,7 @@ class Broker:
         self.actions = ActionQueue()
         self._timers: list[Timer] = []
         self.purgatories: list[Purgatory[Any]] = []
-        """All purgatories of this broker, by Kafka's names for them."""
+        """All purgatories of this broker; their names are Kafka's."""
         self.produce_purgatory: Purgatory[DelayedProduce] = self._purgatory(
             "Produce", config.producer_purgatory_purge_interval_requests
         )
@@ -176,7 +176,7 @@ class Broker:
         self.reaper = Reaper(self.clock.now_ms, self._timers, actions=self.actions, call_later=self.clock.call_later)
 
     def _purgatory(self, name: str, purge_interval: int = 1_000) -> Purgatory[Any]:
-        """A purgatory with a timer of its own, so that each is counted for itself; they share the reaper."""
+        """Return a purgatory with a timer of its own, so that each has its own counters; all share the reaper."""
         timer = Timer(self.clock.now_ms)
         purgatory: Purgatory[Any] = Purgatory(
             name, timer, actions=self.actions, purge_interval=purge_interval, on_finished=self._operation_finished
@@ -196,21 +196,21 @@ class Broker:
 
     @property
     def image(self) -> ClusterImage:
-        """The metadata that this broker acts on."""
+        """The image that this broker acts on."""
         return self.store.image
 
     @property
     def request_memory_used_bytes(self) -> int:
-        """Request bytes that its connections hold."""
+        """The memory that requests of all connections use, in bytes."""
         return self.request_memory.used_bytes
 
     # --- start and stop ---
 
     async def start(self) -> None:
-        """Listen, register, and follow; returns when clients are answered.
+        """Listen, register, and follow leaders; returns when the broker answers clients.
 
         Raises:
-            OSError: the port is taken, or the host is none of this machine's.
+            OSError: the port is in use, or the host is not an address of this machine.
         """
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._main = asyncio.create_task(self._run(started), name=f"broker {self.broker_id}")
@@ -220,16 +220,16 @@ class Broker:
             await failed
 
     async def stop(self) -> None:
-        """Stop in good order within shutdown.grace.ms: leave the cluster, answer what is parked, close connections."""
+        """Stop within shutdown.grace.ms: unregister, answer parked requests, close connections."""
         if self._main is None:
             return
         self._stopping.set()
         await self._main
 
     async def kill(self) -> None:
-        """End at once, as a killed process does: parked requests get no answer, and the cluster is told nothing.
+        """Stop at once, as a killed process does: parked requests are not answered, and the broker stays registered.
 
-        Unlike a killed process it leaves nothing behind in this one: no task, no socket.
+        All tasks and sockets of the broker are closed.
         """
         self.store.close()
         for listener in self.listeners.values():
@@ -243,11 +243,11 @@ class Broker:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and has neither stopped nor failed since."""
+        """Whether the broker was started, and has neither stopped nor failed since."""
         return self._main is not None and not self._main.done()
 
     def when_ended(self, callback: Callable[[BaseException | None], None]) -> None:
-        """Call back when this broker, which was started, has ended: with its failure, or None if it was stopped."""
+        """Call `callback` when this started broker has ended: with its failure, or None if it was stopped."""
         assert self._main is not None, "the broker was not started"
         self._main.add_done_callback(lambda main: callback(None if main.cancelled() else main.exception()))
 
@@ -278,10 +278,10 @@ class Broker:
             logger.info("broker stopped", broker=self.broker_id)
 
     async def _listen(self) -> tuple[Endpoint, ...]:
-        """Start the listeners; returns where clients reach them.
+        """Start the listeners; returns their advertised endpoints.
 
         Raises:
-            OSError: a port is taken, or the host is none of this machine's.
+            OSError: a port is in use, or the host is not an address of this machine.
         """
         host, port = self.config.advertised
         endpoints = []
@@ -292,7 +292,7 @@ class Broker:
         return tuple(endpoints)
 
     def _start_upkeep(self) -> None:
-        """Start what a broker does again and again, beside answering requests."""
+        """Start the periodic tasks."""
         config = self.config
         self._every(config.log_retention_check_interval_ms, self.replicas.retention_steps, "retention")
         if config.log_cleaner_enable:
@@ -301,16 +301,16 @@ class Broker:
         self._every(max(1, config.replica_lag_time_max_ms // 2), self._drop_laggards, "in-sync")
         if config.auto_leader_rebalance_enable:
             interval_ms = config.leader_imbalance_check_interval_ms
-            self._every(interval_ms, self._take_preferred_leaderships, "preferred leader")
+            self._every(interval_ms, self._elect_preferred_leaders, "preferred leader")
 
     def _every(self, interval_ms: int, steps: Callable[[], Iterator[None]], name: str) -> None:
-        """Run a task that takes these steps, and again when `interval_ms` have passed since the last one."""
+        """Start a task that waits `interval_ms`, takes these steps, and repeats."""
 
         async def repeat() -> None:
             while True:
                 await self.clock.sleep(interval_ms)
                 for _ in steps():
-                    await asyncio.sleep(0)  # a turn for everything else
+                    await asyncio.sleep(0)  # let other tasks run
 
         self._spawn(repeat(), name)
 
@@ -319,10 +319,10 @@ class Broker:
         self._children.append(self._tasks.create_task(coroutine, name=f"broker {self.broker_id} {name}"))
 
     async def _drain(self) -> None:
-        """Accept no more requests, leave the cluster, answer what is parked, and let the answers go out."""
+        """Accept no more connections, unregister, answer parked requests, and wait until the responses are sent."""
         for listener in self.listeners.values():
             listener.stop_accepting()
-        for _ in self.recorder.steps():  # while it leads a partition to append them to, and followers fetch from it
+        for _ in self.recorder.steps():  # while this broker leads a partition of the topic, and followers fetch it
             await asyncio.sleep(0)
         await self.lifecycle.unregister(timeout_ms=self.config.shutdown_grace_ms)
         for purgatory in self.purgatories:
@@ -341,10 +341,10 @@ class Broker:
         self.fetchers.follow_leaders()
 
     def _seems_dead(self, broker_id: int) -> bool:
-        """Whether a broker is probably dead and not fenced yet: its port refuses connections.
+        """Return whether a broker is probably dead and not fenced yet: its port refuses connections.
 
-        A client that is told "no leader yet" asks again soon; one that is told a dead leader waits for it. This is said
-        for no longer than it takes to fence a dead broker.
+        A client retries soon after LEADER_NOT_AVAILABLE, but waits long for a dead leader. True for no longer than the
+        session timeout, after which a dead broker is fenced.
         """
         return self.fetchers.seems_dead(broker_id, self.config.broker_session_timeout_ms)
 
@@ -354,8 +354,8 @@ class Broker:
         """Open a connection to another broker.
 
         Raises:
-            OSError: it is not registered, or does not answer.
-            TimeoutError: it does not answer in time.
+            OSError: the broker is not registered, or refuses the connection.
+            TimeoutError: the connection was not accepted in time.
         """
         registration = self.store.image.brokers.get(broker_id)
         endpoint = None if registration is None else registration.endpoint(INTER_BROKER_LISTENER)
@@ -368,10 +368,10 @@ class Broker:
     # --- upkeep ---
 
     def create_delays_topic(self, partitions: int) -> None:
-        """Create the topic for delayed operations if it does not exist; brokers record to it as soon as it exists."""
+        """Create the topic for delayed operations if it does not exist. Brokers record to it as soon as it exists."""
         create_delays_topic(self.store, partitions, settings=self._topics, rng=self._rng)
 
-    def _in_sync_set_changed(self, shrank: bool) -> None:
+    def _isr_changed(self, shrank: bool) -> None:
         if shrank:
             self.metrics.isr_shrunk()
         else:
@@ -381,8 +381,8 @@ class Broker:
         self.replicas.drop_laggards(self.config.replica_lag_time_max_ms)
         yield
 
-    def _take_preferred_leaderships(self) -> Iterator[None]:
-        """Ask for the leadership of each partition whose preferred leader is this broker, and not the present one."""
+    def _elect_preferred_leaders(self) -> Iterator[None]:
+        """Submit elections of the partitions whose preferred leader is this broker and that another one leads."""
         wanted = preferred_elections(self.image, self.broker_id)
         if wanted and self.lifecycle.has_lease():
             self.store.submit(
@@ -393,7 +393,7 @@ class Broker:
 
 
 def fetch_settings(config: BrokerConfig) -> FetchSettings:
-    """How the broker's followers fetch, from its settings."""
+    """Return the limits and timeouts of follower fetches from the broker's configs."""
     return FetchSettings(
         wait_max_ms=config.replica_fetch_wait_max_ms,
         min_bytes=config.replica_fetch_min_bytes,
@@ -405,7 +405,7 @@ def fetch_settings(config: BrokerConfig) -> FetchSettings:
 
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:
-    """The listener's limits, from the broker's settings."""
+    """Return the limits of connections from the broker's configs."""
     return ConnectionLimits(
         max_request_bytes=config.socket_request_max_bytes,
         max_in_flight_requests=config.max_in_flight_requests_per_connection,

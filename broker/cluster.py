@@ -1,7 +1,7 @@
-"""Several brokers in one process, and the admin HTTP that shows them.
+"""Several brokers in one process, and the admin HTTP server that shows them.
 
-The brokers share nothing but the metadata store and the event loop: they talk to each other over TCP. Each can be
-stopped, killed and started again while the others go on; a broker that starts again begins with empty logs.
+The brokers share only the event loop and the metadata store, and connect to each other over TCP. Each broker can be
+stopped, killed and restarted while the others run; a restarted broker has empty logs.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from purgatorio.broker.web.server import AdminServer
 
 
 class BrokerStateError(Exception):
-    """A broker cannot be stopped, killed or started in its present state, or has no such id."""
+    """A broker cannot be stopped, killed or started in its current state, or no broker has this id."""
 
 
 class Cluster:
     """Brokers that run together; an asynchronous context manager.
 
     Args:
-        config: how many brokers, where they listen, and their settings.
-        clock: the source of their time; by default the machine's. With a `ManualClock` time passes as you move it.
-        seed: makes the random choices (topic ids, placement, spread of retries) the same every time; None: does not.
+        config: the number of brokers, their addresses and their configs.
+        clock: the source of time; by default the machine's. With a `ManualClock` time passes when you advance it.
+        seed: seeds the random choices (topic ids, replica assignments, jitter of retries); None: they differ each time.
 
     Attributes:
         brokers: the running brokers, by ascending id.
-        store: the metadata store that they share.
-        lease_clock: `clock` without the times in which this process stood still; leases are reckoned on it.
+        store: the metadata store that the brokers share.
+        lease_clock: `clock` without the times in which this process was suspended; it times leases.
     """
 
     def __init__(self, config: ClusterConfig, clock: Clock | None = None, *, seed: int | None = None) -> None:
@@ -60,36 +60,36 @@ class Cluster:
 
     @property
     def broker_ids(self) -> list[int]:
-        """All brokers of this process, running or not."""
+        """The ids of all brokers of this process, running or not."""
         return list(self._configs)
 
     @property
     def addresses(self) -> list[tuple[int, str, int]]:
-        """Each running broker's id, host and port, as clients are told them."""
+        """The id and the advertised host and port of each running broker."""
         return [(broker.broker_id, *broker.address) for broker in self.brokers]
 
     @property
     def bootstrap(self) -> str:
-        """The bootstrap servers for a Kafka client: host and port of each running broker, with commas between."""
+        """bootstrap.servers for a Kafka client: the running brokers as `host:port,host:port`."""
         return ",".join(f"{host}:{port}" for _, host, port in self.addresses)
 
     @property
     def admin_url(self) -> str:
-        """Where the page is."""
+        """The URL of the admin HTTP server and its page."""
         return self.admin.url
 
-    # --- all of it ---
+    # --- the cluster ---
 
     async def start(self) -> None:
-        """Start all brokers and the admin HTTP; returns when they answer clients.
+        """Start all brokers and the admin HTTP server; returns when they answer clients.
 
         Raises:
-            OSError: a port is taken, or an address is none of this machine's; everything is stopped again.
+            OSError: a port is in use, or a host is not an address of this machine; all brokers are stopped again.
         """
         loop = asyncio.get_running_loop()
         self._failure = loop.create_future()
         self.admin.load()
-        self.lease_clock.beat()  # time before the start is no standstill of the brokers
+        self.lease_clock.beat()  # the time before the start does not count as a suspension
         self._background = [
             loop.create_task(self.lease_clock.run(), name="lease clock"),
             loop.create_task(self.store.run(), name="leases"),
@@ -99,25 +99,25 @@ class Cluster:
                 await self._start(broker)
             await self.admin.start(*self.config.admin_address)
             if self.config.record_delays:
-                # One partition for each, so that each can append to one that it leads.
+                # One partition per broker, so that each broker can lead one and append to it.
                 self.brokers[0].create_delays_topic(partitions=len(self.brokers))
         except BaseException:
             await self.stop()
             raise
 
     async def failed(self) -> None:
-        """Wait until a running broker fails (a broken invariant, a lost registration), and raise its failure."""
+        """Wait until a running broker fails (a broken invariant, a lost registration), and raise its exception."""
         assert self._failure is not None, "the cluster was not started"
         await asyncio.shield(self._failure)
 
     async def stop(self) -> None:
-        """Stop everything; nothing is left running, open or parked.
+        """Stop all brokers and the admin HTTP server; no task, socket or parked operation is left.
 
         Raises:
-            BaseExceptionGroup: the failures of brokers while they ran; all others are stopped first.
+            BaseExceptionGroup: the exceptions of brokers that failed while they ran; all others are stopped first.
         """
         await self.admin.stop()
-        # All at once: no broker waits for an answer of one that is gone.
+        # Concurrently, so that no broker waits for the response of a stopped one.
         outcomes = await asyncio.gather(*(broker.stop() for broker in self.brokers), return_exceptions=True)
         for broker in self.brokers:
             broker.store.close()
@@ -126,7 +126,7 @@ class Cluster:
         if self._background:
             await asyncio.wait(self._background)
         if self._failure is not None and not self._failure.cancel() and not self._failure.cancelled():
-            self._failure.exception()  # mark it as seen: a caller of `failed` has been told, and there may be none
+            self._failure.exception()  # mark it as retrieved: `failed` may have no caller
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if failures:
             raise BaseExceptionGroup("brokers failed while they ran", failures)
@@ -143,10 +143,10 @@ class Cluster:
     # --- one broker ---
 
     def broker(self, broker_id: int) -> Broker:
-        """A running broker.
+        """Return a running broker.
 
         Raises:
-            BrokerStateError: it does not run, or there is none of this id.
+            BrokerStateError: the broker does not run, or no broker has this id.
         """
         for broker in self.brokers:
             if broker.broker_id == broker_id:
@@ -157,18 +157,18 @@ class Cluster:
         raise BrokerStateError(f"there is no broker {broker_id}, only {known}")
 
     async def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker in good order: its leaderships move on, its parked requests are answered, its logs are gone.
+        """Stop a broker: it unregisters, other brokers lead its partitions, parked requests are answered.
 
         Raises:
-            BrokerStateError: it does not run, or is being stopped.
+            BrokerStateError: the broker does not run, or is being stopped.
         """
         await self._end(broker_id, kill=False)
 
     async def kill_broker(self, broker_id: int) -> None:
-        """Kill a broker: it answers nothing and unregisters nowhere. The others fence it when its lease runs out.
+        """Kill a broker: it answers no request and does not unregister. The others fence it when its lease expires.
 
         Raises:
-            BrokerStateError: it does not run, or is being stopped.
+            BrokerStateError: the broker does not run, or is being stopped.
         """
         await self._end(broker_id, kill=True)
 
@@ -176,8 +176,8 @@ class Cluster:
         """Start a broker again, with empty logs, on the port that it had.
 
         Raises:
-            BrokerStateError: it runs already, or there is none of this id.
-            OSError: its port is taken.
+            BrokerStateError: the broker runs already, or no broker has this id.
+            OSError: the port is in use.
         """
         if broker_id in self._changing or any(broker.broker_id == broker_id for broker in self.brokers):
             raise BrokerStateError(f"broker {broker_id} is running already")
@@ -197,7 +197,7 @@ class Cluster:
     async def _start(self, broker: Broker) -> None:
         await broker.start()
         broker.when_ended(self._broker_ended)
-        # The free port that the broker took stays its own: clients come back to it after a restart.
+        # A port that the system chose is kept, so that clients can reconnect after a restart.
         port = broker.listeners[PLAINTEXT].address[1]
         self._configs[broker.broker_id] = broker.config.model_copy(update={"port": port})
 

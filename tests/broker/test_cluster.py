@@ -37,13 +37,13 @@ def config(**broker: Any) -> ClusterConfig:
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    """A cluster whose followers' long polls outlast every test: nothing here may depend on their end."""
+    """A cluster whose followers' long polls outlast every test, so that no test depends on their end."""
     async with Cluster(config(replica_fetch_wait_max_ms=120_000)) as running:
         yield running
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop go round until the condition holds."""
+    """Run other tasks until the condition holds."""
     async with asyncio.timeout(PATIENCE_MS / 1000):
         while not condition():  # noqa: ASYNC110 - there is no event for what any test may wait for
             await asyncio.sleep(0)
@@ -94,7 +94,7 @@ def log_bytes(broker: Broker) -> bytes:
     return b"".join(read.parts)
 
 
-async def test_acks_all_has_every_replica_hold_the_same_bytes(cluster: Cluster) -> None:
+async def test_with_acks_all_every_replica_has_the_same_bytes(cluster: Cluster) -> None:
     await create(cluster)
     connection = await client(leader_of(cluster))
     for number in range(20):
@@ -105,7 +105,7 @@ async def test_acks_all_has_every_replica_hold_the_same_bytes(cluster: Cluster) 
     connection.close()
 
 
-async def test_a_follower_hears_of_a_new_topic_in_the_middle_of_its_long_poll(cluster: Cluster) -> None:
+async def test_a_follower_fetches_a_new_topic_before_its_long_poll_ends(cluster: Cluster) -> None:
     await create(cluster, "earlier", partitions=3)
     await until(lambda: all(broker.fetch_purgatory.num_delayed == 2 for broker in cluster.brokers))
     await create(cluster)
@@ -114,7 +114,7 @@ async def test_a_follower_hears_of_a_new_topic_in_the_middle_of_its_long_poll(cl
     connection.close()
 
 
-async def test_acks_all_waits_for_a_held_follower_and_is_answered_when_it_is_let_go(cluster: Cluster) -> None:
+async def test_acks_all_waits_for_a_held_follower_and_is_answered_when_it_is_released(cluster: Cluster) -> None:
     await create(cluster)
     leader, (held, _) = leader_of(cluster), followers_of(cluster)
     connection = await client(leader)
@@ -130,7 +130,7 @@ async def test_acks_all_waits_for_a_held_follower_and_is_answered_when_it_is_let
     connection.close()
 
 
-async def test_a_request_that_its_followers_keep_waiting_times_out(cluster: Cluster) -> None:
+async def test_a_produce_request_times_out_if_a_follower_does_not_fetch(cluster: Cluster) -> None:
     await create(cluster)
     leader = leader_of(cluster)
     for follower in followers_of(cluster):
@@ -141,7 +141,7 @@ async def test_a_request_that_its_followers_keep_waiting_times_out(cluster: Clus
     connection.close()
 
 
-async def test_stopping_answers_what_is_parked_and_leaves_nothing() -> None:
+async def test_stopping_answers_parked_requests_and_leaves_no_task_or_socket() -> None:
     before = asyncio.all_tasks()
     cluster = Cluster(config(replica_fetch_wait_max_ms=120_000))
     await cluster.start()
@@ -164,7 +164,7 @@ async def test_stopping_answers_what_is_parked_and_leaves_nothing() -> None:
         socket.create_server((host, port)).close()
 
 
-async def test_a_port_that_is_taken_is_an_error_and_leaves_nothing() -> None:
+async def test_a_port_in_use_is_an_error_and_leaves_no_task_or_socket() -> None:
     before = asyncio.all_tasks()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -174,7 +174,7 @@ async def test_a_port_that_is_taken_is_an_error_and_leaves_nothing() -> None:
     await until(lambda: asyncio.all_tasks() <= before)
 
 
-async def test_a_broker_that_dies_of_a_bug_is_told_of() -> None:
+async def test_a_failed_broker_is_reported() -> None:
     cluster = Cluster(config())
     await cluster.start()
     watching = asyncio.create_task(cluster.failed())
@@ -197,7 +197,7 @@ def partition_state(cluster: Cluster) -> PartitionState:
 
 
 async def produce_until_acknowledged(cluster: Cluster, value: bytes) -> None:
-    """Do what a producer does: look for the leader, send, and again."""
+    """Find the leader, send, and retry, as a producer does."""
     async with asyncio.timeout(PATIENCE_MS / 1000):
         while True:
             leaders = [b for b in cluster.brokers if b.broker_id == partition_state(cluster).leader]
@@ -212,7 +212,7 @@ async def produce_until_acknowledged(cluster: Cluster, value: bytes) -> None:
 
 
 @pytest.mark.parametrize("how", ["stop_broker", "kill_broker"])
-async def test_when_a_leader_goes_another_one_has_every_acknowledged_record_and_goes_on(how: str) -> None:
+async def test_when_a_leader_ends_the_next_one_has_every_acknowledged_record(how: str) -> None:
     async with Cluster(config(min_insync_replicas=2)) as cluster:
         await create(cluster)
         for number in range(5):
@@ -227,7 +227,7 @@ async def test_when_a_leader_goes_another_one_has_every_acknowledged_record_and_
         assert leader_of(cluster).replicas.partitions[ORDERS].high_watermark == 6
 
 
-async def test_a_broker_that_starts_again_comes_back_empty_catches_up_and_leads_again() -> None:
+async def test_a_restarted_broker_starts_empty_catches_up_and_leads_again() -> None:
     async with Cluster(config(leader_imbalance_check_interval_ms=10)) as cluster:
         await create(cluster)
         await produce_until_acknowledged(cluster, b"before")
@@ -243,7 +243,7 @@ async def test_a_broker_that_starts_again_comes_back_empty_catches_up_and_leads_
         assert log_bytes(again).count(b"before") == log_bytes(again).count(b"while it was away") == 1
 
 
-async def test_with_two_of_three_gone_acks_all_is_refused_until_one_is_back() -> None:
+async def test_with_two_of_three_brokers_stopped_acks_all_is_refused_until_one_is_back() -> None:
     async with Cluster(config(min_insync_replicas=2)) as cluster:
         await create(cluster)
         leader, others = leader_of(cluster), followers_of(cluster)
@@ -258,14 +258,14 @@ async def test_with_two_of_three_gone_acks_all_is_refused_until_one_is_back() ->
         connection.close()
 
 
-async def test_a_shrink_that_catches_an_append_in_flight_is_told_after_the_append() -> None:
+async def test_an_isr_that_shrinks_after_the_append_is_answered_with_an_error() -> None:
     async with Cluster(config(min_insync_replicas=2)) as cluster:
         await create(cluster)
         leader, others = leader_of(cluster), followers_of(cluster)
         connection = await client(leader)
         for other in others:
             other.gate.hold()
-        # The fetches that are parked already would still bring the record, and acknowledge nothing.
+        # Fetches that are parked already still replicate the record, but do not acknowledge it.
         producing = asyncio.create_task(produce(connection, produce_request()))
         await until(lambda: leader.produce_purgatory.num_delayed == 1)
         for other in others:
@@ -274,7 +274,7 @@ async def test_a_shrink_that_catches_an_append_in_flight_is_told_after_the_appen
         connection.close()
 
 
-async def test_with_every_replica_gone_the_partition_is_offline_until_an_unclean_election() -> None:
+async def test_a_partition_that_lost_every_replica_is_offline_until_an_unclean_election() -> None:
     async with Cluster(config()) as cluster:
         await create(cluster)
         await produce_until_acknowledged(cluster, b"lost")
@@ -306,7 +306,7 @@ async def test_a_broker_can_be_stopped_once_and_started_once() -> None:
             await cluster.start_broker(2)
 
 
-async def test_a_killed_broker_leaves_nothing_behind() -> None:
+async def test_a_killed_broker_leaves_no_task_or_socket() -> None:
     before = asyncio.all_tasks()
     cluster = Cluster(config())
     await cluster.start()
@@ -317,7 +317,7 @@ async def test_a_killed_broker_leaves_nothing_behind() -> None:
     await until(lambda: asyncio.all_tasks() <= before)
 
 
-async def test_delayed_operations_are_recorded_by_the_broker_that_they_waited_on() -> None:
+async def test_the_broker_on_which_delayed_operations_waited_records_them() -> None:
     async with Cluster(ClusterConfig(port=0, admin_port=0, record_delays=True)) as cluster:
         await until(lambda: all(TOPIC in broker.image.topics for broker in cluster.brokers))
         await create(cluster)
@@ -336,7 +336,7 @@ async def test_delayed_operations_are_recorded_by_the_broker_that_they_waited_on
     assert all(len(event["held_by"]) == 1 and event["cause"] == "high watermark" for event in produced)
 
 
-async def test_what_a_broker_has_not_recorded_yet_is_recorded_before_it_stops() -> None:
+async def test_a_stopping_broker_records_the_remaining_operations_first() -> None:
     async with Cluster(ClusterConfig(port=0, admin_port=0, record_delays=True)) as cluster:
         await until(lambda: all(TOPIC in broker.image.topics for broker in cluster.brokers))
         await create(cluster)
@@ -357,7 +357,7 @@ async def test_what_a_broker_has_not_recorded_yet_is_recorded_before_it_stops() 
     assert produced == [1, 2, 3]
 
 
-async def test_that_delayed_operations_cannot_be_recorded_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_to_record_delayed_operations_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("purgatorio.broker.delays.recorder.TOPIC_CONFIGS", {"retention.bytes": "many"})
     with capture_logs() as logged:
         async with Cluster(ClusterConfig(port=0, admin_port=0, record_delays=True)):
@@ -368,7 +368,7 @@ async def test_that_delayed_operations_cannot_be_recorded_is_logged(monkeypatch:
 
 
 async def recorded_by(cluster: Cluster, broker: Broker) -> list[dict[str, Any]]:
-    """What a broker has recorded so far; the loop goes round meanwhile."""
+    """Return the delayed operations that a broker has recorded so far."""
     topic = broker.image.topics[TOPIC]
     await asyncio.sleep(0)
     (mine,) = (nth for nth, state in enumerate(topic.partitions) if state.leader == broker.broker_id)
