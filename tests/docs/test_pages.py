@@ -13,7 +13,9 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob("broker/*/README.md")]
+)
 FOLDERS = "broker|protocol|pipeline|purgatorio|scripts|tests|docs|examples|deploy"
 
 

@@ -46,3 +46,13 @@ def test_a_held_follower_keeps_a_request_waiting() -> None:
 def test_the_tests_with_a_cluster_pass() -> None:
     lines = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "examples/test_orders.py")
     assert re.match(r"4 passed", lines[-1])
+
+
+def test_the_purgatory_serves_long_polls() -> None:
+    assert run("examples/watch_settings.py") == [
+        "color is red (version 1)",
+        "size is small (version 1)",
+        "color is blue (version 2)",
+        "size does not change any more",
+        "color does not change any more",
+    ]
