@@ -1,1 +1,1 @@
-"""Topics as DataFrames: a Spark data source in Python over a Kafka client, without a JAR and without the broker."""
+"""Topics as DataFrames: a Spark data source in Python on confluent-kafka, without a JAR and without the broker."""

@@ -1,4 +1,4 @@
-"""The Kafka client behind the data source: confluent-kafka, told what the data source needs of it."""
+"""The Kafka client of the data source: confluent-kafka, reduced to metadata, offsets and ranges of records."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from purgatorio.pipeline.offsets import OffsetRange, Offsets, TopicPartition
 from purgatorio.pipeline.options import Position, ReadOptions
 
 TIMEOUT_SECONDS: Final = 20.0
-"""How long a broker is waited for; an answer that takes longer is an error."""
+"""The time limit of a broker's response."""
 ATTEMPT_SECONDS: Final = 2.0
-"""How long the first attempt at listing offsets may take; each further one twice as long. A broker that has died lets
-an attempt take all its time, and only the next one goes to its successor.
+"""The time limit of the first attempt to list offsets; each further one may take twice as long. An attempt at a dead
+broker takes all its time, and only the next one goes to the new leader.
 """
 POLL_RECORDS: Final = 10_000
 POLL_SECONDS: Final = 0.1
 RETRY_SECONDS: Final = 0.1
-GONE_SECONDS: Final = 2.0
-"""How long a partition that brokers do not know is asked for again, before it is believed to be gone."""
+UNKNOWN_PARTITION_SECONDS: Final = 2.0
+"""The time after which a partition that brokers do not know is an error; until then the client retries."""
 
 _DEFAULTS: Final = {"client.id": "purgatorio-spark", "log_level": "0"}
 _NO_ID: Final = str(Uuid(0, 0))
 _ISOLATION: Final = "isolation.level"
 _READ_UNCOMMITTED: Final = "read_uncommitted"
-"""The default of Spark's Kafka connector; the client's own is read_committed."""
+"""The default of Spark's Kafka connector; the client's default is read_committed."""
 
 
 class BrokerUnreachable(Exception):
@@ -48,20 +48,18 @@ class BrokerUnreachable(Exception):
 
 
 class UnknownTopic(Exception):
-    """There is no such topic or partition."""
+    """The topic or partition does not exist."""
 
 
-class Troubles:
-    """What went wrong with a client's connections: it tells that to a callback, and to the one who waits only that
-    time has run out.
-    """
+class ConnectionErrors:
+    """Keeps the last error of a client's connections, which the client tells a callback; its caller gets a timeout."""
 
     def __init__(self) -> None:
         self.last: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        """Take note; the client calls it, in the thread that asks the client for something."""
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # which says less than the one before it
+        """Keep the error; the client calls this in the thread that calls the client."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # the error before it says more
             self.last = error
 
     def __str__(self) -> str:
@@ -69,7 +67,7 @@ class Troubles:
 
 
 class Metadata:
-    """Asks which partitions there are, and where they begin and end; all of them in one question.
+    """Looks up partitions and their first and last offsets, for all partitions in one request.
 
     Args:
         client: settings of the client.
@@ -77,12 +75,12 @@ class Metadata:
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self.topic_ids: dict[str, str] = {}
-        """By name, the ids of the topics whose partitions were asked for last, as far as brokers give them any
-        (KIP-516): a topic that is made anew has another one.
+        """The ids of the topics that `partitions` found last, by name, if the brokers give ids (KIP-516). A topic that
+        is deleted and created again has another id.
         """
         self._servers = client["bootstrap.servers"]
-        self._troubles = Troubles()
-        settings: dict[str, Any] = {**_DEFAULTS, **client, "error_cb": self._troubles}
+        self._errors = ConnectionErrors()
+        settings: dict[str, Any] = {**_DEFAULTS, **client, "error_cb": self._errors}
         self._admin = AdminClient(settings)
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED
@@ -91,11 +89,11 @@ class Metadata:
         )
 
     def partitions(self, options: ReadOptions) -> list[TopicPartition]:
-        """The partitions that the options mean.
+        """Return the partitions that the options select.
 
         Raises:
-            UnknownTopic: one that is named is not there.
-            BrokerUnreachable: nobody answers.
+            UnknownTopic: a topic or partition that the options name does not exist.
+            BrokerUnreachable: no broker answers.
         """
         topics = self._topics()
         if options.pattern is not None:
@@ -115,17 +113,20 @@ class Metadata:
         return sorted(found)
 
     def earliest(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where they begin."""
+        """Return the earliest offset of each partition."""
         return self._offsets(partitions, OffsetSpec.earliest())
 
     def latest(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where what is committed ends."""
+        """Return the latest offset of each partition, by the client's isolation level."""
         return self._offsets(partitions, OffsetSpec.latest())
 
     def by_timestamp(
         self, partitions: list[TopicPartition], position: Position, latest: Offsets
     ) -> dict[TopicPartition, int]:
-        """For those whose position is a timestamp: the first offset with it or a later one, else the end."""
+        """Return the offsets of partitions whose position is a timestamp.
+
+        The offset is that of the first record with this or a later timestamp, or the latest if there is none.
+        """
         wanted = {}
         for tp in partitions:
             timestamp = position.timestamps_ms.get(tp.topic, {}).get(tp.partition, position.timestamp_ms)
@@ -136,18 +137,18 @@ class Metadata:
 
     def _topics(self) -> dict[str, list[int]]:
         self._admin.poll(0)
-        self._troubles.last = None
+        self._errors.last = None
         try:
             found = self._admin.list_topics(timeout=TIMEOUT_SECONDS)
         except KafkaException as error:
             self._admin.poll(0)
             raise BrokerUnreachable(
-                f"no broker at {self._servers} answers within {TIMEOUT_SECONDS:g} s{self._troubles}"
+                f"no broker at {self._servers} answers within {TIMEOUT_SECONDS:g} s{self._errors}"
             ) from error
         return {name: sorted(topic.partitions) for name, topic in sorted(found.topics.items()) if topic.error is None}
 
     def _ids(self, names: list[str]) -> dict[str, str]:
-        """The topics' ids; where the brokers do not answer, what is known of them already."""
+        """Return the topics' ids; the id that is known already if the brokers do not answer."""
         found = {name: self.topic_ids[name] for name in names if name in self.topic_ids}
         described = self._admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_SECONDS)
         for name, future in described.items():
@@ -161,11 +162,11 @@ class Metadata:
         return self._list(dict.fromkeys(partitions, spec))
 
     def _list(self, wanted: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int]:
-        """Ask for offsets; partitions that are without a leader for a while are asked for again.
+        """List offsets, and retry for partitions that are without a leader for a while.
 
         Raises:
-            BrokerUnreachable: some did not answer within TIMEOUT_SECONDS.
-            UnknownTopic: a partition is gone since it was looked for.
+            BrokerUnreachable: some offsets could not be listed within TIMEOUT_SECONDS.
+            UnknownTopic: a partition has been deleted since `partitions` found it.
         """
         found: dict[TopicPartition, int] = {}
         left = dict(wanted)
@@ -177,26 +178,26 @@ class Metadata:
             left = {tp: spec for tp, spec in left.items() if tp not in found}
             if left:
                 waited = time.monotonic() - began
-                if waited > TIMEOUT_SECONDS or (failure is not None and not _passes(failure.args[0])):
+                if waited > TIMEOUT_SECONDS or (failure is not None and not _is_transient(failure.args[0])):
                     reason = failure.args[0].str() if failure is not None else "no answer"
                     raise BrokerUnreachable(
                         f"the offsets of {next(iter(left))} could not be listed at {self._servers}: {reason}"
                     ) from failure
                 time.sleep(RETRY_SECONDS)
                 patience_seconds *= 2
-                # Else it would go by the leaders and epochs that it knew before, for as long as it lives.
+                # Without new metadata the client would use the old leaders and epochs for ever.
                 topics = self._topics()
-                gone = [tp for tp in left if tp.partition not in topics.get(tp.topic, ())]
-                if gone and waited > GONE_SECONDS:
-                    raise UnknownTopic(f"{gone[0]} is not there any more at {self._servers}")
+                missing = [tp for tp in left if tp.partition not in topics.get(tp.topic, ())]
+                if missing and waited > UNKNOWN_PARTITION_SECONDS:
+                    raise UnknownTopic(f"{missing[0]} is not there any more at {self._servers}")
         return found
 
     def _ask(
         self, wanted: Mapping[TopicPartition, OffsetSpec], timeout_seconds: float
     ) -> tuple[dict[TopicPartition, int], KafkaException | None]:
-        """Ask once: what is answered, and a failure if there is one.
+        """List offsets once; return those that were answered, and a failure if there is one.
 
-        While a broker dies or comes back, the client answers for some with no offset and no error either.
+        While a broker dies or comes back, the client may return neither an offset nor an error for a partition.
         """
         asked = {ClientPartition(tp.topic, tp.partition): spec for tp, spec in wanted.items()}
         futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=timeout_seconds)
@@ -213,14 +214,14 @@ class Metadata:
         return answered, failure
 
 
-def _passes(error: KafkaError) -> bool:
-    """Whether an error is worth another try: an election is under way, a connection broke, or a broker that has just
-    started does not know of anything yet.
+def _is_transient(error: KafkaError) -> bool:
+    """Whether to retry after an error: during an election, after a lost connection, or while a broker starts and does
+    not know its topics yet.
     """
     return bool(error.retriable()) or error.code() in (
         KafkaError._TRANSPORT,
         KafkaError._TIMED_OUT,
-        KafkaError._NOENT,  # no partition that was asked for has a leader
+        KafkaError._NOENT,  # none of the partitions has a leader
         KafkaError._UNKNOWN_PARTITION,
         KafkaError._UNKNOWN_TOPIC,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -241,11 +242,11 @@ class Reader:
     """
 
     def __init__(self, client: Mapping[str, str]) -> None:
-        self._troubles = Troubles()
+        self._errors = ConnectionErrors()
         settings: dict[str, Any] = {
             **_DEFAULTS,
             "fetch.wait.max.ms": "100",
-            # With its default of a second the client falls asleep each time it has read so far ahead.
+            # With its default of a second, the client stops fetching that long whenever its queue is full.
             "fetch.queue.backoff.ms": "5",
             "queued.min.messages": "20000",
             _ISOLATION: _READ_UNCOMMITTED,
@@ -254,17 +255,17 @@ class Reader:
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
-            "error_cb": self._troubles,
+            "error_cb": self._errors,
         }
         self._servers = client["bootstrap.servers"]
         self._consumer = Consumer(settings)
 
     def read(self, ranges: list[OffsetRange]) -> Iterator[list[Message]]:
-        """The records of the ranges, in batches; each partition in order.
+        """Iterate over the records of the ranges, in batches; the records of a partition are in order.
 
         Raises:
-            BrokerUnreachable: nothing came for TIMEOUT_SECONDS.
-            KafkaException: a record cannot be read: deleted meanwhile, or forbidden.
+            BrokerUnreachable: no record arrived for TIMEOUT_SECONDS.
+            KafkaException: a record cannot be read: it was deleted, or the client is not authorized.
         """
         for wave in _waves(ranges):
             yield from self._read(wave)
@@ -276,8 +277,8 @@ class Reader:
         self._consumer.assign([ClientPartition(each.topic, each.partition, each.start) for each in ranges])
         give_up = time.monotonic() + TIMEOUT_SECONDS
         while left:
-            # It returns early only with as many as it was asked for: at the end of the ranges these must not be more
-            # than there are, and where compaction left gaps, it must not wait for long.
+            # `consume` returns early only with the full number of records. At the end of the ranges this number must
+            # not be more than are left; and POLL_SECONDS is short, as compaction may have left fewer.
             messages = self._consumer.consume(min(POLL_RECORDS, max(1, unread)), POLL_SECONDS)
             if messages:
                 give_up = time.monotonic() + TIMEOUT_SECONDS
@@ -285,7 +286,7 @@ class Reader:
                 (topic, partition), end = next(iter(left.items()))
                 raise BrokerUnreachable(
                     f"nothing came from {self._servers} for {TIMEOUT_SECONDS:g} s, though {topic}-{partition} is to be "
-                    f"read up to offset {end}{self._troubles}"
+                    f"read up to offset {end}{self._errors}"
                 )
             if not _all_within(messages, left):
                 messages = [message for message in messages if self._take(message, left)]
@@ -293,19 +294,19 @@ class Reader:
             yield messages
 
     def _take(self, message: Message, left: dict[tuple[str, int], int]) -> bool:
-        """Whether a message is a record of the ranges; those that are done are dropped from `left`."""
+        """Whether a message is a record of the ranges; remove its range from `left` if the range ends with it."""
         error = message.error()
         at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         if topic is None or partition is None or offset is None:
-            raise KafkaException(error)  # what is about no partition is about the client as a whole
+            raise KafkaException(error)  # an error without a partition concerns the whole client
         key = (topic, partition)
         end = left.get(key)
         if error is not None and not at_end and end is not None:
             raise KafkaException(error)
         if end is None:
             return False
-        # The end of the log counts as a position: the last records may have been compacted away.
+        # The end of the log counts as a position: compaction may have removed the last records of the range.
         position = offset + (not at_end)
         if position >= end:
             del left[key]
@@ -313,10 +314,10 @@ class Reader:
         return not at_end and offset < end
 
     def close(self) -> None:
-        """Read no more.
+        """Stop reading.
 
-        The client itself ends when it is forgotten: its own `close` would look for a group coordinator, to leave a
-        group that it is not in, for as long as there is none.
+        The client itself ends when it is garbage-collected. Its own `close` would wait for a group coordinator, to
+        leave a group that it never joined, and a cluster may have none.
         """
         self._consumer.unassign()
 
@@ -324,11 +325,11 @@ class Reader:
 def _all_within(messages: list[Message], left: Mapping[tuple[str, int], int]) -> bool:
     """Whether all messages are records of the ranges, and no range ends with them.
 
-    They mostly are, and it is found here without a step in Python for each of them.
+    This is the usual case, and this check of it takes no Python step per message.
     """
     if any(map(Message.error, messages)):
         return False
-    # Of a record, which has no error, all of these are known.
+    # A record without an error has topic, partition and offset.
     offsets = cast("Iterator[int]", map(Message.offset, messages))
     if max(offsets, default=0) + 1 >= min(left.values()):
         return False
@@ -337,7 +338,7 @@ def _all_within(messages: list[Message], left: Mapping[tuple[str, int], int]) ->
 
 
 def _waves(ranges: list[OffsetRange]) -> Iterator[list[OffsetRange]]:
-    """Ranges of different partitions together; a second range of a partition comes after the first."""
+    """Group ranges so that each group has at most one range of a partition; groups keep a partition's order."""
     waiting = list(ranges)
     while waiting:
         wave: dict[tuple[str, int], OffsetRange] = {}

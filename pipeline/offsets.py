@@ -1,4 +1,4 @@
-"""Which offsets are read, and by how many tasks: arithmetic on offsets, without Spark and without a client."""
+"""Arithmetic on offsets: positions, the ranges of a batch, and their division into tasks; no Spark, no client."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 from purgatorio.pipeline.options import EARLIEST, LATEST, NO_TOPIC, OptionError, Position
 
 TASK_RECORDS: Final = 100_000
-"""Records that one task reads unless it is told otherwise: some tenths of a second, against which the 10 ms that its
-client needs to connect do not count; small enough to keep all cores busy to the end."""
+"""The default number of records per task. A task of this size takes some tenths of a second: far more than the 10 ms in
+which its client connects, and little enough to keep all cores busy to the end."""
 
 
 class TopicPartition(NamedTuple):
@@ -35,19 +35,19 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets these are; compacted topics have fewer records."""
+        """The number of offsets; compacted topics have fewer records."""
         return self.end - self.start
 
 
 class DataLoss(Exception):
-    """Records that should have been read are not there any more."""
+    """Records were deleted before they were read."""
 
 
 def to_json(offsets: Offsets, topic_ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Offsets as Spark keeps them. The order is always the same: Spark compares them as strings.
+    """Return offsets in the format of Spark's checkpoint, in a fixed order, since Spark compares them as strings.
 
     Args:
-        topic_ids: the ids of topics by name, as far as they are known.
+        topic_ids: the known ids of topics, by name.
     """
     rows: dict[str, dict[str, Any]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
@@ -57,12 +57,12 @@ def to_json(offsets: Offsets, topic_ids: Mapping[str, str]) -> dict[str, dict[st
 
 
 def ids_from_json(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The ids of topics that `to_json` was given."""
+    """Return the topic ids from the output of `to_json`."""
     return dict(rows.get(NO_TOPIC, {}))
 
 
 def from_json(rows: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
-    """The offsets that `to_json` was given."""
+    """Return the offsets from the output of `to_json`."""
     return {
         TopicPartition(topic, int(partition)): offset
         for topic, partitions in rows.items()
@@ -72,14 +72,14 @@ def from_json(rows: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int
 
 
 def resolve(position: Position, earliest: Offsets, latest: Offsets, by_timestamp: Offsets) -> dict[TopicPartition, int]:
-    """The offset of each partition that there is.
+    """Return the offset of each existing partition at a position.
 
     Args:
         by_timestamp: for partitions whose position is a timestamp, the first offset with that timestamp or a later
-            one; the end where there is none.
+            one; the latest offset if there is none.
 
     Raises:
-        OptionError: a partition that is named is not there, or does not go so far.
+        OptionError: the position names a partition that does not exist, or an offset after a partition's end.
     """
     named = {
         TopicPartition(topic, partition)
@@ -92,7 +92,7 @@ def resolve(position: Position, earliest: Offsets, latest: Offsets, by_timestamp
     resolved = {}
     for tp in earliest:
         wanted = position.offsets.get(tp.topic, {}).get(tp.partition, position.default)
-        if tp in by_timestamp:  # asked for later than `latest` was, and so perhaps beyond it
+        if tp in by_timestamp:  # may be above `latest`, which was looked up earlier
             resolved[tp] = by_timestamp[tp]
             continue
         resolved[tp] = {EARLIEST: earliest[tp], LATEST: latest[tp]}.get(wanted, wanted)
@@ -102,11 +102,11 @@ def resolve(position: Position, earliest: Offsets, latest: Offsets, by_timestamp
 
 
 def ranges_between(start: Offsets, end: Offsets, earliest: Offsets, *, fail_on_data_loss: bool) -> list[OffsetRange]:
-    """What is to be read, in the order of the partitions; nothing where start and end meet.
+    """Return the ranges to read, in the order of the partitions, without empty ones.
 
     Raises:
-        DataLoss: records between start and end were deleted, or a partition that was read is gone; unless
-            `fail_on_data_loss` is off, and then what is there is read.
+        DataLoss: records between start and end were deleted, or a partition that was read was deleted. Without
+            `fail_on_data_loss` the remaining records are read.
     """
     ranges = []
     for tp in sorted(end):
@@ -121,16 +121,17 @@ def ranges_between(start: Offsets, end: Offsets, earliest: Offsets, *, fail_on_d
             first = oldest
         if first < last:
             ranges.append(OffsetRange(*tp, first, last))
-    gone = [tp for tp in sorted(start) if tp not in end]
-    if gone and fail_on_data_loss:
-        raise DataLoss(f"{gone[0]} is gone; with failOnDataLoss=false the others are read")
+    missing = [tp for tp in sorted(start) if tp not in end]
+    if missing and fail_on_data_loss:
+        raise DataLoss(f"{missing[0]} is gone; with failOnDataLoss=false the others are read")
     return ranges
 
 
 def at_most(start: Offsets, end: Offsets, limit: int) -> dict[TopicPartition, int]:
-    """The end of a batch of about `limit` records, of which each partition gives in proportion to what it has.
+    """Return the end of a batch of about `limit` records, divided between partitions in proportion to their records.
 
-    Each that has any gives at least one, so that none starves: there may be one more for each partition.
+    Each partition with records gives at least one, so that none starves; so the batch may have up to one record per
+    partition more than `limit`.
     """
     waiting = {tp: max(0, last - start.get(tp, 0)) for tp, last in end.items()}
     total = sum(waiting.values())
@@ -142,11 +143,11 @@ def at_most(start: Offsets, end: Offsets, limit: int) -> dict[TopicPartition, in
 def tasks_of(
     ranges: list[OffsetRange], *, min_tasks: int | None = None, max_records: int | None = None
 ) -> list[list[OffsetRange]]:
-    """Pack ranges into tasks of about the same size; large ones are split, small ones share a task.
+    """Pack ranges into tasks of about the same size; large ranges are split, small ones share a task.
 
     Args:
-        min_tasks: how many there should be at least, however little that leaves for each.
-        max_records: how many records one task may read; not given: TASK_RECORDS.
+        min_tasks: the least number of tasks, however small they get.
+        max_records: the limit of records per task; None for TASK_RECORDS.
     """
     total = sum(each.size for each in ranges)
     tasks = max(-(-total // (max_records or TASK_RECORDS)), min_tasks or 0, 1)

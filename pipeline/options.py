@@ -1,7 +1,7 @@
-"""What a user may say to the data source: the option names of Spark's Kafka connector, checked before anything runs.
+"""The options of the data source, with the names of Spark's Kafka connector; all are checked before a query runs.
 
-Names are case-insensitive, as everywhere in Spark. Options that begin with ``kafka.`` go to the client (librdkafka) as
-they are; ``kafka.bootstrap.servers`` is required.
+Names are case-insensitive, as everywhere in Spark. Options that begin with ``kafka.`` go to the client (librdkafka)
+unchanged; ``kafka.bootstrap.servers`` is required.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any, Final
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-"""Stand for offsets, in the option's JSON as in the protocol."""
+"""Special offsets, in the option's JSON as in the protocol."""
 
 NO_TOPIC: Final = ""
-"""A name that no topic has: beside topics' offsets, a checkpoint has their ids under it."""
+"""A name that no topic can have; a checkpoint has the topics' ids under it, beside their offsets."""
 
 TopicOffsets = Mapping[str, Mapping[int, int]]
 """Offsets, or milliseconds since 1970, by topic and partition."""
 
 _MOST: Final = 2**63 - 1
-"""The protocol's greatest number."""
+"""The largest int64."""
 _CLIENT_PREFIX: Final = "kafka."
 _OWN_CLIENT_SETTINGS: Final = {
     "enable.auto.commit": "the data source keeps positions itself",
@@ -57,22 +57,22 @@ _STREAM: Final = {
 }
 _WRITE: Final = {"topic": "topic", "includeheaders": "includeHeaders"}
 _SPARKS_OWN: Final = ("path", "checkpointlocation")
-"""Spark hands these on, though they are meant for itself."""
+"""Spark's own options, which it passes on to data sources."""
 
 
 class OptionError(ValueError):
-    """An option is unknown, missing, or cannot be; the message names it."""
+    """An option is unknown, missing or invalid; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where to begin or to end.
+    """A starting or ending position.
 
     Attributes:
-        default: EARLIEST or LATEST, for partitions that are not named.
-        offsets: by topic and partition; EARLIEST and LATEST allowed.
-        timestamp_ms: for all partitions, or None.
-        timestamps_ms: by topic and partition.
+        default: EARLIEST or LATEST, for partitions without a position of their own.
+        offsets: by topic and partition; EARLIEST and LATEST are allowed.
+        timestamp_ms: for all partitions, in milliseconds since 1970, or None.
+        timestamps_ms: by topic and partition, in milliseconds since 1970.
     """
 
     default: int
@@ -82,23 +82,23 @@ class Position:
 
     @property
     def moves(self) -> bool:
-        """Whether it may mean other records when it is resolved another time, though none was deleted."""
+        """Whether it may resolve to other offsets at another time, even if no record is deleted."""
         named = [offset for partitions in self.offsets.values() for offset in partitions.values()]
         return LATEST in (self.default, *named) or self.timestamp_ms is not None or bool(self.timestamps_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What is to be read, checked.
+    """The checked options of a reader.
 
     Attributes:
-        topics, pattern, partitions: exactly one of them says what is read: names, a regular expression that a whole
-            name has to match, or partition numbers by topic.
-        ending: None for a stream.
-        max_offsets_per_trigger, min_offsets_per_trigger: None: no bound.
-        max_trigger_delay_ms: how long fewer records than `min_offsets_per_trigger` are waited with.
-        min_partitions: tasks to split the work into at least; None: as many as it takes.
-        max_records_per_partition: records that one task reads at most; None: what a task is worth.
+        topics, pattern, partitions: exactly one of them is set: topic names, a regular expression that whole names
+            match, or partition numbers by topic.
+        ending: the ending position; None for a stream.
+        max_offsets_per_trigger, min_offsets_per_trigger: limits of a batch; None for no limit.
+        max_trigger_delay_ms: how long a stream waits for `min_offsets_per_trigger` records before it reads fewer.
+        min_partitions: the least number of tasks; None for as many as `max_records_per_partition` needs.
+        max_records_per_partition: the limit of records per task; None for the default.
         client: settings of the client.
     """
 
@@ -119,7 +119,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Where to write, checked. Without `topic` each row names its own."""
+    """The checked options of a writer. If `topic` is None, each row names its topic."""
 
     client: Mapping[str, str]
     topic: str | None = None
@@ -129,7 +129,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """Check the options of a reader.
 
     Raises:
-        OptionError: with the near name for an unknown one.
+        OptionError: an option is unknown, missing or invalid.
     """
     given, client = _split(
         options, {**_COMMON, **(_STREAM if streaming else _BATCH)}, "a stream" if streaming else "a batch"
@@ -158,8 +158,8 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         max_trigger_delay_ms=_duration_ms(given, "maxTriggerDelay", "15m"),
         min_partitions=_whole_number(given, "minPartitions"),
         max_records_per_partition=_whole_number(given, "maxRecordsPerPartition"),
-        fail_on_data_loss=_truth(given, "failOnDataLoss", True),
-        include_headers=_truth(given, "includeHeaders", False),
+        fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
+        include_headers=_boolean(given, "includeHeaders", False),
     )
 
 
@@ -167,7 +167,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     """Check the options of a writer.
 
     Raises:
-        OptionError: with the near name for an unknown one.
+        OptionError: an option is unknown, missing or invalid.
     """
     given, client = _split(options, _WRITE, "a writer")
     topic = given.get("topic")
@@ -176,8 +176,8 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(client, topic)
 
 
-def _split(options: Mapping[str, str], known: Mapping[str, str], whose: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The options by their names in small letters, and the client's settings."""
+def _split(options: Mapping[str, str], known: Mapping[str, str], owner: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options by their lower-case names, and the client's settings."""
     given: dict[str, str] = {}
     client: dict[str, str] = {}
     for name, value in options.items():
@@ -192,14 +192,14 @@ def _split(options: Mapping[str, str], known: Mapping[str, str], whose: str) -> 
         elif lower not in _SPARKS_OWN:
             near = difflib.get_close_matches(lower, [*known, "kafka.bootstrap.servers"], n=1)
             hint = f"; did you mean {known.get(near[0], near[0])}?" if near else ""
-            raise OptionError(f"{whose} has no option {name}{hint}")
+            raise OptionError(f"{owner} has no option {name}{hint}")
     if not client.get("bootstrap.servers", "").strip():
         raise OptionError("kafka.bootstrap.servers is required: host:port of brokers, with commas between")
     return given, client
 
 
 def _position(given: Mapping[str, str], which: str, default: int) -> Position:
-    """The starting or ending position; more than one way to say it is refused."""
+    """Return the starting or ending position; it may be given in one way only."""
     ways = [name for name in (f"{which}offsets", f"{which}timestamp", f"{which}offsetsbytimestamp") if name in given]
     shown = {f"{which}offsets": f"{which}Offsets", f"{which}timestamp": f"{which}Timestamp"}
     if len(ways) > 1:
@@ -218,9 +218,9 @@ def _position(given: Mapping[str, str], which: str, default: int) -> Position:
 
 
 def _by_partition(name: str, text: str, *, least: int) -> TopicOffsets:
-    """``{"orders": {"0": 23, "1": -2}}``"""
+    """Parse numbers by topic and partition, such as ``{"orders": {"0": 23, "1": -2}}``."""
     parsed = _json_object(name, text)
-    parsed.pop(NO_TOPIC, None)  # in what a query's progress shows
+    parsed.pop(NO_TOPIC, None)  # the topic ids, in offsets copied from a query's progress
     offsets: dict[str, dict[int, int]] = {}
     for topic, partitions in parsed.items():
         if not isinstance(partitions, dict):
@@ -234,7 +234,7 @@ def _by_partition(name: str, text: str, *, least: int) -> TopicOffsets:
 
 
 def _assignment(text: str) -> dict[str, tuple[int, ...]]:
-    """``{"orders": [0, 1]}``"""
+    """Parse partition numbers by topic, such as ``{"orders": [0, 1]}``."""
     parsed = _json_object("assign", text)
     for topic, partitions in parsed.items():
         right = isinstance(partitions, list) and all(
@@ -289,7 +289,7 @@ def _number(name: str, text: str, *, least: int) -> int:
 
 
 def _duration_ms(given: Mapping[str, str], name: str, default: str) -> int:
-    """``500ms``, ``30s``, ``15m``, ``2h``"""
+    """Parse a duration such as ``500ms``, ``30s``, ``15m`` or ``2h``."""
     value = given.get(name.lower(), default).strip().lower()
     found = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h)", value)
     if found is None:
@@ -297,7 +297,7 @@ def _duration_ms(given: Mapping[str, str], name: str, default: str) -> int:
     return int(found[1]) * {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}[found[2]]
 
 
-def _truth(given: Mapping[str, str], name: str, default: bool) -> bool:
+def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
     value = given.get(name.lower())
     if value is None:
         return default

@@ -1,4 +1,4 @@
-"""Writes rows to topics: an idempotent producer, and no row forgotten."""
+"""Writes rows to topics with an idempotent producer, and checks that all rows are acknowledged."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, Final
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from purgatorio.pipeline.client import BrokerUnreachable, Troubles
+from purgatorio.pipeline.client import BrokerUnreachable, ConnectionErrors
 from purgatorio.pipeline.options import WriteOptions
 
 FLUSH_SECONDS: Final = 300.0
-"""How long the last rows may take; the client gives each up earlier, after its own message.timeout.ms."""
+"""The time limit of the last flush; the client fails a row earlier, after its own message.timeout.ms."""
 
 
 class RowRefused(Exception):
-    """A row was not written: the brokers or the client refused it, or nobody took it in time."""
+    """A row was not written: a broker or the client refused it, or no broker acknowledged it in time."""
 
 
 class Writer:
@@ -32,24 +32,24 @@ class Writer:
         self._topic = options.topic
         self._columns = columns
         self._failure: RowRefused | None = None
-        self._troubles = Troubles()
+        self._errors = ConnectionErrors()
         settings: dict[str, Any] = {
             "client.id": "purgatorio-spark",
             "log_level": "0",
             "linger.ms": "20",
             "enable.idempotence": "true",
             **options.client,
-            "error_cb": self._troubles,
+            "error_cb": self._errors,
         }
         self._producer = Producer(settings)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write all rows; returns how many, when every one is acknowledged.
+        """Write all rows; return their number when all are acknowledged.
 
         Raises:
-            RowRefused: a row was refused or given up; others may have been written.
-            BrokerUnreachable: rows are still waiting after FLUSH_SECONDS.
-            ValueError: a row cannot be written as it is: it names no topic, or a header has no name.
+            RowRefused: a row was refused or timed out; other rows may have been written.
+            BrokerUnreachable: rows are not acknowledged after FLUSH_SECONDS.
+            ValueError: a row is invalid: it names no topic, or a header has no key.
         """
         rows = 0
         for batch in batches:
@@ -60,7 +60,7 @@ class Writer:
             self._check()
         if self._producer.flush(FLUSH_SECONDS):
             raise BrokerUnreachable(
-                f"rows could not be written to {self._servers} within {FLUSH_SECONDS:g} s{self._troubles}"
+                f"rows could not be written to {self._servers} within {FLUSH_SECONDS:g} s{self._errors}"
             )
         self._check()
         return rows
@@ -85,7 +85,7 @@ class Writer:
                 self._producer.poll(1)
                 self._check()
             except KafkaException as error:
-                self._check()  # what has failed before is why, if the client can do no more
+                self._check()  # an earlier failure is the cause of a fatal error
                 raise self._refused(topic, row.get("partition"), error.args[0]) from error
             else:
                 return
@@ -96,9 +96,9 @@ class Writer:
 
     def _refused(self, topic: str | None, partition: int | None, error: KafkaError) -> RowRefused:
         where = topic if partition is None or partition < 0 else f"{topic}-{partition}"
-        # Of a row that nobody took in time, only the connections know why.
-        why = self._troubles if error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError._FATAL) else ""
-        return RowRefused(f"a row for {where} was not written to {self._servers}: {error.str()}{why}")
+        # For a row that timed out, only the connection errors tell the cause.
+        cause = self._errors if error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError._FATAL) else ""
+        return RowRefused(f"a row for {where} was not written to {self._servers}: {error.str()}{cause}")
 
     def _check(self) -> None:
         self._producer.poll(0)

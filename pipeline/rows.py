@@ -1,4 +1,4 @@
-"""Rows as Spark's Kafka connector has them, made from a client's messages and back."""
+"""Rows with the columns of Spark's Kafka connector, made from a client's messages."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _HEADERS = pa.field("headers", pa.list_(pa.struct([pa.field("key", pa.string()),
 
 
 def arrow_schema(*, include_headers: bool) -> pa.Schema:
-    """The columns, with Spark's own types."""
+    """Return the columns as an Arrow schema, with the types that Spark expects."""
     return pa.schema([*_FIELDS, _HEADERS] if include_headers else _FIELDS)
 
 
 def to_arrow(messages: Iterator[list[Message]], *, include_headers: bool) -> Iterator[pa.RecordBatch]:
-    """Batches of rows; empty ones are left out."""
+    """Convert batches of messages to batches of rows; empty ones are left out."""
     schema = arrow_schema(include_headers=include_headers)
     while True:
         with _without_collection():
@@ -49,8 +49,8 @@ def to_arrow(messages: Iterator[list[Message]], *, include_headers: bool) -> Ite
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Have no garbage collected: thousands of messages come to be, all in use, and looking through them costs more than
-    reading them did (1.7 s instead of 1.0 s of CPU for a million).
+    """Suspend garbage collection: it would scan thousands of new messages, all in use, which costs more than reading
+    them (1.7 s instead of 1.0 s of CPU for a million).
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -62,7 +62,7 @@ def _without_collection() -> Iterator[None]:
 
 
 def _batch(messages: list[Message], schema: pa.Schema, include_headers: bool) -> pa.RecordBatch:
-    """One batch. It maps the client's methods: a step in Python per record and column would double the cost."""
+    """Convert one batch by `map` over the client's methods; a loop in Python over records would take twice the time."""
     kinds, stamps_ms = zip(*map(Message.timestamp, messages), strict=True)
     columns = [
         pa.array(list(map(Message.key, messages)), pa.binary()),
@@ -80,8 +80,8 @@ def _batch(messages: list[Message], schema: pa.Schema, include_headers: bool) ->
 
 
 def _timestamps(stamps_ms: tuple[int, ...]) -> pa.Array:
-    """Milliseconds since 1970 as Spark keeps times; null for a record without a timestamp or with one that Spark cannot
-    keep: a producer may have sent nanoseconds.
+    """Convert milliseconds since 1970 to Spark's timestamps; null for a record without a timestamp, or with one out of
+    Spark's range, as a producer may have sent nanoseconds.
     """
     found = pa.array(stamps_ms, pa.int64())
     known = pc.if_else(pc.and_(pc.greater_equal(found, 0), pc.less_equal(found, _LATEST_MS)), found, None)

@@ -1,7 +1,7 @@
-"""The data source that Spark sees: ``format("purgatorio")`` after ``read``, ``readStream``, ``write``, ``writeStream``.
+"""The Spark data source: ``format("purgatorio")`` for ``read``, ``readStream``, ``write`` and ``writeStream``.
 
 Columns and options are those of Spark's Kafka connector. Writing is at least once: a task that Spark repeats writes its
-rows again, and what a job has written before it fails stays written.
+rows again, and rows that a failed job has written stay in the topic.
 """
 
 from __future__ import annotations
@@ -40,37 +40,37 @@ class PurgatorioDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What follows `format`."""
+        """Return the name for `format`."""
         return "purgatorio"
 
     def schema(self) -> str:
-        """The columns, with headers if they are asked for."""
+        """Return the columns, with headers if the option includeHeaders is set."""
         from purgatorio.pipeline import rows
 
         headers = str(self.options.get("includeHeaders", "false")).strip().lower() == "true"
         return f"{rows.SCHEMA}, {rows.HEADERS}" if headers else rows.SCHEMA
 
     def reader(self, schema: StructType) -> TopicReader:
-        """Reads from a starting to an ending position."""
+        """Return a reader from a starting to an ending position."""
         return TopicReader(read_options(dict(self.options), streaming=False))
 
     def streamReader(self, schema: StructType) -> TopicStreamReader:
-        """Reads what comes, from a starting position on."""
+        """Return a reader of a stream from a starting position on."""
         return TopicStreamReader(read_options(dict(self.options), streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> TopicWriter:
-        """Appends rows to topics."""
+        """Return a writer that appends rows to topics."""
         if overwrite:
             raise ValueError("a topic can only be appended to: write with mode append")
         return TopicWriter(write_options(dict(self.options)), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TopicStreamWriter:
-        """Appends the rows of each batch to topics, in every output mode."""
+        """Return a writer that appends the rows of each batch to topics, in every output mode."""
         return TopicStreamWriter(write_options(dict(self.options)), schema)
 
 
 class Task(InputPartition):
-    """The ranges that one task reads, one after the other where they are of the same partition."""
+    """The ranges that one task reads; ranges of the same partition are read one after the other."""
 
     def __init__(self, ranges: list[OffsetRange]) -> None:
         super().__init__(ranges)
@@ -96,13 +96,13 @@ def _read(ranges: list[OffsetRange], options: ReadOptions) -> Iterator[pa.Record
 
 
 class TopicReader(DataSourceReader):
-    """Plans on the driver, reads in the tasks; it travels between them, so clients are made where they are used."""
+    """Plans a batch on the driver and reads it in tasks; Spark pickles it, so each side makes its own client."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Resolve positions, and share the work out."""
+        """Resolve the positions, and divide the records into tasks."""
         from purgatorio.pipeline.client import Metadata
 
         options = self._options
@@ -120,10 +120,10 @@ class TopicReader(DataSourceReader):
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Tells Spark how far topics go, and reads one batch after the other.
+    """Gives Spark the offsets of each batch, and reads it.
 
-    One of these lives in a process of its own for as long as the query does, and answers all but `read`; the tasks have
-    others, which only read.
+    One instance has a process of its own for the whole query, in which Spark calls everything but `read`. The tasks
+    have other instances, which only read.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -139,11 +139,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._made
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query starts; one that goes on from a checkpoint does not ask."""
+        """Return the start of a new query; a query with a checkpoint continues from that instead."""
         return self._progress.initial()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What maxOffsetsPerTrigger and minOffsetsPerTrigger say."""
+        """Return the limit of a batch, from maxOffsetsPerTrigger or minOffsetsPerTrigger."""
         options = self._options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)
@@ -152,7 +152,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch."""
+        """Return the end of the next batch."""
         return self._progress.next_end(
             start,
             at_most_records=limit.max_rows if isinstance(limit, ReadMaxRows) else None,
@@ -160,15 +160,15 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note how far the topics go now: this query ends there."""
-        self._progress.stop_at_what_there_is()
+        """End this query at the topics' present latest offsets."""
+        self._progress.stop_at_present_end()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """How far the topics went when they were last looked at, for the query's progress."""
+        """Return the topics' latest offsets at the last look-up, for the query's progress."""
         return self._progress.reported
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Share a batch out."""
+        """Divide a batch into tasks."""
         return _tasks(self._progress.ranges(start, end), self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -178,13 +178,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @dataclass
 class Written(WriterCommitMessage):
-    """How many rows a task has written."""
+    """The number of rows that a task has written."""
 
     rows: int
 
 
 class TopicWriter(DataSourceArrowWriter):
-    """Writes rows by an idempotent producer; a task is done when every row of it is acknowledged."""
+    """Writes rows with an idempotent producer; a task is done when all its rows are acknowledged."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
@@ -198,7 +198,7 @@ class TopicWriter(DataSourceArrowWriter):
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the rows of each batch; a batch that is repeated after a failure is written again."""
+    """Writes the rows of each batch; a batch that Spark repeats after a failure is written again."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
@@ -221,10 +221,10 @@ _WRITABLE: Mapping[str, tuple[str, ...]] = {
 
 
 def check_columns(schema: StructType, topic: str | None) -> tuple[str, ...]:
-    """The columns of rows that can be written.
+    """Check that rows of this schema can be written, and return the names of their columns.
 
     Raises:
-        ValueError: there is no value, no topic to write to, or a column of another name or type.
+        ValueError: the column value is missing, the topic is not given, or a column has another name or type.
     """
     for field in schema.fields:
         kinds = _WRITABLE.get(field.name)
@@ -241,5 +241,5 @@ def check_columns(schema: StructType, topic: str | None) -> tuple[str, ...]:
 
 
 def register(session: Any) -> None:
-    """Make the data source known to a session; not needed where the package is installed."""
+    """Register the data source in a session; not needed if the package is installed."""
     session.dataSource.register(PurgatorioDataSource)

@@ -1,4 +1,4 @@
-"""What lets Spark find ``format("purgatorio")`` without being told: it looks into modules whose names begin so."""
+"""Lets Spark find ``format("purgatorio")`` without `register`: it looks for data sources in ``pyspark_*`` modules."""
 
 from purgatorio.pipeline.source import PurgatorioDataSource as DefaultSource
 

@@ -1,1 +1,1 @@
-"""How long requests wait: a streaming job from ``__delayed_operations`` to tables of parquet and a page of plots."""
+"""The analysis of waits: a streaming job from ``__delayed_operations`` to parquet tables and a page of plots."""

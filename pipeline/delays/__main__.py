@@ -1,4 +1,4 @@
-"""For ``python -m pipeline.delays`` and ``spark-submit``."""
+"""For ``python -m purgatorio.pipeline.delays`` and ``spark-submit``."""
 
 import sys
 

@@ -1,21 +1,21 @@
-"""The gold tables: what the events of some windows add up to, made from all events of these windows at once.
+"""The gold tables: aggregates of the events of some windows, made from all events of these windows at once.
 
 ``windows``: a row for each window, purgatory, kind, topic, partition, client and broker. An operation that was watched
 under several partitions counts once for each of them, so rows of different partitions must not be added up; topic and
-partition are null where there were none.
+partition are null for an operation without partitions.
 
 ``operations``: a row for each window, purgatory, kind and client, in which every operation counts once.
 
 Both have these measures:
 
-* `count`, `expired`, `expiry_rate` (from 0 to 1), `outcomes` and `causes` (how many of each), `checks` (looks at the
-  condition, in all) and `checks_per_operation`;
+* `count`, `expired`, `expiry_rate` (from 0 to 1), `outcomes` and `causes` (counts by each), `checks` (the total number
+  of checks of the condition) and `checks_per_operation`;
 * `wait_p50_ms`, `wait_p95_ms`, `wait_p99_ms`: exact, interpolated between neighbours; `wait_max_ms`, `wait_total_ms`;
-* `waits`: how many waited how long, by the least wait of a bucket in ms. Percentiles of several rows cannot be had from
-  the percentiles of each; these counts can be added up first. A bucket is one millisecond wide below 64 ms, and at
-  most a 32nd of its least wait above.
+* `waits`: a histogram: counts by the least wait of a bucket in ms. Percentiles of several rows cannot be computed from
+  the percentiles of each row, but from the sum of their histograms. A bucket is one millisecond wide below 64 ms, and
+  at most a 32nd of its least wait above.
 
-``holders``: a row for each window, purgatory, kind, topic, partition, broker that was waited for (`held_by`) and
+``holders``: a row for each window, purgatory, kind, topic, partition, broker that operations waited for (`held_by`) and
 outcome, with `count` and `wait_total_ms`; an operation that waited for two brokers counts under each.
 
 Totals of milliseconds and checks are doubles: exact up to 2^53, and no event can make them overflow.
@@ -37,7 +37,7 @@ _CELL_KEYS: Final = (
     *("held_by", "outcome", "cause", "wait_ms"),
 )
 _EXACT_BITS: Final = 6
-"""Waits are kept to as many binary digits: 64 values, then 32 for each doubling."""
+"""The number of binary digits that a bucket keeps of a wait: 64 values, then 32 for each doubling."""
 _BUCKET: Final = (
     f"shiftleft(shiftright(wait_ms, greatest(length(bin(wait_ms)) - {_EXACT_BITS}, 0)), "
     f"greatest(length(bin(wait_ms)) - {_EXACT_BITS}, 0))"
@@ -45,13 +45,13 @@ _BUCKET: Final = (
 
 
 def cells(events: DataFrame, tasks: int) -> DataFrame:
-    """Events that are alike in all that the tables tell apart, counted: `n`, and their `checks` in all.
+    """Group events that are equal in all keys of the tables: `n` is their number, `checks` the sum of their checks.
 
-    There are far fewer of them than events, and every table is made of them. All those of a window are in one
-    partition, so that nothing has to be sent around again.
+    All tables are made from these groups, which are far fewer than the events. All groups of a window are in one
+    partition, so that the tables need no further shuffle.
 
     Args:
-        tasks: how many partitions there are.
+        tasks: the number of partitions.
     """
     return (
         events.groupBy(*_CELL_KEYS)
@@ -61,33 +61,33 @@ def cells(events: DataFrame, tasks: int) -> DataFrame:
 
 
 def windows(cells_: DataFrame) -> DataFrame:
-    """The table of that name."""
+    """Return the table ``windows``."""
     return _measured(_by_partition(cells_), WINDOW_KEYS)
 
 
 def operations(cells_: DataFrame) -> DataFrame:
-    """The table of that name."""
+    """Return the table ``operations``."""
     return _measured(cells_, OPERATION_KEYS)
 
 
 def holders(cells_: DataFrame) -> DataFrame:
-    """The table of that name."""
+    """Return the table ``holders``."""
     held = _by_partition(cells_).selectExpr("* EXCEPT (held_by)", "explode(array_distinct(held_by)) AS held_by")
     totals = _sql("sum(n)", "count"), _sql("sum(n * cast(wait_ms AS DOUBLE))", "wait_total_ms")
     return _with_start(held.groupBy(*HOLDER_KEYS).agg(*totals))
 
 
 def _by_partition(cells_: DataFrame) -> DataFrame:
-    """Each cell once for every partition, or once with none."""
+    """Return each cell once for each of its partitions, or once if it has none."""
     each = cells_.selectExpr("* EXCEPT (partitions)", "explode_outer(array_distinct(partitions)) AS each")
     return each.selectExpr("* EXCEPT (each)", "each.topic AS topic", "each.partition AS partition")
 
 
 def _measured(cells_: DataFrame, keys: tuple[str, ...]) -> DataFrame:
-    """The measures for each combination of keys.
+    """Return the measures for each combination of keys.
 
-    Every cell is told four times: by its cause, its outcome, its wait and its wait's bucket; these tellings are added
-    up, and then put side by side.
+    Every cell is expanded to four rows: by its cause, its outcome, its wait and its wait's bucket. These rows are added
+    up, and then joined to one row per combination of keys.
     """
     told = cells_.selectExpr(
         *keys,
@@ -124,7 +124,7 @@ _TALLIES: Final = (("outcome", "word", "outcomes"), ("cause", "word", "causes"),
 
 
 def _tally(told_by: str, label: str, name: str) -> Column:
-    """A map from label to count."""
+    """Return an aggregate that is a map from label to count."""
     pairs = f"collect_list(struct({label}, n)) FILTER (WHERE told_by = '{told_by}')"
     return _sql(f"map_from_entries(array_sort({pairs}))", name)
 

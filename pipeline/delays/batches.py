@@ -1,4 +1,4 @@
-"""What is done with each batch of the stream. All of it may be done twice: the second time changes nothing."""
+"""The processing of each batch of the stream. It is idempotent: processing a batch again changes nothing."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class Stopping(Exception):
-    """The job is to end, so no further batch is begun."""
+    """The job is stopping, so no further batch is started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What a batch brought.
+    """The content of a batch.
 
     Attributes:
-        events, bad: how many of each.
-        windows: the names of the windows that it had events of.
+        events, bad: the number of events and of bad records.
+        windows: the names of the windows of its events.
     """
 
     batch_id: int
@@ -34,13 +34,13 @@ class Landed:
 
 
 class Batches:
-    """Lands batches, and brings the gold tables up to date; a function for `foreachBatch`.
+    """Lands batches, and updates the gold tables; a function for `foreachBatch`.
 
-    Bronze is written first. Should the job die after that, the batch comes again with the same offsets, so it replaces
-    its own files, and its windows are made anew from all that is in bronze.
+    Bronze is written first. If the job dies after that, Spark repeats the batch with the same offsets: it replaces its
+    own files, and its windows are made again from bronze.
 
     Args:
-        width_ms: how long a window is.
+        width_ms: the width of a window.
         done: called after each batch.
     """
 
@@ -52,7 +52,7 @@ class Batches:
         self._stopping = False
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
-        """Take a batch.
+        """Process a batch.
 
         Raises:
             Stopping: `stop` was called.
@@ -65,7 +65,7 @@ class Batches:
             self._done(landed)
 
     def stop(self) -> None:
-        """Begin no further batch, and wait until the one that is being worked on is done."""
+        """Start no further batch, and wait for the current one."""
         self._stopping = True
         with self._busy:
             pass
@@ -85,7 +85,7 @@ class Batches:
         return Landed(batch_id, sum(counts.values()), bad, tuple(sorted(counts)))
 
     def refresh(self, spark: SparkSession, windows: Iterable[str]) -> None:
-        """Make windows of the gold tables anew from bronze."""
+        """Make windows of the gold tables again from bronze."""
         windows = sorted(windows)
         if not windows:
             return
@@ -101,9 +101,9 @@ class Batches:
             cells.unpersist()
 
     def missing(self) -> set[str]:
-        """Windows of bronze that a gold table lacks, because someone removed it or its partitions.
+        """Return the windows of bronze that a gold table lacks, as after its directory or partitions were removed.
 
-        A window may have no holders, so those are not looked at.
+        A window may have no holders, so that table is not checked.
         """
         landed = self._tables.windows("events")
         return {window for table in GOLD[:2] for window in landed - self._tables.windows(table)}

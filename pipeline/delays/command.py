@@ -1,6 +1,6 @@
 """The command ``purgatorio-delays``.
 
-Help and usage errors must come at once, so Spark and the client are imported only when everything said is right.
+Spark and the client are imported only after all arguments are checked, so that help and usage errors come at once.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ EXIT_USAGE: Final = 2
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _LONGEST_MS: Final = 24 * 3_600_000
 _DESCRIPTION: Final = """\
-Read what became of delayed operations from a topic, keep tables of how long they waited, and a report with plots. It
-goes on where it was stopped, and counts nothing twice.
+Read the outcomes of delayed operations from a topic, and keep tables of their waits and a report with plots. A further
+run continues where the last one stopped, and counts no operation twice.
 """
 _EPILOG: Final = """\
 The directory then holds events/ and bad_records/ (each record once), windows/, operations/ and holders/ (aggregates, as
-parquet), report.html, and checkpoint/ (how far the topic has been read). Brokers record what the topic holds when they
-are started by `purgatorio cluster --record-delays`.
+parquet), report.html, and checkpoint/ (the offsets up to which the topic has been read). Brokers write the topic when
+they are started by `purgatorio cluster --record-delays`.
 """
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that says which option a misspelt one is near to."""
+    """A parser that suggests the right name of a misspelt option."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; what is misspelt is said before what is missing, since that is why it is."""
+        """Parse; a misspelt option is reported before a missing one, since it is the cause."""
         options = [option for option in self._option_string_actions if option.startswith("--")]
         for each in sys.argv[1:] if args is None else args:
             name = each.partition("=")[0]
@@ -50,12 +50,12 @@ class _Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and where help is, and exit."""
+        """Print the error and a hint to the help, and exit."""
         self.exit(EXIT_USAGE, f"{self.prog}: {message}\n{self.prog} --help says what there is\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code."""
+    """Run the command, and return the exit code."""
     parser = _parser()
     settings = _settings(parser.parse_args(argv))
     try:
@@ -121,7 +121,7 @@ def _directory(text: str) -> Path:
 
 
 def _duration(text: str) -> int:
-    """Milliseconds."""
+    """Parse a duration, and return milliseconds."""
     match = re.fullmatch(r"(\d+)(ms|s|m|h)", text)
     if match is None or not 0 < int(match[1]) * _UNITS_MS[match[2]] <= _LONGEST_MS:
         raise argparse.ArgumentTypeError(f"must be a time up to a day such as 10s or 1m, not {text!r}")
@@ -129,7 +129,7 @@ def _duration(text: str) -> int:
 
 
 def _window(text: str) -> int:
-    """Milliseconds. Windows begin at full multiples since 1970, and are named by the second."""
+    """Parse a window's width, and return milliseconds. Windows start at its multiples, and are named by the second."""
     width_ms = _duration(text)
     if width_ms % 1000 or _LONGEST_MS % width_ms:
         raise argparse.ArgumentTypeError(f"must be whole seconds that divide a day evenly, not {text!r}")
@@ -144,7 +144,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _missing() -> str | None:
-    """What has to be installed, if something has."""
+    """Return a message about a missing requirement, or None."""
     for module in ("pyspark", "pyarrow", "pandas", "confluent_kafka", "plotly"):
         if importlib.util.find_spec(module) is None:
             return f"{module} is not installed: pip install purgatorio[spark]"

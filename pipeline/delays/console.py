@@ -1,4 +1,4 @@
-"""What is said on the console while the stream goes on: a line for each batch that brought something."""
+"""The console output while the stream runs: a line for each batch that has events or bad records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from purgatorio.pipeline.delays.batches import Landed
 
 
 class Console:
-    """Puts what a batch brought beside what Spark tells of it.
+    """Joins the counts of each batch with Spark's progress report of it.
 
     Args:
         say: prints a line.
@@ -22,15 +22,15 @@ class Console:
 
     @property
     def waits(self) -> bool:
-        """Whether a batch is noted that Spark has not told of."""
+        """Whether Spark has yet to report a batch that has landed."""
         return bool(self._landed)
 
     def landed(self, batch: Landed) -> None:
-        """Note a batch; it is told when Spark has told of it too."""
+        """Add a landed batch; its line is printed when Spark reports the batch."""
         self._landed[batch.batch_id] = batch
 
     def progress(self, batch_id: int, rows_per_second: float, sources: Sequence[Mapping[str, Any]]) -> None:
-        """Tell of a batch, once."""
+        """Print the line of a batch that Spark reports, once."""
         batch = self._landed.pop(batch_id, None)
         if batch is None or not batch.events + batch.bad:
             return
@@ -47,7 +47,7 @@ class Console:
 
 
 def lag(read: str | None, there: str | None) -> int:
-    """How many records there are after those that were read; 0 if that is not known."""
+    """Return the number of records after the read offsets, by Spark's JSON of offsets; 0 if that is not known."""
     if not read or not there:
         return 0
     ended, latest = json.loads(read), json.loads(there)

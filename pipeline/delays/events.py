@@ -1,4 +1,4 @@
-"""From records to events: parsed, checked, and put into windows by the time at which they ended."""
+"""Events from records: parsed, checked, and assigned to windows by the time at which their operations ended."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 RECORD_COLUMNS: Final = ("value", "topic", "partition", "offset", "timestamp")
-"""What is used of a record."""
+"""The columns of a record that the job uses."""
 
 LAST_MS: Final = 253_402_300_799_999
-"""The end of the year 9999: times after it have no name in SQL."""
+"""The end of the year 9999, the last time that SQL can write, in milliseconds since 1970."""
 
 _TEXT: Final = "cast(value AS STRING)"
 _END: Final = "the value ended"
@@ -23,16 +23,16 @@ _OPTIONS: Final = f"map('columnNameOfCorruptRecord', '{_UNFIT}')"
 
 
 def with_windows(records: DataFrame, width_ms: int) -> DataFrame:
-    """Parse records; a row for each of them, whatever it holds.
+    """Parse records into one row each.
 
     Args:
         records: rows with RECORD_COLUMNS.
-        width_ms: how long a window is.
+        width_ms: the width of a window.
 
     Returns:
-        topic, partition, offset, timestamp; `value`, the raw one of bad records and null for others; `reason`, why a
-        record is bad, else null; `event`, the parsed one; `window_ms` and `window`, when its window starts, null for
-        bad records: milliseconds since 1970 and a name that sorts and fits a directory.
+        Rows with topic, partition, offset and timestamp; `value`, a bad record's raw value, else null; `reason`, the
+        error of a bad record, else null; `event`, the parsed event; `window_ms` and `window`, the start of its window
+        in milliseconds since 1970 and as a sortable directory name, null for bad records.
     """
     window_ms = f"event.done_ms - event.done_ms % {int(width_ms)}"
     return (
@@ -51,7 +51,7 @@ def with_windows(records: DataFrame, width_ms: int) -> DataFrame:
 
 
 def good(parsed: DataFrame, batch_id: int) -> DataFrame:
-    """The events of what `with_windows` returned, a column for each field, and where they come from."""
+    """Return the events among the rows of `with_windows`: a column for each field, and partition and offset."""
     fields = [f"event.`{name}`" for name in schema.load()["properties"]]
     return parsed.where("reason IS NULL").selectExpr(
         *fields,
@@ -65,21 +65,21 @@ def good(parsed: DataFrame, batch_id: int) -> DataFrame:
 
 
 def bad(parsed: DataFrame, batch_id: int) -> DataFrame:
-    """The bad records of what `with_windows` returned, as they came, and why they are bad."""
+    """Return the bad records among the rows of `with_windows`, unchanged, with the reason."""
     return parsed.where("reason IS NOT NULL").selectExpr(*RECORD_COLUMNS, "reason", f"{int(batch_id)}L AS batch")
 
 
 def event_columns() -> str:
-    """The columns of `good`, in Spark's DDL."""
+    """Return the columns of `good`, in Spark's DDL."""
     own = "wait_ms BIGINT, window_ms BIGINT, record_partition INT, record_offset BIGINT, window STRING, batch BIGINT"
     return f"{schema.columns(schema.load())}, {own}"
 
 
 def window_name(milliseconds: str) -> str:
-    """SQL for the name of a window, such as ``2026-01-31T235900Z``; the session's time zone plays no part in it.
+    """Return SQL for the name of a window, such as ``2026-01-31T235900Z``, in UTC for any time zone of the session.
 
     Args:
-        milliseconds: SQL for when it starts.
+        milliseconds: SQL for the window's start in milliseconds since 1970.
     """
     at = f"TIMESTAMP_NTZ'1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, {milliseconds} DIV 1000)"
     return f"concat(translate(cast({at} AS STRING), ' :', 'T'), 'Z')"
@@ -92,10 +92,10 @@ def _parsed_columns() -> str:
 
 @cache
 def _reason() -> str:
-    """SQL for why a record is bad.
+    """Return SQL for the reason why a record is bad, or null.
 
-    `from_json` takes single quotes for double ones, and repeated fields; `parse_json` does not. Both read the first
-    value and forget what follows it, so it is parsed with something behind it that must be found again.
+    `from_json` accepts single quotes and repeated fields; `parse_json` does not. Both read the first value and ignore
+    the rest, so the value is parsed as an array with an end mark behind it, and the end mark must be found.
     """
     parsed = f"try_parse_json(concat('[', {_TEXT}, ',\"{_END}\"]'))"
     cases = [

@@ -1,6 +1,6 @@
-"""The report's plots, made from a summary. None where there is nothing to show.
+"""The report's plots, made from a summary; a function returns None if there is nothing to plot.
 
-Colours of text, grids and backgrounds are the page's matter, since it may be light or dark.
+The page sets the colours of text, grids and backgrounds, since it may be light or dark.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CAUSES: Final = (
 _HEAT: Final = ((0.0, "rgba(63,127,217,0.04)"), (0.5, "rgba(63,127,217,0.55)"), (1.0, "rgba(38,84,158,1)"))
 _NEUTRAL: Final = "#8a93a0"
 _LEAST_MS: Final = 0.3
-"""Where no wait at all is drawn on a logarithmic scale; a bin of such waits reaches from here to 1 ms."""
+"""The position of a wait of 0 on a logarithmic scale; the bin of such waits reaches from here to 1 ms."""
 _ZERO_MS: Final = _LEAST_MS**0.5
 """The middle of that bin."""
 
@@ -47,13 +47,13 @@ Plot = Callable[[Summary], go.Figure | None]
 
 
 def colours(types: Iterable[str]) -> Colours:
-    """A colour for each operation type, the same in every plot and every report."""
+    """Return a colour for each operation type, the same in every plot and every report."""
     unknown = sorted(set(types) - set(_COLOURS))
     return _COLOURS | {kind: _OTHERS[nth % len(_OTHERS)] for nth, kind in enumerate(unknown)}
 
 
 def distributions(summary: Summary) -> go.Figure | None:
-    """How long operations of each type waited: a row for each type."""
+    """Plot the distribution of waits, in a row for each type."""
     if not summary.types:
         return None
     titles = [f"<b>{_text(kind)}</b>  {_operations(group.count)}" for kind, group in summary.types.items()]
@@ -85,7 +85,7 @@ def distributions(summary: Summary) -> go.Figure | None:
 
 
 def percentiles(summary: Summary) -> go.Figure | None:
-    """Typical and long waits over time: a row for each type."""
+    """Plot p50, p95 and p99 of waits over time, in a row for each type."""
     if not summary.types:
         return None
     figure = _rows([f"<b>{_text(kind)}</b>" for kind in summary.types], height=170)
@@ -118,7 +118,7 @@ def percentiles(summary: Summary) -> go.Figure | None:
 
 
 def expiries(summary: Summary) -> go.Figure | None:
-    """How many operations expired, over time and by type."""
+    """Plot the number of expired operations over time, by type."""
     if not summary.total.expired:
         return None
     figure = _plain(height=300)
@@ -141,7 +141,7 @@ def expiries(summary: Summary) -> go.Figure | None:
 
 
 def slowest(summary: Summary) -> go.Figure | None:
-    """The partitions with the longest 99th percentile, for each type."""
+    """Plot the partitions with the highest p99, for each type."""
     kinds = [kind for kind in summary.types if any(place.kind == kind for place in summary.places)]
     if not kinds:
         return None
@@ -184,7 +184,7 @@ def slowest(summary: Summary) -> go.Figure | None:
 
 
 def holders(summary: Summary) -> go.Figure | None:
-    """Which broker the operations of a partition waited for, and how long in all."""
+    """Plot the total wait of each partition's operations for each broker, as a heat map."""
     if not summary.holders:
         return None
     by_place: dict[tuple[str, int], float] = {}
@@ -217,7 +217,7 @@ def holders(summary: Summary) -> go.Figure | None:
 
 
 def causes(summary: Summary) -> go.Figure | None:
-    """What ended the waits, as shares of each type."""
+    """Plot the causes that ended the waits, as shares of each type."""
     if not summary.types:
         return None
     totals: dict[str, int] = {}
@@ -265,7 +265,7 @@ def _plain(height: int) -> go.Figure:
 
 
 def _rows(titles: list[str], height: int) -> go.Figure:
-    """One plot under the other, over the same horizontal axis."""
+    """Return a figure of plots below each other with a common horizontal axis."""
     gap = min(0.09, 0.3 / len(titles))
     figure = make_subplots(rows=len(titles), cols=1, shared_xaxes=True, vertical_spacing=gap, subplot_titles=titles)
     figure.update_annotations(x=0, xanchor="left")
@@ -284,7 +284,7 @@ def _finish(figure: go.Figure, height: int) -> go.Figure:
 
 
 def _log_scale(longest_ms: float, *, upright: bool = False) -> dict[str, Any]:
-    """A logarithmic axis from no wait to the longest, with ticks in words."""
+    """Return a logarithmic axis from 0 to the longest wait, with durations as tick labels."""
     powers = [10**power for power in range(max(1, len(str(int(longest_ms)))) + 1)]
     top = max(longest_ms, 1) * (1.6 if upright else 1.25)
     low = _LEAST_MS * (0.8 if upright else 1)
@@ -297,13 +297,13 @@ def _log_scale(longest_ms: float, *, upright: bool = False) -> dict[str, Any]:
 
 
 def _mark_percentiles(figure: go.Figure, row: int, group: Group) -> None:
-    """Lines at p50 and p99; labels of lines that are close stand on different sides."""
+    """Draw lines at p50 and p99, with labels on different sides, so that labels of close lines do not overlap."""
     line = {"width": 1, "dash": "dot", "color": _NEUTRAL}
     for name, share, anchor in (("p50", 0.5, "right"), ("p99", 0.99, "left")):
         at = group.percentile(share)
         x = at if at >= 1 else _ZERO_MS
         figure.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="y domain", line=line, row=row, col=1)
-        # Unlike shapes, notes are placed by the logarithm.
+        # Plotly places shapes by the value, but annotations by its logarithm.
         figure.add_annotation(
             x=log10(x),
             y=1,
@@ -319,7 +319,7 @@ def _mark_percentiles(figure: go.Figure, row: int, group: Group) -> None:
 
 
 def _times(summary: Summary, kind: str) -> list[tuple[int, Group | None]]:
-    """A type's groups in order; None once between those that are not neighbours, so that lines have gaps."""
+    """Return a type's groups in order of time, with one None in each gap, so that lines have gaps, too."""
     starts = sorted(at for each, at in summary.moments if each == kind)
     found: list[tuple[int, Group | None]] = []
     for at in starts:
@@ -356,12 +356,12 @@ def _place(topic: str, partition: int) -> str:
 
 
 def _text(name: str) -> str:
-    """A name that plotly, which reads some HTML, shows as it is; cut where it would fill the plot."""
+    """Escape a name for plotly, which interprets some HTML, and cut a long one."""
     return html.escape(name if len(name) <= 40 else f"{name[:39]}…", quote=False)
 
 
 def _date(at_ms: int) -> str:
-    """A point in time as plotly reads it."""
+    """Return a time in plotly's format."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
     return at.strftime("%Y-%m-%d %H:%M:%S.") + f"{at_ms % 1000:03d}"
 

@@ -1,4 +1,4 @@
-"""The job: reads the topic as a stream, hands its batches on, and ends in good order."""
+"""The job: reads the topic as a stream, passes its batches on, and shuts down in good order."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 POLL_SECONDS: Final = 0.2
-"""How often it is looked whether Spark has something to tell."""
+"""The interval of the look-ups of Spark's progress."""
 
 
 def run(settings: Settings, say: Callable[[str], None]) -> str | None:
-    """Run until everything is read, if that was asked for, or until a signal; returns what went wrong.
+    """Run until a signal, or with `once` until all records are read; return an error message, or None.
 
     Args:
         say: prints a line of progress.
@@ -55,7 +55,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> str | None:
 
 
 def stream(session: SparkSession, settings: Settings, tables: Tables, say: Callable[[str], None]) -> str | None:
-    """The same as `run`, in a session that there is and with tables that are opened."""
+    """Run as `run` does, in an existing session and with opened tables."""
     source = f"Topic {settings.topic} at {settings.bootstrap}"
     reporter = Reporter(tables, settings.window_ms, source, time.monotonic, lambda: datetime.now(UTC))
     console = Console(say)
@@ -66,7 +66,7 @@ def stream(session: SparkSession, settings: Settings, tables: Tables, say: Calla
 
     batches = Batches(tables, settings.window_ms, done)
     batches.refresh(session, batches.missing())
-    # Spark has its own handler of Ctrl-C by now, which would cancel a batch that is being worked on.
+    # Spark has set its own handler of Ctrl-C by now, which would cancel the current batch.
     with _signals() as stopping:
         query = _query(session, settings, tables, batches)
         say(f"Reading {settings.topic} at {settings.bootstrap}" + ("" if settings.once else "; Ctrl-C stops"))
@@ -75,7 +75,7 @@ def stream(session: SparkSession, settings: Settings, tables: Tables, say: Calla
             _tell(query, console)
         if stopping.is_set():
             batches.stop()
-            # A batch that Spark begins now ends with an error, on purpose.
+            # A batch that Spark starts now fails intentionally, with `Stopping`.
             session.sparkContext.setLogLevel("OFF")
             query.stop()
         failure = None if stopping.is_set() else _failure(query)
@@ -86,7 +86,7 @@ def stream(session: SparkSession, settings: Settings, tables: Tables, say: Calla
 
 
 def cause_of(message: str) -> str:
-    """What a person should read of an exception of Spark: the last Python error that it carries, or else all of it."""
+    """Return the readable part of a Spark exception: the last Python error in it, or else the whole message."""
     found = re.findall(r"^(?:[A-Z]\w+: )?([\w.]+): (.+)$", message, re.MULTILINE)
     ours = [words for name, words in found if name.startswith("purgatorio.")]
     others = [f"{name}: {words}" for name, words in found if name.endswith(("Error", "Exception"))]
@@ -94,7 +94,7 @@ def cause_of(message: str) -> str:
 
 
 def _unreadable(settings: Settings) -> str | None:
-    """Why the topic cannot be read; asked before Spark starts, which takes seconds."""
+    """Return the reason why the topic cannot be read, or None; checked before Spark starts, which takes seconds."""
     options = read_options(source_options(settings), streaming=True)
     try:
         Metadata(options.client).partitions(options)
@@ -135,14 +135,14 @@ def _query(session: SparkSession, settings: Settings, tables: Tables, batches: B
 
 
 def _tell(query: StreamingQuery, console: Console) -> None:
-    """Hand on what Spark has told of batches that the console waits for."""
+    """Give Spark's progress reports to the console while it waits for some."""
     if console.waits:
         for each in query.recentProgress:
             console.progress(each["batchId"], each["processedRowsPerSecond"], each["sources"])
 
 
 def _failure(query: StreamingQuery) -> str | None:
-    """Why a query has ended, and what to do; None if it was done."""
+    """Return the reason why a query has failed, with a remedy; None if it has not failed."""
     error = query.exception()
     if error is None:
         return None
@@ -154,7 +154,7 @@ def _failure(query: StreamingQuery) -> str | None:
 
 @contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set; a second one ends the process at once."""
+    """Yield an event that Ctrl-C and SIGTERM set; a second signal ends the process at once."""
     stopping = threading.Event()
 
     def stop(number: int, _: object) -> None:

@@ -1,4 +1,4 @@
-"""The report: one page that needs nothing else, made from the gold tables."""
+"""The report: one HTML page without external resources, made from the gold tables."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from purgatorio.pipeline.delays.tables import Tables
 MOST_CLIENTS: Final = 30
 MOST_REASONS: Final = 20
 LEAST_INTERVAL_SECONDS: Final = 15.0
-"""How long at least passes between two reports while the stream goes on."""
+"""The least time between two reports while the stream runs."""
 LARGEST_SHARE: Final = 0.1
-"""Which share of the time making reports may take."""
+"""The largest share of the time that the job spends on reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A plot with its words.
+    """A section of the report, with one plot.
 
     Attributes:
-        caption: how to read it.
-        nothing: what is said where there is nothing to show.
+        caption: an explanation of the plot.
+        nothing: the text if there is nothing to plot.
     """
 
     name: str
@@ -47,7 +47,7 @@ SECTIONS: Final = (
     Section(
         "distributions",
         "How long each type of operation waited",
-        "Each curve shows which share of a type's operations waited how long; far to the right are the long waits. "
+        "Each curve shows the distribution of a type's waits, with long waits on the right. "
         "Dotted lines mark the median (p50) and the wait that one in a hundred exceeded (p99).",
         "No operation has ended yet.",
         figures.distributions,
@@ -55,7 +55,7 @@ SECTIONS: Final = (
     Section(
         "percentiles",
         "Waits over time",
-        "A line that rises says that waits became longer: half of the operations waited longer than p50, one in twenty "
+        "Rising lines are waits that became longer: half of the operations waited longer than p50, one in twenty "
         "longer than p95, one in a hundred longer than p99. The scale of waits is logarithmic.",
         "No operation has ended yet.",
         figures.percentiles,
@@ -63,9 +63,9 @@ SECTIONS: Final = (
     Section(
         "expiries",
         "Expired operations over time",
-        "The height of a bar is how many operations reached their deadline before what they waited for had happened. A "
-        "fetch that expires found too little new data, which is no fault; a produce request that does was not "
-        "replicated in time.",
+        "The height of a bar is the number of operations that reached their deadline before their condition held. An "
+        "expired fetch found too little new data, which is no fault; an expired produce request was not replicated in "
+        "time.",
         "No operation has expired.",
         figures.expiries,
     ),
@@ -79,16 +79,16 @@ SECTIONS: Final = (
     ),
     Section(
         "holders",
-        "Which follower held whom",
+        "Waits for each follower",
         "The darker a field, the longer the operations of a partition (across) waited in all for a broker (down): the "
-        "one whose fetch let them go at last, or which had not fetched when they expired.",
+        "broker whose fetch completed them, or which had not fetched when they expired.",
         "No operation has waited for another broker.",
         figures.holders,
     ),
     Section(
         "causes",
-        "What ended the waits",
-        "Each row divides a type's operations by the event that ended them; where there was none, by their outcome.",
+        "Causes that ended the waits",
+        "Each row divides a type's operations by the event that ended them, or without one by their outcome.",
         "No operation has ended yet.",
         figures.causes,
     ),
@@ -96,12 +96,12 @@ SECTIONS: Final = (
 
 
 class Reporter:
-    """Writes the report again and again, but not too often.
+    """Writes the report repeatedly, at limited intervals.
 
     Args:
-        source: where the events came from, in words.
-        clock: seconds that only grow.
-        now: the time of day.
+        source: a description of the topic and its cluster.
+        clock: returns monotonic seconds.
+        now: returns the time of day.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Reporter:
         self._next = clock()
 
     def write_if_due(self) -> bool:
-        """Write the report unless that was done a short while ago, and tell whether."""
+        """Write the report if the interval since the last one has passed; return whether it was written."""
         if self._clock() < self._next:
             return False
         self.write()
@@ -136,18 +136,18 @@ class Reporter:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file so that whoever reads it finds the old one or the new one whole."""
+    """Replace a file atomically: a reader gets the old content or the new one."""
     draft = path.with_name(f".{path.name}.new")
     draft.write_text(text, encoding="utf-8")
     os.replace(draft, path)
 
 
 def page(summary: Summary, source: str, now: datetime, root: Path) -> str:
-    """The page's HTML.
+    """Return the report's HTML.
 
     Args:
-        source: where the events came from, in words.
-        root: where the tables are.
+        source: a description of the topic and its cluster.
+        root: the directory of the tables.
     """
     template = Template(
         resources.files("purgatorio.pipeline.delays").joinpath("report.html").read_text(encoding="utf-8")
@@ -191,7 +191,7 @@ def _section(section: Section, summary: Summary) -> str:
     if figure is None:
         shown = f'<p class="nothing">{section.nothing}</p>'
     else:
-        # Inside of a script element only these could end it.
+        # Within a script element, only "<" could end the element.
         data = figure.to_json().replace("<", "\\u003c").replace(">", "\\u003e")
         shown = (
             f'<div class="plot" id="{section.name}"><div></div><script type="application/json">{data}</script></div>'
@@ -211,8 +211,9 @@ def _clients(summary: Summary) -> str:
     left_out = len(ranked) - len(shown)
     which = f"The {len(shown)} with the most operations; {left_out:,} more are in the table." if left_out else ""
     return (
-        "<section><h2>Clients</h2><p>How often and how long the requests of each client waited. Many checks per "
-        f"operation say that what it waited for came in small steps. {which}</p>{_table(head, rows, first_number=2)}"
+        "<section><h2>Clients</h2><p>The number and length of waits of each client's requests. Many checks per "
+        f"operation mean that its condition was approached in small steps. {which}</p>"
+        f"{_table(head, rows, first_number=2)}"
         "</section>"
     )
 
@@ -243,7 +244,7 @@ def _bad_records(summary: Summary, root: Path) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, first_number: int) -> str:
-    """A table whose columns hold numbers from one on."""
+    """Return an HTML table; columns from `first_number` on hold numbers."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         kinds = ["" if nth < first_number else ' class="number"' for nth in range(len(row))]

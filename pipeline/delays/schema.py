@@ -1,6 +1,6 @@
-"""The events' JSON Schema, turned into what Spark can check: a type to parse by, and conditions that rows must meet.
+"""The events' JSON Schema, translated for Spark: a type to parse records with, and conditions that rows must meet.
 
-Only the keywords that the schema uses are known here; another one is an error, so that none is ignored.
+Only the keywords that the schema uses are supported; another keyword is an error, so that none is ignored.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _KEYWORDS: Final = {"type", "const", "enum", "minimum", "minLength", "maxItems",
 
 
 class UnknownKeyword(ValueError):
-    """The schema says something that is not understood here."""
+    """The schema has an unsupported keyword."""
 
 
 class Check(NamedTuple):
-    """What a row must not be.
+    """A condition that makes a row bad.
 
     Attributes:
-        broken: an SQL expression that is true for bad rows; true and null tell apart from false, nothing else.
-        reason: what is wrong with such a row.
+        broken: an SQL expression that is true for bad rows; false and null mean that the row passes.
+        reason: the error of such a row.
     """
 
     broken: str
@@ -35,32 +35,32 @@ class Check(NamedTuple):
 
 
 def load() -> Schema:
-    """The schema of an event of ``__delayed_operations``."""
+    """Load the schema of an event of ``__delayed_operations``."""
     text = resources.files("purgatorio.schemas").joinpath("delayed_operation.v1.json").read_text(encoding="utf-8")
     schema: Schema = json.loads(text)
     return schema
 
 
 def columns(schema: Schema) -> str:
-    """The columns of an object, in Spark's DDL.
+    """Return the columns of an object, in Spark's DDL.
 
     Raises:
-        UnknownKeyword: the schema has one.
+        UnknownKeyword: the schema has an unsupported keyword.
     """
     return ", ".join(f"`{name}` {_type(each)}" for name, each in schema["properties"].items())
 
 
 def checks(schema: Schema, source: str) -> list[Check]:
-    """What else the schema asks of an object, as conditions; the first that is broken tells the reason best.
+    """Return the schema's further requirements as checks; the first broken one gives the best reason.
 
     Args:
-        source: the SQL name of a struct whose fields are `columns(schema)`, null where they did not fit.
+        source: the SQL name of a struct with the fields `columns(schema)`, which are null where a value did not match.
     """
     return list(_object_checks(schema, source, ""))
 
 
 def literal(value: object) -> str:
-    """A constant in SQL."""
+    """Return a constant in SQL."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise UnknownKeyword(f"no constant of SQL is made of {value!r}")
     if isinstance(value, int):
@@ -91,7 +91,7 @@ def _object_checks(schema: Schema, sql: str, path: str) -> Iterator[Check]:
 
 
 def _checks(schema: Schema, sql: str, name: str, *, required: bool) -> Iterator[Check]:
-    """Conditions are null where the value is: what may be missing passes."""
+    """Iterate over the checks of a value. For a null value the conditions are null, so optional fields pass."""
     kind = schema["type"]
     if required:
         yield Check(f"{sql} IS NULL", f"{name} is missing or not {_WORDS.get(kind, f'a {kind}')}")

@@ -1,4 +1,4 @@
-"""What a run was told, and what follows from it for Spark: without Spark."""
+"""The settings of a run, and Spark's and the data source's options that follow from them; without Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 TOPIC: Final = "__delayed_operations"
 BATCH_RECORDS: Final = 100_000
-"""Records that a batch has at most: so many are parsed within a second or two, and fit a small driver's memory."""
+"""The limit of records in a batch: Spark parses this many in a second or two, in a small driver's memory."""
 
 _ANYWHERE: Final = {"spark.app.name": "purgatorio-delays", "spark.ui.showConsoleProgress": "false"}
 _HERE: Final = {
@@ -18,17 +18,17 @@ _HERE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
-    # Spark prints the traces of errors that this command then puts into a line.
+    # Spark would print the tracebacks of errors that this command prints as one line.
     "spark.log.level": "FATAL",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a run was told.
+    """The settings of a run.
 
     Attributes:
-        master: None: not said.
+        master: Spark's master URL; None if it is not given.
         kafka, spark: settings of the client and of Spark.
     """
 
@@ -44,7 +44,7 @@ class Settings:
 
 
 def source_options(settings: Settings) -> dict[str, str]:
-    """What the data source is told."""
+    """Return the options of the data source."""
     return {
         **{f"kafka.{key}": value for key, value in settings.kafka.items()},
         "kafka.bootstrap.servers": settings.bootstrap,
@@ -55,10 +55,10 @@ def source_options(settings: Settings) -> dict[str, str]:
 
 
 def spark_options(settings: Settings, *, submitted: bool) -> dict[str, str]:
-    """What the session is told.
+    """Return the settings of the Spark session.
 
     Args:
-        submitted: by spark-submit, whose settings then stand, but for those said to this command itself.
+        submitted: whether spark-submit runs the command; its settings then stay, except those given to this command.
     """
     if submitted:
         said = {} if settings.master is None else {"spark.master": settings.master}

@@ -1,4 +1,4 @@
-"""What the report tells, read from the gold tables. They are read without Spark: they are small, and it is faster."""
+"""The content of the report, read from the gold tables without Spark, which is faster for small tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from purgatorio.pipeline.delays import waits
 from purgatorio.pipeline.delays.tables import Tables
 
 MOST_BINS: Final = 240
-"""Points in time that a plot shows at most; windows are put together until there are no more."""
+"""The limit of points in time in a plot; windows are merged until there are no more."""
 
 _ORDER: Final = ("produce", "consumer fetch", "follower fetch", "delete records", "topic", "elect leader")
 _MEASURES: Final = ("window", "count", "expired", "checks", "wait_max_ms", "waits", "causes")
@@ -31,11 +31,12 @@ _WIDTHS_MS: Final = (
 
 @dataclass
 class Group:
-    """Operations that are told together.
+    """The measures of a group of operations.
 
     Attributes:
-        waits, causes: how many, by the least wait of a bucket in ms, and by cause.
-        checks: looks at the condition, in all.
+        checks: the total number of checks of the condition.
+        waits: counts by the least wait of a bucket, in ms.
+        causes: counts by cause.
     """
 
     count: int = 0
@@ -47,11 +48,11 @@ class Group:
 
     @property
     def expiry_rate(self) -> float:
-        """From 0 to 1."""
+        """The share of expired operations, from 0 to 1."""
         return self.expired / self.count if self.count else 0.0
 
     def percentile(self, share: float) -> float:
-        """A wait in ms that this share did not exceed; of one operation at least."""
+        """Return a percentile of the waits in ms; the group must have an operation."""
         return min(waits.percentile(self.waits, share), self.longest_ms)
 
 
@@ -64,7 +65,7 @@ class Place(NamedTuple):
 
 
 class Held(NamedTuple):
-    """That a partition's operations waited for a broker."""
+    """A broker, and a partition whose operations waited for it."""
 
     held_by: int
     topic: str
@@ -73,7 +74,7 @@ class Held(NamedTuple):
 
 @dataclass
 class Holding:
-    """How often, and how long in all."""
+    """The number of operations that waited for a broker, and their total wait."""
 
     count: int = 0
     expired: int = 0
@@ -82,15 +83,16 @@ class Holding:
 
 @dataclass
 class Summary:
-    """What the report tells.
+    """The content of the report.
 
     Attributes:
-        types: every operation once, by kind, in an order that stays.
-        moments: the same by kind and point in time, in ms since 1970: the start of `bin_ms` milliseconds.
+        types: by kind, in a fixed order; every operation counts once.
+        moments: by kind and time: the start of a bin of `bin_ms`, in ms since 1970; every operation counts once.
         places: by kind and partition; an operation under several partitions counts for each.
-        clients: every operation once, by client and kind.
-        bad: how many bad records there are for each reason.
-        start_ms, end_ms: what the windows span.
+        clients: by client and kind; every operation counts once.
+        holders: by broker and partition that waited for it.
+        bad: the number of bad records, by reason.
+        start_ms, end_ms: the start of the first window and the end of the last.
     """
 
     types: dict[str, Group] = field(default_factory=dict)
@@ -105,7 +107,7 @@ class Summary:
 
     @property
     def total(self) -> Group:
-        """Every operation once, of all kinds."""
+        """All operations of all kinds; each counts once."""
         whole = Group(
             count=sum(each.count for each in self.types.values()),
             expired=sum(each.expired for each in self.types.values()),
@@ -121,7 +123,7 @@ def summarize(tables: Tables, width_ms: int) -> Summary:
     """Read the gold tables.
 
     Args:
-        width_ms: how long a window is.
+        width_ms: the width of a window.
     """
     summary = Summary(bad=_bad(tables))
     operations = _read(tables, "operations", _MEASURES, "kind", "client")
@@ -146,7 +148,7 @@ def summarize(tables: Tables, width_ms: int) -> Summary:
 
 
 def bin_width(span_ms: int, width_ms: int) -> int:
-    """Over how long a time windows are put together so that at most MOST_BINS are left: a multiple of their width."""
+    """Return the width of bins, a multiple of the windows' width, so that at most MOST_BINS cover the span."""
     for candidate in _WIDTHS_MS:
         if candidate % width_ms == 0 and span_ms <= candidate * MOST_BINS:
             return candidate
@@ -154,7 +156,7 @@ def bin_width(span_ms: int, width_ms: int) -> int:
 
 
 def start_of(window: str) -> int:
-    """When a window starts, by its name: milliseconds since 1970."""
+    """Return the start of a window in milliseconds since 1970, from its name."""
     at = datetime.strptime(window, "%Y-%m-%dT%H%M%SZ").replace(tzinfo=UTC)
     return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
@@ -176,7 +178,7 @@ def _starts(rows: pa.Table) -> dict[str, int]:
 
 
 def _groups(rows: pa.Table, *keys: str) -> dict[tuple[Any, ...], Group]:
-    """Add rows up."""
+    """Add up rows by keys."""
     found: dict[tuple[Any, ...], Group] = defaultdict(Group)
     sums = [("count", "sum"), ("expired", "sum"), ("checks", "sum"), ("wait_max_ms", "max")]
     for row in rows.group_by(list(keys)).aggregate(sums).to_pylist():
@@ -191,7 +193,7 @@ def _groups(rows: pa.Table, *keys: str) -> dict[tuple[Any, ...], Group]:
 
 
 def _exploded(rows: pa.Table, keys: Sequence[str], column: str) -> list[dict[str, Any]]:
-    """The entries of a column of maps, added up by keys and label."""
+    """Add up the entries of a column of maps, by keys and label."""
     maps = rows[column].combine_chunks()
     if isinstance(maps, pa.ChunkedArray):
         maps = pa.concat_arrays(maps.chunks) if maps.num_chunks else pa.array([], maps.type)

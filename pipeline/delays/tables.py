@@ -1,12 +1,12 @@
-"""Where everything lies in the directory that the job writes to, and what must be true of it before a run.
+"""The layout of the job's output directory, and the checks of it before a run.
 
 =========================================  ==========================================================================
 ``events/window=…/batch=…``                bronze: each event once, in the window in which it ended
-``bad_records/batch=…``                    bronze: records that are no events, as they came, and why
+``bad_records/batch=…``                    bronze: records that are no events, unchanged, with the reason
 ``windows``, ``operations``, ``holders``   gold: a partition for each window; see `aggregates`
-``checkpoint``                             how far the topic has been read; Spark's own
-``settings.json``                          what the tables depend on
-``report.html``                            the page
+``checkpoint``                             Spark's checkpoint: the offsets up to which the topic has been read
+``settings.json``                          the settings that the tables depend on
+``report.html``                            the report
 =========================================  ==========================================================================
 """
 
@@ -28,14 +28,14 @@ _BRONZE: Final = ("events", "bad_records")
 
 
 class CannotGoOn(Exception):
-    """The directory holds something else than this run would go on with; the message says what to do."""
+    """The directory cannot be continued with these settings; the message says how to proceed."""
 
 
 class Tables:
     """The tables in one directory, which the driver and all workers see under the same path.
 
     Args:
-        root: the directory; it need not be there yet.
+        root: the directory; it is created if it does not exist.
     """
 
     def __init__(self, root: Path) -> None:
@@ -45,19 +45,19 @@ class Tables:
         self._settings = self.root / "settings.json"
 
     def path(self, table: str) -> Path:
-        """The directory of a table."""
+        """Return the directory of a table."""
         return self.root / table
 
     def uri(self, name: str) -> str:
-        """A directory as Spark names it, whose own file system may be another than the local one."""
+        """Return a directory as a file URI, since Spark's default file system may not be the local one."""
         return f"file://{self.root / name}"
 
     @contextmanager
     def opened(self, settings: Mapping[str, object]) -> Iterator[None]:
-        """Have the tables for oneself, after a check that they were written with the same settings.
+        """Lock the tables, and check that they were written with the same settings.
 
         Raises:
-            CannotGoOn: they were not, or another run has them, or the tables and the checkpoint are not of one age.
+            CannotGoOn: the settings differ, another run has the lock, or the tables and the checkpoint do not match.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / ".lock").open("w") as lock:
@@ -71,21 +71,21 @@ class Tables:
             yield
 
     def windows(self, table: str) -> set[str]:
-        """The names of the windows that a table has."""
+        """Return the names of the windows in a table."""
         return {each.name.removeprefix("window=") for each in self.path(table).glob("window=*")}
 
     def read_windows(self, spark: SparkSession, columns: str, windows: Iterable[str]) -> DataFrame:
-        """The events of some windows; no other is opened.
+        """Read the events of some windows, and open no other window's files.
 
         Args:
-            columns: of the events, in Spark's DDL.
+            columns: the events' columns, in Spark's DDL.
         """
         root = self.uri("events")
         paths = [f"{root}/window={window}" for window in sorted(windows)]
         return spark.read.schema(columns).option("basePath", root).parquet(*paths)
 
     def replace(self, table: str, rows: DataFrame, *by: str) -> None:
-        """Write rows; partitions by these columns that they have rows for are replaced, others stay as they are."""
+        """Write rows, partitioned by these columns; partitions that the rows are in are replaced, others stay."""
         # Spark's default, INT96, is deprecated, and other readers take it for nanoseconds, which end in the year 2262.
         rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")

@@ -1,4 +1,4 @@
-"""Waits as counts by bucket (see `aggregates`): percentiles of them, bins to draw, and how they are put in words."""
+"""Histograms of waits (see `aggregates`): percentiles, bins for plots, and durations as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 Waits = Mapping[int, int]
-"""How many waited how long, by the least wait of a bucket in ms."""
+"""A histogram of waits: the count of each bucket, by the bucket's least wait in ms."""
 
 _DECADE: Final = (10, 13, 16, 20, 25, 32, 40, 50, 63, 80)
 """Bins above 10 ms: ten for each factor of ten, rounded to whole milliseconds."""
@@ -16,15 +16,15 @@ _SMALL: Final = (0, 1, 2, 3, 4, 5, 6, 8)
 
 
 def bucket_width(least_ms: int) -> int:
-    """How many milliseconds a bucket spans."""
+    """Return the width of a bucket, in milliseconds."""
     return 1 << max(0, least_ms.bit_length() - 6)
 
 
 def percentile(waits: Waits, share: float) -> float:
-    """The wait that this share did not exceed: the middle of a bucket, so exact below 64 ms and within 1.6 % above.
+    """Return a percentile, as the middle of a bucket: exact below 64 ms and within 1.6 % above.
 
     Args:
-        waits: of one operation at least.
+        waits: a histogram with at least one wait.
         share: from 0 to 1.
 
     Returns:
@@ -35,11 +35,11 @@ def percentile(waits: Waits, share: float) -> float:
         before += waits[least_ms]
         if before > rank:
             return least_ms + (bucket_width(least_ms) - 1) / 2
-    raise ValueError("nobody waited")
+    raise ValueError("there are no waits")
 
 
 def edges(waits: Waits) -> list[int]:
-    """The bounds of bins that hold all waits, and are about equally wide on a logarithmic scale."""
+    """Return the bounds of bins that hold all waits, and are about equally wide on a logarithmic scale."""
     last = max(waits)
     longest_ms = last + bucket_width(last) - 1
     bounds = list(_SMALL)
@@ -51,7 +51,7 @@ def edges(waits: Waits) -> list[int]:
 
 
 def shares(waits: Waits, bounds: Sequence[int]) -> list[float]:
-    """Which share of all lies in each bin, in percent; a bucket that reaches over a bound is divided."""
+    """Return the share of all waits in each bin, in percent; a bucket across a bound is divided."""
     total = sum(waits.values())
     counted = [0.0] * (len(bounds) - 1)
     for least_ms, count in waits.items():
@@ -65,7 +65,7 @@ def shares(waits: Waits, bounds: Sequence[int]) -> list[float]:
 
 
 def duration(milliseconds: float) -> str:
-    """Such as ``3 ms``, ``1.25 s``, ``2 min 5 s``, ``3 h 10 min`` and ``5 d 2 h``."""
+    """Return a duration as text, such as ``3 ms``, ``1.25 s``, ``2 min 5 s``, ``3 h 10 min`` or ``5 d 2 h``."""
     if milliseconds < 999.5:
         return f"{milliseconds:.3g} ms"
     seconds = milliseconds / 1000
@@ -77,4 +77,4 @@ def duration(milliseconds: float) -> str:
         if whole >= size or large == "min":
             rest = whole % size // part
             return f"{whole // size} {large}" + (f" {rest} {small}" if rest else "")
-    raise AssertionError("whatever is not hours is minutes")
+    raise AssertionError("durations below an hour are in minutes")

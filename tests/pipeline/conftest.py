@@ -1,4 +1,4 @@
-"""What the tests of the pipeline share: one Spark session for all of them, and a cluster in a process of its own."""
+"""Fixtures of the pipeline's tests: one Spark session for all tests, and a cluster in a process of its own."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 
 needs_spark = [
-    # In CI Java must be there, and if it is not, the tests fail rather than being skipped.
+    # In CI the tests fail without Java instead of being skipped.
     pytest.mark.skipif(
         shutil.which("java") is None and not os.environ.get("CI"),
         reason="Spark needs Java 17 or newer: install a JRE, e.g. openjdk-17-jre",
     ),
     pytest.mark.timeout(180),
-    # Spark's Java gateway leaves its socket to the garbage collector.
+    # Spark's Java gateway does not close its socket; the garbage collector does.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-"""What a module whose tests run in a Spark session has for its `pytestmark`."""
+"""The `pytestmark` of a module whose tests run in a Spark session."""
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local session, made small so that it starts fast; there is one, since starting it takes ten seconds."""
+    """A small local session; all tests share it, since its start takes ten seconds."""
     pytest.importorskip("pyspark", reason="install purgatorio[spark]")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -67,12 +67,12 @@ def servers() -> Iterator[str]:
 
 
 def servers_of(greeting: str) -> str:
-    """The addresses of the brokers that a cluster tells of when it has started."""
+    """Return the brokers' addresses from a cluster's output after its start."""
     return ",".join(re.findall(r"broker \d+ +(\S+:\d+)", greeting))
 
 
 def new_topic(servers: str, partitions: int, *, replicas: int = 1, **configs: str) -> str:
-    """Create a topic that no other test uses, with _ for the dots in the names of its configs; returns its name."""
+    """Create a topic that no other test uses, and return its name; names of configs have _ for dots."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     name = f"t-{uuid.uuid4().hex[:8]}"

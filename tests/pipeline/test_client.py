@@ -32,7 +32,7 @@ Produce = Callable[..., str]
 
 @pytest.fixture
 def produce(servers: str) -> Produce:
-    """Creates a topic of so many partitions and writes numbers to it in turn; returns its name."""
+    """Return a function that creates a topic, writes numbers to its partitions in turn, and returns its name."""
 
     def make(count: int, partitions: int = 2) -> str:
         topic = new_topic(servers, partitions)
@@ -50,7 +50,7 @@ def client(servers: str, **settings: str) -> dict[str, str]:
 
 
 def read(servers: str, *ranges: OffsetRange) -> list[tuple[int, int, int]]:
-    """Partition, offset and number of each record."""
+    """Return partition, offset and number of each record."""
     messages = [message for batch in Reader(client(servers)).read(list(ranges)) for message in batch]
     return [_row(message) for message in messages]
 
@@ -73,13 +73,13 @@ def test_exactly_the_records_of_the_ranges_are_read(servers: str, produce: Produ
     assert sorted(found) == [(0, o, 2 * o) for o in range(10, 20)] + [(1, o, 2 * o + 1) for o in range(45, 50)]
 
 
-def test_two_ranges_of_one_partition_are_read_one_after_the_other(servers: str, produce: Produce) -> None:
+def test_two_ranges_of_one_partition_are_read_in_order(servers: str, produce: Produce) -> None:
     topic = produce(100)
     found = read(servers, OffsetRange(topic, 0, 30, 35), OffsetRange(topic, 0, 0, 3))
     assert [offset for _, offset, _ in found] == [30, 31, 32, 33, 34, 0, 1, 2]
 
 
-def test_ranges_with_gaps_that_compaction_left_are_read_to_their_ends(start_purgatorio: StartPurgatorio) -> None:
+def test_ranges_with_compacted_records_are_read_to_their_ends(start_purgatorio: StartPurgatorio) -> None:
     settings = ("--set", "log.cleaner.backoff.ms=20", "--brokers", "1", "--log-level", "error")
     servers = servers_of(start_purgatorio("cluster", "--port", "0", "--admin-port", "0", *settings).greeting())
     topic = new_topic(servers, 1, cleanup_policy="compact", segment_bytes="1024", min_cleanable_dirty_ratio="0.01")
@@ -89,15 +89,15 @@ def test_ranges_with_gaps_that_compaction_left_are_read_to_their_ends(start_purg
         producer.flush(10)
     give_up = time.monotonic() + 20
     left = read(servers, OffsetRange(topic, 0, 0, 40))
-    while len(left) > 3:  # what the active segment holds, and one before it
+    while len(left) > 3:  # the records of the active segment, and one before it
         assert time.monotonic() < give_up, "nothing was compacted"
         left = read(servers, OffsetRange(topic, 0, 0, 40))
     assert left[-1] == (0, 39, 39)
-    assert read(servers, OffsetRange(topic, 0, 0, 30)) == [], "a range of which nothing is left"
+    assert read(servers, OffsetRange(topic, 0, 0, 30)) == [], "all records of the range are compacted"
     assert read(servers, OffsetRange(topic, 0, 20, 40))[-1] == (0, 39, 39)
 
 
-def test_records_that_were_deleted_are_an_error_and_not_a_wait(servers: str, produce: Produce) -> None:
+def test_deleted_records_are_an_error_and_not_a_timeout(servers: str, produce: Produce) -> None:
     topic = produce(100)
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.delete_records([ClientPartition(topic, 0, 20)]).values():
@@ -106,7 +106,7 @@ def test_records_that_were_deleted_are_an_error_and_not_a_wait(servers: str, pro
         read(servers, OffsetRange(topic, 0, 10, 30))
 
 
-def test_ends_and_beginnings_are_listed_together_and_a_time_is_found(servers: str, produce: Produce) -> None:
+def test_earliest_and_latest_offsets_are_listed_and_a_timestamp_is_found(servers: str, produce: Produce) -> None:
     topic = produce(11)
     metadata = Metadata(client(servers))
     found = metadata.partitions(options(servers, subscribe=topic))
@@ -126,7 +126,7 @@ def test_a_pattern_matches_whole_names(servers: str, produce: Produce) -> None:
     assert metadata.partitions(options(servers, subscribePattern=topic[:-1])) == []
 
 
-def test_a_topic_that_is_made_anew_has_another_id(servers: str) -> None:
+def test_a_topic_that_is_created_again_has_another_id(servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     name = new_topic(servers, 1)
     metadata = Metadata(client(servers))
@@ -140,7 +140,7 @@ def test_a_topic_that_is_made_anew_has_another_id(servers: str) -> None:
     assert metadata.topic_ids != first
 
 
-def test_what_is_not_there_is_named(servers: str, produce: Produce) -> None:
+def test_the_error_names_the_unknown_topic_or_partition(servers: str, produce: Produce) -> None:
     topic = produce(1)
     metadata = Metadata(client(servers))
     with pytest.raises(UnknownTopic, match="there is no topic 'nowhere' at"):
@@ -149,7 +149,7 @@ def test_what_is_not_there_is_named(servers: str, produce: Produce) -> None:
         metadata.partitions(options(servers, assign=f'{{"{topic}": [1, 7]}}'))
 
 
-def test_brokers_that_do_not_answer_are_waited_for_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_brokers_are_an_error_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "TIMEOUT_SECONDS", 0.5)
     nobody = "127.0.0.1:1"
     with pytest.raises(BrokerUnreachable, match=r"no broker at 127\.0\.0\.1:1 answers within 0\.5 s"):
@@ -172,7 +172,7 @@ def test_rows_have_the_clients_times_and_headers(servers: str, produce: Produce)
     assert (second["key"], second["value"], second["headers"]) == (b"gone", None, None)
 
 
-def test_garbage_is_collected_again_while_somebody_uses_the_rows(servers: str, produce: Produce) -> None:
+def test_garbage_collection_is_enabled_while_the_caller_uses_the_rows(servers: str, produce: Produce) -> None:
     topic = produce(10, partitions=1)
     batches = to_arrow(Reader(client(servers)).read([OffsetRange(topic, 0, 0, 10)]), include_headers=False)
     assert sum(batch.num_rows for batch in batches if gc.isenabled()) == 10
@@ -180,7 +180,7 @@ def test_garbage_is_collected_again_while_somebody_uses_the_rows(servers: str, p
 
 
 class AnswersOf:
-    """Answers a question for offsets as it is told to, each time in another way."""
+    """A fake admin client that answers each request for offsets with the next of the given answers."""
 
     def __init__(self, *answers: int | KafkaError) -> None:
         self._answers = list(answers)
@@ -211,15 +211,15 @@ def told(monkeypatch: pytest.MonkeyPatch, *answers: int | KafkaError) -> Metadat
     return Metadata(client("x:1"))
 
 
-def test_a_leader_that_has_died_does_not_take_all_the_time_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lets an attempt take all its time; the next one goes to its successor."""
+def test_an_attempt_at_a_dead_leader_does_not_take_the_whole_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt at a dead leader takes all its time; the next one goes to the new leader."""
     tp = TopicPartition("orders", 0)
     metadata = told(monkeypatch, OFFSET_INVALID, KafkaError(KafkaError._TIMED_OUT), 7)
     assert metadata.latest([tp]) == {tp: 7}
     assert metadata._admin.timeouts_seconds == [2.0, 4.0, 8.0]  # type: ignore[attr-defined]
 
 
-def test_offsets_that_the_client_does_not_know_while_a_broker_dies_are_asked_for_again(
+def test_offsets_that_the_client_does_not_know_while_a_broker_dies_are_requested_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tp = TopicPartition("orders", 0)
@@ -239,12 +239,12 @@ def test_offsets_that_the_client_does_not_know_while_a_broker_dies_are_asked_for
         KafkaError._TIMED_OUT,
     ],
 )
-def test_errors_that_a_dying_or_starting_broker_causes_pass(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_errors_of_a_dying_or_starting_broker_are_retried(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     tp = TopicPartition("orders", 0)
     assert told(monkeypatch, KafkaError(code), 7).latest([tp]) == {tp: 7}
 
 
-def test_errors_that_do_not_pass_are_told_at_once_and_others_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_raised_at_once_and_retried_ones_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     tp = TopicPartition("orders", 0)
     with pytest.raises(BrokerUnreachable, match=r"offsets of orders-0 could not be listed at x:1: .*uthoriz"):
         told(monkeypatch, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)).latest([tp])
@@ -253,10 +253,10 @@ def test_errors_that_do_not_pass_are_told_at_once_and_others_after_a_while(monke
         told(monkeypatch, OFFSET_INVALID).latest([tp])
 
 
-def test_a_partition_that_is_gone_is_not_waited_for_as_brokers_are(
+def test_a_deleted_partition_is_an_error_sooner_than_an_unreachable_broker(
     servers: str, produce: Produce, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "GONE_SECONDS", 0.1)
+    monkeypatch.setattr(client_module, "UNKNOWN_PARTITION_SECONDS", 0.1)
     topic = produce(10)
     metadata = Metadata(client(servers))
     found = metadata.partitions(options(servers, subscribe=topic))
@@ -266,7 +266,7 @@ def test_a_partition_that_is_gone_is_not_waited_for_as_brokers_are(
         metadata.latest(found)
 
 
-def test_who_waits_in_vain_is_told_what_the_connections_ran_into(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_timeout_tells_the_last_connection_error(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "TIMEOUT_SECONDS", 0.5)
     settings = client(servers, **{"security.protocol": "SSL"})
     with pytest.raises(BrokerUnreachable, match=r"answers within 0\.5 s; its last error: .*SSL"):
@@ -275,7 +275,7 @@ def test_who_waits_in_vain_is_told_what_the_connections_ran_into(servers: str, m
         list(Reader(settings).read([OffsetRange("orders", 0, 0, 1)]))
 
 
-def test_offsets_are_found_while_and_after_a_broker_dies(start_purgatorio: StartPurgatorio) -> None:
+def test_offsets_are_listed_while_and_after_a_broker_dies(start_purgatorio: StartPurgatorio) -> None:
     greeting = start_purgatorio("cluster", "--port", "0", "--admin-port", "0", "--log-level", "error").greeting()
     servers, url = servers_of(greeting), re.search(r"page +(\S+)", greeting)
     assert url is not None

@@ -1,4 +1,4 @@
-"""Ranges of offsets: nothing twice, nothing left out."""
+"""Positions, ranges of offsets and tasks: each record is read once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ offsets = st.dictionaries(st.sampled_from([A, B, C]), st.integers(0, 10**6))
 
 
 @given(offsets, st.dictionaries(st.sampled_from(["a", "b", "elsewhere"]), st.text()))
-def test_offsets_come_back_and_are_always_written_the_same_way(
+def test_offsets_are_read_as_written_and_always_written_the_same_way(
     given_offsets: dict[TopicPartition, int], ids: dict[str, str]
 ) -> None:
     written = json.dumps(to_json(given_offsets, ids))
@@ -40,14 +40,14 @@ def test_offsets_come_back_and_are_always_written_the_same_way(
     assert json.dumps(to_json(*backwards)) == written
 
 
-def test_positions_are_resolved_against_what_there_is() -> None:
+def test_positions_are_resolved_with_the_present_offsets() -> None:
     earliest, latest = {A: 5, B: 0, C: 0}, {A: 9, B: 7, C: 3}
     position = Position(EARLIEST, offsets={"a": {0: LATEST}, "b": {0: 4}})
     assert resolve(position, earliest, latest, {}) == {A: 9, B: 4, C: 0}
     assert resolve(Position(LATEST), earliest, latest, {B: 2}) == {A: 9, B: 2, C: 3}
 
 
-def test_an_offset_of_what_is_not_there_is_refused() -> None:
+def test_an_offset_of_an_unknown_partition_or_after_its_end_is_refused() -> None:
     for offsets, complaint in [
         ({"b": {77: 1}}, "an offset or time is given for b-77, which is not there or not read"),
         ({"a": {0: 10}}, "a-0 ends at offset 9, before the offset 10 that is given for it"),
@@ -56,21 +56,21 @@ def test_an_offset_of_what_is_not_there_is_refused() -> None:
             resolve(Position(EARLIEST, offsets=offsets), {A: 5}, {A: 9}, {})
 
 
-def test_a_time_of_what_is_not_there_is_refused() -> None:
+def test_a_timestamp_of_an_unknown_partition_is_refused() -> None:
     with pytest.raises(OptionError, match="an offset or time is given for b-7, which is not there or not read"):
         resolve(Position(EARLIEST, timestamps_ms={"a": {0: 1}, "b": {7: 1}}), {A: 5}, {A: 9}, {A: 6})
 
 
-def test_a_time_may_be_found_in_records_that_came_since_the_end_was_asked_for() -> None:
+def test_a_timestamp_may_be_found_after_the_latest_offset_of_an_earlier_look_up() -> None:
     assert resolve(Position(EARLIEST, timestamp_ms=1), {A: 5}, {A: 9}, {A: 12}) == {A: 12}
 
 
-def test_a_range_is_from_start_to_end_and_a_new_partition_from_its_beginning() -> None:
+def test_a_range_is_from_start_to_end_and_a_new_partition_is_read_from_its_beginning() -> None:
     ranges = ranges_between({A: 3, B: 7}, {A: 5, B: 7, C: 2}, {A: 0, B: 0, C: 1}, fail_on_data_loss=True)
     assert ranges == [OffsetRange("a", 0, 3, 5), OffsetRange("b", 10, 1, 2)]
 
 
-def test_records_that_were_deleted_before_they_were_read_are_told_of_or_skipped() -> None:
+def test_records_that_were_deleted_before_they_were_read_are_an_error_or_skipped() -> None:
     start, end, earliest = {A: 3}, {A: 9}, {A: 6}
     with pytest.raises(DataLoss, match="a-0 begins at offset 6: offsets 3 to 5 were deleted"):
         ranges_between(start, end, earliest, fail_on_data_loss=True)
@@ -78,14 +78,16 @@ def test_records_that_were_deleted_before_they_were_read_are_told_of_or_skipped(
     assert ranges_between({A: 3}, {A: 5}, {A: 6}, fail_on_data_loss=False) == []
 
 
-def test_a_partition_that_is_gone_is_told_of_or_left_out() -> None:
+def test_a_deleted_partition_is_an_error_or_left_out() -> None:
     with pytest.raises(DataLoss, match="b-0 is gone"):
         ranges_between({A: 0, B: 3}, {A: 1}, {A: 0}, fail_on_data_loss=True)
     assert ranges_between({A: 0, B: 3}, {A: 1}, {A: 0}, fail_on_data_loss=False) == [OffsetRange("a", 0, 0, 1)]
 
 
 @given(st.dictionaries(st.sampled_from([A, B, C]), st.integers(0, 10**6), min_size=1), st.integers(1, 10**5))
-def test_a_limited_batch_is_shared_in_proportion_and_starves_nobody(end: dict[TopicPartition, int], limit: int) -> None:
+def test_a_limited_batch_is_divided_in_proportion_and_starves_no_partition(
+    end: dict[TopicPartition, int], limit: int
+) -> None:
     start = dict.fromkeys(end, 0)
     limited = at_most(start, end, limit)
     assert sum(limited.values()) <= limit + len(end)
@@ -99,7 +101,9 @@ ranges_of_partitions = st.lists(st.tuples(st.integers(0, 10**4), st.integers(0, 
 
 
 @given(ranges_of_partitions, st.none() | st.integers(1, 50), st.none() | st.integers(1, 10**6))
-def test_tasks_read_everything_once(ranges: list[OffsetRange], min_tasks: int | None, max_records: int | None) -> None:
+def test_tasks_read_every_record_once(
+    ranges: list[OffsetRange], min_tasks: int | None, max_records: int | None
+) -> None:
     total = sum(each.size for each in ranges)
     assume(max_records is None or total < 1_000 * max_records)
     packed = tasks_of(ranges, min_tasks=min_tasks, max_records=max_records)
@@ -118,7 +122,7 @@ def test_tasks_read_everything_once(ranges: list[OffsetRange], min_tasks: int | 
         assert max(sizes, default=0) <= -(-total // min_tasks)
 
 
-def test_little_to_read_is_one_task_unless_more_are_asked_for() -> None:
+def test_few_records_are_one_task_unless_more_are_requested() -> None:
     ranges = [OffsetRange("t", nth, 0, 10) for nth in range(40)]
     assert len(tasks_of(ranges)) == 1
     assert len(tasks_of(ranges, min_tasks=8)) == 8

@@ -1,4 +1,4 @@
-"""Options: the names of Spark's Kafka connector, and clear words about what is wrong."""
+"""Options: the names of Spark's Kafka connector, and clear errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from purgatorio.pipeline.options import EARLIEST, LATEST, OptionError, Position,
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
 
-def test_names_are_those_of_sparks_connector_in_any_case_and_kafka_settings_go_to_the_client() -> None:
+def test_option_names_are_case_insensitive_and_kafka_settings_go_to_the_client() -> None:
     options = read_options(
         {
             "KAFKA.Bootstrap.Servers": "localhost:9092",
@@ -30,7 +30,7 @@ def test_names_are_those_of_sparks_connector_in_any_case_and_kafka_settings_go_t
     assert (options.min_partitions, options.fail_on_data_loss, options.include_headers) == (7, False, True)
 
 
-def test_a_batch_reads_all_there_is_and_a_stream_what_comes() -> None:
+def test_a_batch_reads_all_records_and_a_stream_new_ones() -> None:
     batch, stream = (read_options({**SERVERS, "subscribe": "orders"}, streaming=s) for s in (False, True))
     assert (batch.starting, batch.ending) == (Position(EARLIEST), Position(LATEST))
     assert (stream.starting, stream.ending) == (Position(LATEST), None)
@@ -42,13 +42,13 @@ def test_offsets_may_be_copied_from_the_progress_of_a_query() -> None:
     assert options.starting.offsets == {"orders": {0: 23}}
 
 
-def test_what_is_read_may_be_named_matched_or_assigned() -> None:
+def test_topics_may_be_named_matched_or_assigned() -> None:
     assigned = read_options({**SERVERS, "assign": '{"orders": [2, 0, 2]}'}, streaming=False)
     assert assigned.partitions == {"orders": (0, 2)}
     assert read_options({**SERVERS, "subscribePattern": "ord.*"}, streaming=False).pattern == "ord.*"
 
 
-def test_positions_may_be_times() -> None:
+def test_positions_may_be_timestamps() -> None:
     options = read_options({**SERVERS, "subscribe": "orders", "startingTimestamp": "1700000000000"}, streaming=False)
     assert options.starting.timestamp_ms == 1_700_000_000_000
     by_partition = '{"orders": {"1": 1700000000000}}'
@@ -85,13 +85,13 @@ def test_positions_may_be_times() -> None:
         ({"startingOffsetsByTimestamp": "earliest"}, "startingOffsetsByTimestamp is no JSON"),
     ],
 )
-def test_what_cannot_be_is_said_with_the_options_name(options: dict[str, str], complaint: str) -> None:
+def test_the_error_for_an_invalid_option_names_it(options: dict[str, str], complaint: str) -> None:
     with pytest.raises(OptionError) as told:
         read_options({**SERVERS, "subscribe": "orders", **options}, streaming=False)
     assert complaint in str(told.value)
 
 
-def test_a_stream_may_bound_its_batches_on_both_sides() -> None:
+def test_a_stream_may_limit_its_batches_on_both_sides() -> None:
     given = {**SERVERS, "subscribe": "orders", "checkpointLocation": "/tmp/x"}
     options = read_options(
         {**given, "maxOffsetsPerTrigger": "50", "minOffsetsPerTrigger": "5", "maxTriggerDelay": "90s"}, streaming=True
@@ -113,17 +113,17 @@ def test_a_stream_may_bound_its_batches_on_both_sides() -> None:
     [
         ("startingOffsets", "earliest", False),
         ("startingOffsets", "latest", True),
-        ("startingOffsets", '{"orders": {"0": 5}}', True),  # its other partitions start at the latest
+        ("startingOffsets", '{"orders": {"0": 5}}', True),  # its other partitions start at the latest offset
         ("startingTimestamp", "1700000000000", True),
         ("startingOffsetsByTimestamp", '{"orders": {"0": 1700000000000}}', True),
     ],
 )
-def test_a_position_that_may_mean_something_else_later_says_so(option: str, value: str, moves: bool) -> None:
+def test_a_position_that_may_resolve_to_other_offsets_later_moves(option: str, value: str, moves: bool) -> None:
     options = read_options({**SERVERS, "subscribe": "orders", option: value}, streaming=True)
     assert options.starting.moves is moves
 
 
-def test_other_ways_to_say_what_is_read_are_checked_too() -> None:
+def test_patterns_and_assignments_are_checked() -> None:
     for options, complaint in [
         ({"subscribePattern": "("}, "subscribePattern is no regular expression"),
         ({"assign": "{}"}, "assign names no topic"),

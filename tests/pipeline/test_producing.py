@@ -59,7 +59,7 @@ def test_nulls_are_written_as_nulls(servers: str, topic: str) -> None:
     assert (second["key"], second["value"], second["headers"]) == (None, b"", None)
 
 
-def test_a_row_that_cannot_be_written_is_an_error_that_says_where_and_why(servers: str, topic: str) -> None:
+def test_the_error_for_a_refused_row_names_the_partition_and_the_reason(servers: str, topic: str) -> None:
     for row, where, why in [
         ({"value": b"v", "partition": 9}, f"{topic}-9", "Unknown partition"),
         ({"value": b"v", "partition": -5}, topic, "Unknown partition"),
@@ -74,7 +74,7 @@ def test_a_row_that_cannot_be_written_is_an_error_that_says_where_and_why(server
         write(servers, None, {"value": b"v", "topic": "a b"})
 
 
-def test_a_row_without_a_topic_or_with_a_nameless_header_is_refused(servers: str, topic: str) -> None:
+def test_a_row_without_a_topic_or_with_a_header_without_a_key_is_refused(servers: str, topic: str) -> None:
     with pytest.raises(ValueError, match="a row names no topic, and there is no option topic"):
         write(servers, None, {"value": b"v"})
     for header in (None, {"key": None, "value": b"x"}):
@@ -82,7 +82,7 @@ def test_a_row_without_a_topic_or_with_a_nameless_header_is_refused(servers: str
             write(servers, topic, {"value": b"v", "headers": [header]})
 
 
-def test_brokers_that_take_no_row_in_time_are_an_error_that_says_why() -> None:
+def test_the_error_for_a_row_that_timed_out_tells_the_connection_error() -> None:
     with pytest.raises(RowRefused, match=r"a row for t was not written to 127\.0\.0\.1:1: .*timed out.*refused"):
         write("127.0.0.1:1", "t", {"value": b"v"}, message_timeout_ms="300")
 

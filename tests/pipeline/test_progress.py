@@ -1,4 +1,4 @@
-"""Where a stream reads next, with brokers that are a dictionary and a clock that is moved."""
+"""The progress of a stream, with a fake of the brokers' metadata and a clock that the tests move."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 class FakeTopics:
-    """Partitions with their first offset and their end."""
+    """A fake of the brokers' metadata: partitions with their earliest and latest offsets."""
 
     def __init__(self, **logs: tuple[int, int]) -> None:
         self.logs = {TopicPartition(name[0], int(name[1:])): list(log) for name, log in logs.items()}
@@ -41,7 +41,7 @@ class FakeTopics:
 
 
 class Stream:
-    """A stream whose batches are taken one by one, as Spark does it."""
+    """A stream whose batches are run one by one, as Spark does."""
 
     def __init__(self, topics: FakeTopics, **options: str) -> None:
         given = {"kafka.bootstrap.servers": "x:1", "subscribe": "a", "startingOffsets": "earliest", **options}
@@ -52,11 +52,11 @@ class Stream:
         self.start = self.progress.initial()
 
     def restart(self) -> None:
-        """Begin a new life, of which only the checkpoint is old."""
+        """Restart from the checkpoint."""
         self.progress = Progress(self.options, self.topics, lambda: self.now)
 
     def end(self) -> dict[str, Any]:
-        """The end of the next batch; all that was cached is old by now."""
+        """Return the end of the next batch, after all caches have expired."""
         self.now += max(DISCOVERY_SECONDS, IDLE_SECONDS)
         return self.progress.next_end(
             self.start,
@@ -65,7 +65,7 @@ class Stream:
         )
 
     def batch(self) -> list[OffsetRange] | None:
-        """What the next batch reads; None: there is none."""
+        """Return the ranges that the next batch reads, or None if there is no batch."""
         end = json.loads(json.dumps(self.end()))
         if end == self.start:
             return None
@@ -74,7 +74,7 @@ class Stream:
         return ranges
 
 
-def test_a_stream_reads_what_there_is_and_then_what_comes() -> None:
+def test_a_stream_reads_existing_records_and_then_new_ones() -> None:
     topics = FakeTopics(a0=(2, 5), a1=(0, 0))
     stream = Stream(topics)
     assert stream.batch() == [OffsetRange("a", 0, 2, 5)]
@@ -83,7 +83,7 @@ def test_a_stream_reads_what_there_is_and_then_what_comes() -> None:
     assert stream.batch() == [OffsetRange("a", 1, 0, 3)]
 
 
-def test_the_initial_offsets_stay_though_retention_goes_on_between_two_questions() -> None:
+def test_the_initial_offsets_stay_even_if_retention_deletes_records_between_two_calls() -> None:
     topics = FakeTopics(a0=(2, 5))
     progress = Stream(topics).progress
     first = progress.initial()
@@ -91,10 +91,10 @@ def test_the_initial_offsets_stay_though_retention_goes_on_between_two_questions
     assert progress.initial() == first
 
 
-def test_latest_is_resolved_once_though_the_first_batch_fails_and_records_come_before_the_restart() -> None:
+def test_latest_is_resolved_once_even_if_the_first_batch_fails_and_records_come_before_the_restart() -> None:
     topics = FakeTopics(a0=(0, 5))
     stream = Stream(topics, startingOffsets="latest")
-    resolved = stream.end()  # Spark writes it down before it runs the batch, which then fails
+    resolved = stream.end()  # Spark writes it to the checkpoint before it runs the batch, which then fails
     topics.logs[A0][1] = 9
     stream.restart()
     assert stream.progress.initial() == UNRESOLVED
@@ -103,7 +103,7 @@ def test_latest_is_resolved_once_though_the_first_batch_fails_and_records_come_b
     assert stream.batch() == [OffsetRange("a", 0, 5, 9)]
 
 
-def test_a_restart_before_anything_is_written_down_resolves_latest_anew() -> None:
+def test_a_restart_before_the_first_checkpoint_resolves_latest_again() -> None:
     topics = FakeTopics(a0=(0, 5))
     stream = Stream(topics, startingOffsets="latest")
     assert stream.start == UNRESOLVED
@@ -113,7 +113,7 @@ def test_a_restart_before_anything_is_written_down_resolves_latest_anew() -> Non
     assert stream.batch() == [OffsetRange("a", 0, 7, 8)]
 
 
-def test_a_start_at_a_time_is_resolved_once_too() -> None:
+def test_a_start_at_a_timestamp_is_resolved_once_too() -> None:
     options = read_options(
         {"kafka.bootstrap.servers": "x:1", "subscribe": "a", "startingTimestamp": "1000"}, streaming=True
     )
@@ -131,7 +131,7 @@ def test_a_new_partition_is_read_from_its_beginning() -> None:
     assert stream.batch() is None
 
 
-def test_batches_are_limited_and_every_partition_gets_on() -> None:
+def test_batches_are_limited_and_every_partition_advances() -> None:
     topics = FakeTopics(a0=(0, 1000), a1=(0, 10))
     stream = Stream(topics, maxOffsetsPerTrigger="100")
     read = {A0: 0, A1: 0}
@@ -147,7 +147,7 @@ def test_batches_are_limited_and_every_partition_gets_on() -> None:
     assert batches == 10
 
 
-def test_few_records_are_waited_with_but_not_for_longer_than_the_longest_delay() -> None:
+def test_few_records_wait_for_more_up_to_the_maximal_delay() -> None:
     topics = FakeTopics(a0=(0, 10))
     stream = Stream(topics, minOffsetsPerTrigger="100", maxTriggerDelay="60s")
     assert stream.batch() is None
@@ -159,10 +159,10 @@ def test_few_records_are_waited_with_but_not_for_longer_than_the_longest_delay()
     assert stream.batch() == [OffsetRange("a", 0, 100, 101)]
 
 
-def test_available_now_ends_where_the_topics_ended_when_it_began() -> None:
+def test_available_now_ends_at_the_latest_offsets_of_its_start() -> None:
     topics = FakeTopics(a0=(0, 10))
     stream = Stream(topics, maxOffsetsPerTrigger="6", minOffsetsPerTrigger="6")
-    stream.progress.stop_at_what_there_is()
+    stream.progress.stop_at_present_end()
     topics.logs[A0][1] = 1000
     topics.logs[A1] = [0, 5]
     assert stream.batch() == [OffsetRange("a", 0, 0, 6)]
@@ -170,12 +170,12 @@ def test_available_now_ends_where_the_topics_ended_when_it_began() -> None:
     assert stream.batch() is None
 
 
-def test_an_idle_stream_asks_seldom() -> None:
+def test_an_idle_stream_rarely_asks_the_brokers() -> None:
     topics = FakeTopics(a0=(0, 10))
     stream = Stream(topics)
     assert stream.batch() is not None
     topics.asked.clear()
-    for _ in range(1_000):  # ten seconds of Spark's own polling
+    for _ in range(1_000):  # ten seconds of Spark's polling
         stream.now += 0.01
         end = stream.progress.next_end(stream.start, at_most_records=None, wait_for_more=False)
         assert end == stream.start
@@ -184,7 +184,7 @@ def test_an_idle_stream_asks_seldom() -> None:
     assert topics.asked.count("earliest") == 0
 
 
-def test_records_that_went_away_unread_stop_the_stream_unless_it_may_lose_some() -> None:
+def test_records_that_were_deleted_unread_stop_the_stream_if_fail_on_data_loss() -> None:
     for fail, expected in (("true", None), ("false", [OffsetRange("a", 0, 7, 9)])):
         topics = FakeTopics(a0=(0, 5))
         stream = Stream(topics, failOnDataLoss=fail)
@@ -197,7 +197,7 @@ def test_records_that_went_away_unread_stop_the_stream_unless_it_may_lose_some()
             assert stream.batch() == expected
 
 
-def test_a_topic_that_was_made_anew_stops_the_stream_unless_it_may_lose_some() -> None:
+def test_a_topic_that_is_shorter_than_before_stops_the_stream_if_fail_on_data_loss() -> None:
     for fail in ("true", "false"):
         topics = FakeTopics(a0=(0, 5))
         stream = Stream(topics, failOnDataLoss=fail)
@@ -212,7 +212,7 @@ def test_a_topic_that_was_made_anew_stops_the_stream_unless_it_may_lose_some() -
             assert stream.batch() == [OffsetRange("a", 0, 2, 3)]
 
 
-def test_a_partition_that_is_gone_stops_the_stream_unless_it_may_lose_some() -> None:
+def test_a_deleted_partition_stops_the_stream_if_fail_on_data_loss() -> None:
     for fail in ("true", "false"):
         topics = FakeTopics(a0=(0, 5), a1=(0, 5))
         stream = Stream(topics, failOnDataLoss=fail)
@@ -229,7 +229,7 @@ def test_a_partition_that_is_gone_stops_the_stream_unless_it_may_lose_some() -> 
             assert stream.batch() is None
 
 
-def test_a_partition_that_is_gone_stops_the_stream_before_its_position_is_forgotten() -> None:
+def test_a_deleted_partition_stops_the_stream_before_its_position_is_forgotten() -> None:
     topics = FakeTopics(a0=(0, 5), a1=(0, 5))
     stream = Stream(topics)
     assert stream.batch() is not None
@@ -239,33 +239,33 @@ def test_a_partition_that_is_gone_stops_the_stream_before_its_position_is_forgot
             stream.end()
         stream.restart()
         if available_now:
-            stream.progress.stop_at_what_there_is()
+            stream.progress.stop_at_present_end()
     topics.logs[A1] = [came_back[0], 7]
     stream.restart()
     assert stream.batch() == [OffsetRange("a", 1, 5, 7)]
 
 
-def test_available_now_starts_at_a_time_that_is_found_behind_where_the_topics_ended() -> None:
+def test_available_now_starts_at_a_timestamp_that_is_found_after_its_end() -> None:
     stream = Stream(FakeTopics(a0=(0, 5), a1=(0, 20)))
     stream.options = read_options(
         {"kafka.bootstrap.servers": "x:1", "subscribe": "a", "startingTimestamp": "7"}, streaming=True
     )
     stream.restart()
     stream.start = stream.progress.initial()
-    stream.progress.stop_at_what_there_is()
+    stream.progress.stop_at_present_end()
     assert stream.batch() == []
     assert stream.batch() == [OffsetRange("a", 1, 7, 20)]
     assert stream.batch() is None
 
 
-def test_how_far_the_topics_go_is_reported_though_batches_are_limited() -> None:
+def test_the_latest_offsets_are_reported_even_if_batches_are_limited() -> None:
     stream = Stream(FakeTopics(a0=(0, 10), a1=(0, 0), a2=(0, 7)), maxOffsetsPerTrigger="3")
     assert stream.progress.reported is None
     assert stream.batch() is not None
     assert stream.progress.reported == {"a": {"0": 10, "1": 0, "2": 7}}
 
 
-def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_that_was_read() -> None:
+def test_a_topic_that_was_created_again_is_not_taken_for_the_one_that_was_read() -> None:
     for fail in ("true", "false"):
         topics = FakeTopics(a0=(0, 5))
         topics.topic_ids = {"a": "first"}
@@ -276,14 +276,14 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_that_was_read() -> 
         topics.logs[A0][:] = [0, 9]
         stream.restart()
         if fail == "true":
-            with pytest.raises(DataLoss, match="a was made anew: what was not read of it before is lost"):
+            with pytest.raises(DataLoss, match="a was deleted and created again: its unread records are lost"):
                 stream.batch()
         else:
             assert stream.batch() == [OffsetRange("a", 0, 0, 9)]
             assert stream.batch() is None
 
 
-def test_a_batch_that_was_planned_of_a_topic_that_is_made_anew_since_is_not_read_of_the_new_one() -> None:
+def test_a_batch_that_was_planned_before_its_topic_was_created_again_is_not_read_from_the_new_one() -> None:
     for fail in ("true", "false"):
         topics = FakeTopics(a0=(0, 5))
         topics.topic_ids = {"a": "first"}
@@ -293,7 +293,7 @@ def test_a_batch_that_was_planned_of_a_topic_that_is_made_anew_since_is_not_read
         topics.logs[A0][:] = [0, 7]
         stream.restart()
         if fail == "true":
-            with pytest.raises(DataLoss, match="a was made anew"):
+            with pytest.raises(DataLoss, match="a was deleted and created again"):
                 stream.progress.ranges(stream.start, planned)
         else:
             assert stream.progress.ranges(stream.start, planned) == []
@@ -301,7 +301,7 @@ def test_a_batch_that_was_planned_of_a_topic_that_is_made_anew_since_is_not_read
             assert stream.batch() == [OffsetRange("a", 0, 0, 7)]
 
 
-def test_a_checkpoint_without_ids_can_be_gone_on_from() -> None:
+def test_a_checkpoint_without_topic_ids_can_be_continued() -> None:
     topics = FakeTopics(a0=(0, 5))
     stream = Stream(topics)
     assert stream.batch() == [OffsetRange("a", 0, 0, 5)]

@@ -37,7 +37,7 @@ def numbers(spark: SparkSession, count: int) -> Any:
     )
 
 
-def test_what_is_written_is_read_with_the_columns_of_sparks_connector(
+def test_written_rows_are_read_with_the_columns_of_sparks_connector(
     spark: SparkSession, servers: str, topic: str
 ) -> None:
     write(numbers(spark, 3000), servers, topic)
@@ -92,7 +92,7 @@ def test_rows_may_name_their_topics(spark: SparkSession, servers: str, topic: st
         ({"subscribe": "x", "kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is required"),
     ],
 )
-def test_what_cannot_be_read_is_said_clearly(
+def test_the_error_for_an_invalid_read_is_clear(
     spark: SparkSession, servers: str, options: dict[str, str], complaint: str
 ) -> None:
     from pyspark.errors import PySparkException
@@ -102,7 +102,9 @@ def test_what_cannot_be_read_is_said_clearly(
     assert complaint in str(told.value)
 
 
-def test_what_cannot_be_written_is_said_before_anything_is(spark: SparkSession, servers: str, topic: str) -> None:
+def test_rows_that_cannot_be_written_are_refused_before_any_is_written(
+    spark: SparkSession, servers: str, topic: str
+) -> None:
     from pyspark.errors import PySparkException
 
     for frame, name, complaint in [

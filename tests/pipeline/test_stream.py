@@ -1,4 +1,4 @@
-"""Streams in a real Spark session: batches, restarts, and a broker that dies."""
+"""Streams in a real Spark session: batches, restarts, and the death of a broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = needs_spark
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[tuple[str, Admin]]:
-    """A cluster of its own, whose brokers may be killed: the addresses and the admin HTTP."""
+    """A cluster for this module, whose brokers may be killed: the addresses and the admin HTTP."""
     process = PurgatorioProcess(("cluster", "--port", "0", "--admin-port", "0", "--log-level", "error"))
     greeting = process.greeting()
     url = re.search(r"page +(\S+)", greeting)
@@ -53,12 +53,12 @@ def stream(spark: SparkSession, servers: str, topic: str, **options: str) -> Dat
 
 
 def landing(out: Path) -> Callable[[DataFrame, int], None]:
-    """A sink that writes each batch once, however often it is repeated."""
+    """A sink that writes each batch once, however often Spark repeats it."""
     return lambda rows, batch: rows.write.mode("overwrite").parquet(f"{out}/batch={batch}")
 
 
 def run_to_the_end(rows: DataFrame, sink: Callable[[DataFrame, int], None], checkpoint: Path) -> list[Any]:
-    """Run until all that is there now is read; the progress of the batches."""
+    """Run until all present records are read, and return the progress of the batches."""
     query = rows.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     started = query.start()
     started.awaitTermination()
@@ -70,10 +70,10 @@ def landed(spark: SparkSession, out: Path) -> list[int]:
 
 
 class Killed(Exception):
-    """What a sink raises in the place of the process's end."""
+    """Raised by a sink to simulate the death of the process."""
 
 
-def test_a_stream_reads_in_bounded_batches_and_goes_on_from_its_checkpoint(
+def test_a_stream_reads_in_limited_batches_and_continues_from_its_checkpoint(
     spark: SparkSession, cluster: tuple[str, Admin], topic: str, tmp_path: Path
 ) -> None:
     servers, _ = cluster
@@ -87,7 +87,7 @@ def test_a_stream_reads_in_bounded_batches_and_goes_on_from_its_checkpoint(
     assert landed(spark, tmp_path / "out") == list(range(1300))
 
 
-def test_a_query_that_is_killed_between_writing_and_committing_loses_and_repeats_nothing(
+def test_a_query_that_is_killed_between_writing_and_committing_loses_and_repeats_no_record(
     spark: SparkSession, cluster: tuple[str, Admin], topic: str, tmp_path: Path
 ) -> None:
     from pyspark.errors import StreamingQueryException
@@ -109,7 +109,7 @@ def test_a_query_that_is_killed_between_writing_and_committing_loses_and_repeats
     assert landed(spark, tmp_path / "out") == list(range(1000))
 
 
-def test_a_first_batch_of_latest_that_is_lost_loses_no_record_that_came_since(
+def test_a_lost_first_batch_of_latest_loses_no_later_record(
     spark: SparkSession, cluster: tuple[str, Admin], topic: str, tmp_path: Path
 ) -> None:
     from pyspark.errors import StreamingQueryException
@@ -127,7 +127,7 @@ def test_a_first_batch_of_latest_that_is_lost_loses_no_record_that_came_since(
     assert landed(spark, tmp_path / "out") == list(range(30, 90))
 
 
-def test_a_broker_that_dies_in_mid_stream_costs_no_record_and_doubles_none(
+def test_the_death_of_a_broker_loses_and_repeats_no_record(
     spark: SparkSession, cluster: tuple[str, Admin], topic: str, tmp_path: Path
 ) -> None:
     servers, admin = cluster
@@ -164,7 +164,7 @@ def test_a_stream_is_written_to_a_topic(
     )
 
 
-def test_records_that_come_while_a_query_runs_are_read_and_a_stop_in_between_costs_none(
+def test_records_that_come_while_a_query_runs_are_read_and_a_stop_loses_none(
     spark: SparkSession, cluster: tuple[str, Admin], topic: str, tmp_path: Path
 ) -> None:
     servers, _ = cluster

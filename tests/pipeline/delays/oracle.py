@@ -1,4 +1,4 @@
-"""The gold tables, in plain Python: slow, and simple enough to be believed."""
+"""The gold tables in plain Python: a slow, simple reference."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def _measures(events: list[Event]) -> dict[str, Any]:
 
 
 def percentile(ordered: list[int], share: float) -> float:
-    """Interpolated between the two nearest ranks."""
+    """Return a percentile, interpolated between the two nearest ranks."""
     at = (len(ordered) - 1) * share
     low, high = ordered[floor(at)], ordered[ceil(at)]
     return low + (high - low) * (at - floor(at))
 
 
 def bucket(wait_ms: int) -> int:
-    """The least wait of a bucket."""
+    """Return the least wait of a wait's bucket."""
     width = 1
     while wait_ms // width >= 64:
         width *= 2

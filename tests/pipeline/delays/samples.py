@@ -1,4 +1,4 @@
-"""Events as a busy cluster might write them, from a seed; and rows that hold them, as the data source has them."""
+"""Random events of a busy cluster, from a seed, and rows with them as the data source returns them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def event(number: int = 1, **changed: Any) -> dict[str, Any]:
 
 
 def busy(seed: int, count: int, span_ms: int = 300_000) -> Iterator[dict[str, Any]]:
-    """Events of three brokers, several clients and topics, nearly in the order of time; some come a minute late."""
+    """Iterate over events of three brokers, several clients and topics, nearly in time order; some are a minute late."""
     random = Random(seed)
     for number in range(1, count + 1):
         purgatory = random.choices(("Produce", "Fetch", "DeleteRecords", "topic"), (50, 44, 3, 3))[0]
@@ -100,7 +100,7 @@ Row = tuple[bytes | None, str, int, int, datetime]
 
 
 def rows(values: Iterable[dict[str, Any] | str | bytes | None], first: int = 0) -> list[Row]:
-    """Records of one partition with these values, from an offset on; of another for every third, to have two."""
+    """Return records with these values, from an offset on; every third one is in another partition."""
     made = []
     for offset, value in enumerate(values, first):
         text = json.dumps(value) if isinstance(value, dict) else value
@@ -110,5 +110,5 @@ def rows(values: Iterable[dict[str, Any] | str | bytes | None], first: int = 0) 
 
 
 def frame(spark: SparkSession, values: Iterable[dict[str, Any] | str | bytes | None], first: int = 0) -> DataFrame:
-    """A DataFrame of such rows."""
+    """Return a DataFrame of such rows."""
     return spark.createDataFrame(rows(values, first), RECORDS)

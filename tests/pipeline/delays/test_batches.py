@@ -1,4 +1,4 @@
-"""Batches go to bronze and gold; gold is what an oracle in plain Python makes of the same events, come what may."""
+"""Batches in bronze and gold; the gold tables equal those of a plain Python oracle, also after failures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Values = Sequence[dict[str, Any] | str | bytes | None]
 
 
 class Run:
-    """Batches over tables of a test, as a process of the job has them."""
+    """Batches and tables of one test, as in a process of the job."""
 
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self.spark = spark
@@ -54,7 +54,7 @@ class Run:
         self.batches(samples.frame(self.spark, values, first), batch_id)
 
     def gold(self, table: str) -> oracle.Rows:
-        """A gold table by its keys, as the oracle has it."""
+        """Return a gold table by its keys, in the oracle's format."""
         keys = ["window_start", *KEYS[table][2:]]
         found = {}
         for values in self._rows(table, window="string"):
@@ -66,15 +66,15 @@ class Run:
         return found
 
     def bad(self) -> list[tuple[int, bytes, str]]:
-        """Offsets, values and reasons of the bad records."""
+        """Return offsets, values and reasons of the bad records."""
         return sorted((row["offset"], row["value"], row["reason"]) for row in self._rows("bad_records", batch="int64"))
 
     def ids(self) -> list[int]:
-        """The events of bronze."""
+        """Return the events of bronze."""
         return sorted(row["id"] for row in self._rows("events", window="string", batch="int64"))
 
     def _rows(self, table: str, **by: str) -> list[dict[str, Any]]:
-        """Read without Spark, which is faster for so little, and shows that others can."""
+        """Read a table without Spark, which is faster, and checks that other readers can."""
         kinds = dataset.partitioning(pa.schema(list(by.items())), flavor="hive")
         return list(dataset.dataset(self.tables.path(table), partitioning=kinds).to_table().to_pylist())
 
@@ -88,8 +88,8 @@ def run(spark: SparkSession, tmp_path: Path) -> Run:
     return Run(spark, tmp_path)
 
 
-def test_a_busy_clusters_events_in_batches_are_as_the_oracle_counts_them(run: Run) -> None:
-    """Late events come to windows that earlier batches had; bad records lie between."""
+def test_the_tables_of_a_busy_clusters_events_equal_the_oracles(run: Run) -> None:
+    """Late events belong to windows of earlier batches, and bad records lie between."""
     events = list(samples.busy(1, 20_000))
     assert any(len(event["partitions"]) == 2 for event in events)
     for nth in range(2):
@@ -120,8 +120,8 @@ def test_an_operation_counts_under_each_partition_and_holder_but_once_among_oper
     assert len(run.gold("holders")) == 4
 
 
-def test_numbers_as_large_as_an_event_may_have_stop_nothing(run: Run) -> None:
-    """Sums of them would overflow a long."""
+def test_the_largest_numbers_of_an_event_cause_no_error(run: Run) -> None:
+    """The sums of these numbers would overflow a long."""
     huge = [samples.event(n, parked_ms=0, done_ms=253_402_300_799_999, checks=2**63 - 1) for n in range(1, 4)]
     run.take(huge, 0)
     ((_, row),) = run.gold("operations").items()
@@ -129,9 +129,7 @@ def test_numbers_as_large_as_an_event_may_have_stop_nothing(run: Run) -> None:
     assert row["waits"] == {oracle.bucket(253_402_300_799_999): 3}
 
 
-def test_a_kill_amid_the_gold_tables_is_healed_when_the_batch_comes_again(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repeated_batch_completes_the_gold_tables_after_a_kill(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     events = list(samples.busy(4, 400, 60_000))
     replace = run.tables.replace
 
@@ -148,7 +146,7 @@ def test_a_kill_amid_the_gold_tables_is_healed_when_the_batch_comes_again(
     run.assert_gold_is_of(events)
 
 
-def test_however_the_events_are_cut_into_batches_and_if_one_comes_twice_the_tables_are_the_same(run: Run) -> None:
+def test_the_tables_do_not_depend_on_the_division_into_batches_or_on_repeated_batches(run: Run) -> None:
     events = list(samples.busy(5, 300, 60_000))
     cuts = [0, *sorted(Random(5).sample(range(1, 300), 2)), 300]
     for nth, (first, last) in enumerate(itertools.pairwise(cuts)):
@@ -159,7 +157,7 @@ def test_however_the_events_are_cut_into_batches_and_if_one_comes_twice_the_tabl
     assert len(run.bad()) == 3
 
 
-def test_gold_that_was_removed_is_made_again_from_bronze(run: Run) -> None:
+def test_removed_gold_tables_are_made_again_from_bronze(run: Run) -> None:
     events = list(samples.busy(6, 300, 60_000))
     run.take(events, 0)
     assert run.batches.missing() == set()
@@ -169,14 +167,14 @@ def test_gold_that_was_removed_is_made_again_from_bronze(run: Run) -> None:
     run.assert_gold_is_of(events)
 
 
-def test_a_batch_of_bad_records_alone_and_an_empty_one_are_fine(run: Run) -> None:
+def test_a_batch_of_only_bad_records_and_an_empty_batch_are_accepted(run: Run) -> None:
     run.take([None, "x"], 0)
     run.take([], 1)
     assert run.landed == [Landed(0, 0, 2, ()), Landed(1, 0, 0, ())]
     assert not run.tables.path("windows").exists()
 
 
-def test_after_a_stop_no_batch_is_begun(run: Run) -> None:
+def test_after_a_stop_no_batch_is_started(run: Run) -> None:
     run.batches.stop()
     with pytest.raises(Stopping):
         run.take([samples.event()], 0)
@@ -185,7 +183,7 @@ def test_after_a_stop_no_batch_is_begun(run: Run) -> None:
 
 @pytest.mark.heavy
 @pytest.mark.timeout(600)
-def test_a_million_events_are_as_the_oracle_counts_them(run: Run) -> None:
+def test_the_tables_of_a_million_events_equal_the_oracles(run: Run) -> None:
     events = list(samples.busy(7, 1_000_000))
     source = run.tables.root / "source"
     source.mkdir()

@@ -1,4 +1,4 @@
-"""What is said wrongly is answered at once and clearly; no Spark is needed for that."""
+"""Usage errors of the command are clear and come at once, without Spark."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (["--bootstrap", "b:1", "--out", __file__], "is no directory"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_hint(
+def test_a_wrong_argument_is_refused_with_a_hint(
     capsys: pytest.CaptureFixture[str], argv: list[str], complaint: str
 ) -> None:
     told = refused(capsys, *argv)
@@ -64,7 +64,7 @@ def test_the_module_runs_as_a_program() -> None:
     assert (done.returncode, done.stderr.splitlines()[0]) == (2, "purgatorio-delays: there is no option --zzzz")
 
 
-def test_without_java_it_is_said_what_to_install(
+def test_without_java_the_error_tells_how_to_install_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pyspark", reason="install purgatorio[spark]")
@@ -74,7 +74,7 @@ def test_without_java_it_is_said_what_to_install(
     assert "openjdk-17-jre" in capsys.readouterr().err
 
 
-def test_without_pyspark_it_is_said_what_to_install(
+def test_without_pyspark_the_error_tells_how_to_install_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -86,7 +86,7 @@ def settings(**changed: Any) -> Settings:
     return Settings(bootstrap="b:1", out=Path("delays"), **changed)
 
 
-def test_the_source_is_told_the_clients_settings_and_reads_bounded_batches_from_the_start() -> None:
+def test_the_source_gets_the_clients_settings_and_reads_limited_batches_from_the_start() -> None:
     told = source_options(settings(topic="t", kafka={"client.id": "me", "bootstrap.servers": "other:1"}))
     assert int(told.pop("maxOffsetsPerTrigger")) > 0
     assert told == {
@@ -97,14 +97,14 @@ def test_the_source_is_told_the_clients_settings_and_reads_bounded_batches_from_
     }
 
 
-def test_a_local_session_is_small_and_keeps_to_itself() -> None:
+def test_a_local_session_is_small_and_binds_to_localhost() -> None:
     told = spark_options(settings(), submitted=False)
     assert told["spark.master"] == "local[2]"
     assert told["spark.driver.host"] == "127.0.0.1"
     assert told["spark.ui.enabled"] == "false"
 
 
-def test_a_cluster_is_told_nothing_that_is_for_one_machine() -> None:
+def test_a_spark_cluster_gets_no_settings_for_one_machine() -> None:
     told = spark_options(settings(master="spark://there:7077", spark={"spark.ui.enabled": "true"}), submitted=False)
     assert told["spark.master"] == "spark://there:7077"
     assert "spark.driver.host" not in told
@@ -112,6 +112,6 @@ def test_a_cluster_is_told_nothing_that_is_for_one_machine() -> None:
     assert told["spark.ui.enabled"] == "true"
 
 
-def test_what_spark_submit_was_told_stands() -> None:
+def test_the_settings_of_spark_submit_are_kept() -> None:
     assert spark_options(settings(), submitted=True) == {}
     assert spark_options(settings(master="local[1]"), submitted=True) == {"spark.master": "local[1]"}

@@ -1,4 +1,4 @@
-"""A line for each batch that brought something, once."""
+"""The console prints one line for each batch with events or bad records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from purgatorio.pipeline.delays.batches import Landed
 from purgatorio.pipeline.delays.console import Console, lag
 
 
-def test_a_batch_is_told_once_with_what_is_still_waiting() -> None:
+def test_a_batch_is_printed_once_with_the_number_of_waiting_records() -> None:
     lines: list[str] = []
     console = Console(lines.append)
     sources = [{"endOffset": '{"t": {"0": 5, "1": 7}}', "latestOffset": '{"t": {"0": 1005, "1": 7}}'}]
@@ -23,7 +23,7 @@ def test_a_batch_is_told_once_with_what_is_still_waiting() -> None:
     assert not console.waits
 
 
-def test_an_empty_batch_is_not_told() -> None:
+def test_an_empty_batch_is_not_printed() -> None:
     lines: list[str] = []
     console = Console(lines.append)
     console.landed(Landed(0, 0, 0, ()))
@@ -41,5 +41,7 @@ def test_an_empty_batch_is_not_told() -> None:
         ('"unknown"', '{"t": {"0": 5}}', 0),
     ],
 )
-def test_what_waits_is_what_is_there_and_not_read(read: str | None, there: str | None, waiting: int) -> None:
+def test_the_lag_is_the_number_of_records_after_the_read_offsets(
+    read: str | None, there: str | None, waiting: int
+) -> None:
     assert lag(read, there) == waiting

@@ -67,7 +67,7 @@ def found(spark: SparkSession) -> list[Any]:
     return events.with_windows(samples.frame(spark, mixed), 60_000).orderBy("offset").collect()
 
 
-def test_every_bad_record_says_why_and_keeps_its_value_and_place(found: list[Any]) -> None:
+def test_every_bad_record_has_a_reason_and_keeps_its_value_and_offset(found: list[Any]) -> None:
     raw = samples.rows([value for value, _ in BAD])
     assert [row.reason for row in found[1::2]] == [reason for _, reason in BAD]
     assert [row.value and bytes(row.value) for row in found[1::2]] == [value for value, *_ in raw]
@@ -76,13 +76,13 @@ def test_every_bad_record_says_why_and_keeps_its_value_and_place(found: list[Any
     assert {row.window for row in found[1::2]} == {None}
 
 
-def test_good_records_beside_them_are_events_and_keep_no_copy_of_their_text(found: list[Any]) -> None:
+def test_good_records_between_bad_ones_are_events_without_their_raw_value(found: list[Any]) -> None:
     for row in found[::2]:
         assert (row.reason, row.value, row.window) == (None, None, "2026-01-01T000000Z")
         assert row.event.client == "toy-producer"
 
 
-def test_what_the_schema_allows_is_good(spark: SparkSession) -> None:
+def test_every_event_that_the_schema_allows_is_good(spark: SparkSession) -> None:
     allowed: list[dict[str, Any] | str | bytes | None] = [
         samples.event(since_version_1_1={"a": [1]}),
         samples.event(partitions=[], held_by=[], other_keys=[], client="", checks=0),
@@ -112,8 +112,8 @@ def test_good_and_bad_rows_are_all_rows(spark: SparkSession) -> None:
     assert (bytes(bad.value), bad.offset, bad.reason, bad.batch) == (b"x", 41, "the value is not JSON", 7)
 
 
-def test_windows_are_named_alike_in_every_time_zone(spark: SparkSession) -> None:
-    """Clocks in New York were put forward at 2025-03-09 07:00 UTC."""
+def test_windows_have_the_same_name_in_every_time_zone(spark: SparkSession) -> None:
+    """New York's daylight saving time began at 2025-03-09 07:00 UTC."""
     before = spark.conf.get("spark.sql.session.timeZone") or "UTC"
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:

@@ -1,4 +1,4 @@
-"""The whole job against a cluster: what is in the topic comes into the tables once, through kills and stops."""
+"""The whole job against a cluster: each record of the topic is in the tables once, also after kills and stops."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def settings(servers: str, topic: str, tmp_path: Path) -> Settings:
 
 
 def stream(spark: SparkSession, settings: Settings, say: Callable[[str], None]) -> str | None:
-    """A run of the job in the tests' session."""
+    """Run the job in the tests' Spark session."""
     from purgatorio.pipeline.delays import job
     from purgatorio.pipeline.delays.tables import Tables
 
@@ -66,7 +66,7 @@ def stream(spark: SparkSession, settings: Settings, say: Callable[[str], None]) 
 def test_a_run_that_failed_and_one_that_was_stopped_leave_the_tables_of_a_single_run(
     spark: SparkSession, settings: Settings, send: Send, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first fails between bronze and gold; the second heals that, and is stopped; the third ends by itself."""
+    """The first run fails between bronze and gold; the second repairs that, and is stopped; the third completes."""
     from dataclasses import replace
 
     from purgatorio.pipeline.delays.batches import Batches
@@ -106,7 +106,7 @@ def test_a_run_that_failed_and_one_that_was_stopped_leave_the_tables_of_a_single
     assert [value for _, value, _ in found.bad()] == [b"bad"]
 
 
-def test_a_topic_that_is_not_there_and_a_broker_that_does_not_answer_are_said_before_spark_starts(
+def test_an_unknown_topic_and_an_unreachable_broker_are_reported_before_spark_starts(
     servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from purgatorio.pipeline.delays import job
@@ -140,7 +140,7 @@ def test_a_topic_that_is_not_there_and_a_broker_that_does_not_answer_are_said_be
         ("[SOME_ERROR] what Spark says\nin two lines", "[SOME_ERROR] what Spark says\nin two lines"),
     ],
 )
-def test_of_sparks_errors_that_is_told_which_helps(message: str, cause: str) -> None:
+def test_the_readable_part_of_a_spark_error_is_reported(message: str, cause: str) -> None:
     from purgatorio.pipeline.delays.job import cause_of
 
     assert cause_of(message) == cause

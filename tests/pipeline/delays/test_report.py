@@ -1,4 +1,4 @@
-"""The report says what the gold tables hold. The tables are written by the oracle here, so no Spark is needed."""
+"""The report shows the gold tables. The oracle writes the tables here, so no Spark is needed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _write(directory: Path, columns: dict[str, Any]) -> None:
 
 
 class Page(html.parser.HTMLParser):
-    """The plots' data by name, the text outside of scripts, and what would be loaded from elsewhere."""
+    """The plots' data by name, the text outside of scripts, and the references to external resources."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ def test_the_slowest_partitions_come_first_with_their_counts(shown: Page, events
     assert len(trace["y"]) == min(figures.MOST_PLACES, len(counts))
 
 
-def test_the_heat_map_tells_who_held_whom_and_how_long(shown: Page, events: Events) -> None:
+def test_the_heat_map_shows_the_wait_of_each_partition_for_each_broker(shown: Page, events: Events) -> None:
     (trace,) = shown.traces("holders")
     held = sum(
         each["done_ms"] - each["parked_ms"]
@@ -210,7 +210,7 @@ def test_clients_are_listed_with_their_figures(shown: Page, events: Events) -> N
     assert f"{checks:.1f}" in told
 
 
-def test_where_there_is_nothing_to_show_that_is_said(tmp_path: Path) -> None:
+def test_a_section_without_data_has_a_text_instead_of_a_plot(tmp_path: Path) -> None:
     calm = [samples.event(1, held_by=[], partitions=[], purgatory="topic", kind="topic", other_keys=["topics"])]
     shown = report(write_gold(tmp_path / "calm", calm))
     assert "No operation has expired." in shown.text
@@ -223,7 +223,7 @@ def test_where_there_is_nothing_to_show_that_is_said(tmp_path: Path) -> None:
     assert "No operation has ended yet." in empty.text
 
 
-def test_names_that_look_like_html_are_shown_as_they_are(tmp_path: Path) -> None:
+def test_names_that_look_like_html_are_escaped(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script><b>"
     events = [samples.event(1, client=evil, cause=evil, purgatory=evil, kind=evil, outcome="expired")]
     text = page(summarize(write_gold(tmp_path, events, [evil]), WIDTH_MS), evil, NOW, tmp_path)
@@ -240,15 +240,17 @@ def test_a_gap_in_time_is_a_gap_in_the_lines(tmp_path: Path) -> None:
     assert trace["y"] == [3, None, 3]
 
 
-def test_windows_are_put_together_where_there_are_many() -> None:
+def test_many_windows_are_merged() -> None:
     assert bin_width(60_000, 10_000) == 10_000
     assert bin_width(86_400_000, 10_000) == 600_000
     assert bin_width(3_600_000, 7_000) == 21_000
     assert start_of("2026-01-01T000000Z") == samples.START_MS
 
 
-def test_reports_are_not_written_too_often_and_each_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that takes 4 s is not made again for 40 s."""
+def test_reports_are_written_at_limited_intervals_and_atomically(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a report that took 4 s, the next one is written after 40 s."""
     seconds = [100.0]
     tables = write_gold(tmp_path, [samples.event()])
     reporter = Reporter(tables, WIDTH_MS, "Topic t", lambda: seconds[0], lambda: NOW)

@@ -11,7 +11,7 @@ def of(**properties: object) -> schema.Schema:
     return {"properties": properties, "required": list(properties)}
 
 
-def test_every_field_of_an_event_has_a_column_and_is_asked_for_where_it_is_required() -> None:
+def test_every_field_of_an_event_has_a_column_and_a_check_if_it_is_required() -> None:
     loaded = schema.load()
     columns = schema.columns(loaded)
     assert columns.startswith("`version` BIGINT, `broker` BIGINT, `broker_epoch` BIGINT, `purgatory` STRING, ")
@@ -21,7 +21,7 @@ def test_every_field_of_an_event_has_a_column_and_is_asked_for_where_it_is_requi
     assert missing == {f"event.`{name}` IS NULL" for name in loaded["required"]}
 
 
-def test_the_version_is_looked_at_first_since_another_one_may_have_other_fields() -> None:
+def test_the_version_is_checked_first_since_another_version_may_have_other_fields() -> None:
     first, second = schema.checks(schema.load(), "event")[:2]
     assert first == ("event.`version` IS NULL", "version is missing or not an integer")
     assert second == ("event.`version` <> 1", "version is not 1")
@@ -46,7 +46,7 @@ def test_constraints_become_conditions_with_reasons() -> None:
     ]
 
 
-def test_items_that_are_objects_are_looked_into() -> None:
+def test_the_fields_of_items_are_checked() -> None:
     item = {"type": "object", **of(topic={"type": "string"})}
     found = schema.checks(of(parts={"type": "array", "items": item}), "e")
     assert found[-1] == (
@@ -55,12 +55,12 @@ def test_items_that_are_objects_are_looked_into() -> None:
     )
 
 
-def test_what_may_be_missing_passes_when_it_is() -> None:
+def test_a_missing_optional_field_passes() -> None:
     optional = {"properties": {"n": {"type": "integer", "minimum": 3}}}
     assert schema.checks(optional, "e") == [("e.`n` < 3", "n is below 3")]
 
 
 @pytest.mark.parametrize("node", [{"type": "integer", "multipleOf": 2}, {"type": "null"}])
-def test_a_schema_that_says_more_than_is_understood_is_an_error(node: dict[str, object]) -> None:
+def test_a_schema_with_an_unsupported_keyword_is_an_error(node: dict[str, object]) -> None:
     with pytest.raises(schema.UnknownKeyword, match=r"multipleOf|null"):
         schema.columns(of(n=node))

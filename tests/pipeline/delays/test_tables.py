@@ -1,4 +1,4 @@
-"""A run begins only where it can go on; no Spark is needed to tell."""
+"""A run starts only in a directory that it can continue; the check needs no Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def refusal(root: Path, **changed: object) -> str:
 
 
 def begun(root: Path) -> Path:
-    """A directory that one batch was written to."""
+    """Return a directory that one batch was written to."""
     with Tables(root).opened(SETTINGS):
         (root / "events" / "window=2026-01-01T000000Z" / "batch=0").mkdir(parents=True)
         (root / "checkpoint" / "commits").mkdir(parents=True)
@@ -26,46 +26,46 @@ def begun(root: Path) -> Path:
     return root
 
 
-def test_a_run_goes_on_where_another_ended(tmp_path: Path) -> None:
+def test_a_run_continues_where_another_ended(tmp_path: Path) -> None:
     root = begun(tmp_path / "new" / "delays")
     with Tables(root).opened(SETTINGS):
         assert Tables(root).windows("events") == {"2026-01-01T000000Z"}
         assert Tables(root).windows("operations") == set()
 
 
-def test_a_run_that_was_killed_before_its_first_batch_can_begin_again(tmp_path: Path) -> None:
+def test_a_run_that_was_killed_before_its_first_batch_can_start_again(tmp_path: Path) -> None:
     with Tables(tmp_path).opened(SETTINGS):
         (tmp_path / "checkpoint").mkdir()
     with Tables(tmp_path).opened(SETTINGS):
         pass
 
 
-def test_tables_without_their_checkpoint_are_not_added_to(tmp_path: Path) -> None:
+def test_tables_without_a_checkpoint_are_refused(tmp_path: Path) -> None:
     root = begun(tmp_path)
     (root / "checkpoint").rename(root / "elsewhere")
     assert "has tables but no checkpoint" in refusal(root)
 
 
-def test_a_checkpoint_without_its_tables_is_not_gone_on_from(tmp_path: Path) -> None:
+def test_a_checkpoint_without_tables_is_refused(tmp_path: Path) -> None:
     root = begun(tmp_path)
     (root / "events").rename(root / "elsewhere")
     assert "has a checkpoint but no tables" in refusal(root)
 
 
-def test_tables_are_not_added_to_with_other_settings(tmp_path: Path) -> None:
+def test_tables_with_other_settings_are_refused(tmp_path: Path) -> None:
     root = begun(tmp_path)
     assert "were written with window_ms 60000, not 10000" in refusal(root, window_ms=10_000)
     assert "were written with topic t, not u" in refusal(root, topic="u")
 
 
-def test_two_runs_do_not_write_at_once(tmp_path: Path) -> None:
+def test_two_runs_cannot_write_at_the_same_time(tmp_path: Path) -> None:
     with Tables(tmp_path).opened(SETTINGS):
         assert "another run is writing" in refusal(tmp_path)
     with Tables(tmp_path).opened(SETTINGS):
         pass
 
 
-def test_what_a_killed_run_left_half_written_is_removed(tmp_path: Path) -> None:
+def test_the_partial_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     root = begun(tmp_path)
     left = root / "events" / ".spark-staging-1"
     left.mkdir()

@@ -1,4 +1,4 @@
-"""Counts of waits by bucket: percentiles, bins and words."""
+"""Histograms of waits: percentiles, bins, and durations as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ some_waits = st.lists(st.integers(0, 10**7) | st.integers(0, 100), min_size=1, m
 
 
 @given(some_waits)
-def test_a_bucket_is_as_wide_as_it_says(found: list[int]) -> None:
+def test_a_bucket_holds_the_waits_of_its_width(found: list[int]) -> None:
     for wait_ms in found:
         least_ms = oracle.bucket(wait_ms)
         assert least_ms <= wait_ms < least_ms + waits.bucket_width(least_ms)
@@ -33,13 +33,13 @@ def test_percentiles_of_buckets_are_near_those_of_the_waits(found: list[int], sh
         assert abs(about - nearest_rank) <= nearest_rank / 64
 
 
-def test_nobody_has_no_percentiles() -> None:
-    with pytest.raises(ValueError, match="nobody"):
+def test_no_waits_have_no_percentiles() -> None:
+    with pytest.raises(ValueError, match="no waits"):
         waits.percentile({}, 0.5)
 
 
 @given(some_waits)
-def test_bins_hold_everything(found: list[int]) -> None:
+def test_bins_hold_all_waits(found: list[int]) -> None:
     counts = Counter(map(oracle.bucket, found))
     bounds = waits.edges(counts)
     assert all(low < high for low, high in pairwise(bounds))
@@ -53,7 +53,7 @@ def test_bins_are_milliseconds_first_and_then_ten_for_each_factor_of_ten() -> No
     assert waits.edges({0: 1}) == [0, 1]
 
 
-def test_a_bucket_over_a_bound_is_divided() -> None:
+def test_a_bucket_across_a_bound_is_divided() -> None:
     """The bucket from 98 ms spans two milliseconds, that from 160 four."""
     assert waits.shares({98: 1, 160: 3}, [0, 99, 162, 200]) == [12.5, 12.5 + 37.5, 37.5]
 
@@ -75,5 +75,5 @@ def test_a_bucket_over_a_bound_is_divided() -> None:
         (100 * 86_400_000, "100 d"),
     ],
 )
-def test_durations_are_put_in_words(milliseconds: float, words: str) -> None:
+def test_durations_are_written_with_units(milliseconds: float, words: str) -> None:
     assert waits.duration(milliseconds) == words
