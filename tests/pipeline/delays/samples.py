@@ -48,7 +48,7 @@ def event(number: int = 1, **changed: Any) -> dict[str, Any]:
 
 
 def busy(seed: int, count: int, span_ms: int = 300_000) -> Iterator[dict[str, Any]]:
-    """Iterate over events of three brokers, several clients and topics, nearly in time order; some are a minute late."""
+    """Iterate over events of three brokers, several clients and topics, almost in order; some are a minute late."""
     random = Random(seed)
     for number in range(1, count + 1):
         purgatory = random.choices(("Produce", "Fetch", "DeleteRecords", "topic"), (50, 44, 3, 3))[0]
