@@ -51,7 +51,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error and a hint to the help, and exit."""
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n{self.prog} --help says what there is\n")
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n{self.prog} --help lists the options\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -91,7 +91,7 @@ def _parser() -> _Parser:
     add("--window", default="1m", type=_window, metavar="TIME", help="how long a window is, such as 10s or 1m (1m)")
     add("--trigger", default="5s", type=_duration, metavar="TIME", help="how often to look for new events (5s)")
     add("--once", action="store_true", help="take everything that there is, then end")
-    add("--master", metavar="URL", help="where Spark runs (local[2], or what spark-submit was told)")
+    add("--master", metavar="URL", help="where Spark runs (local[2], or the master of spark-submit)")
     add("--kafka", default=[], action="append", type=_pair, metavar="KEY=VALUE", help="a setting of the Kafka client")
     add("--spark", default=[], action="append", type=_pair, metavar="KEY=VALUE", help="a setting of Spark")
     return parser

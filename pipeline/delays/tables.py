@@ -97,12 +97,12 @@ class Tables:
         if landed and not self.checkpoint.exists():
             raise CannotGoOn(
                 f"{self.root} has tables but no checkpoint: batches would be numbered from 0 again, and overwrite "
-                "what is there; write to another directory, or remove this one to begin anew"
+                "what is there; write to another directory, or remove this one to start again"
             )
         if committed and not landed:
             raise CannotGoOn(
-                f"{self.root} has a checkpoint but no tables: what was read before would be missing; write to another "
-                "directory, or remove this one to begin anew"
+                f"{self.root} has a checkpoint but no tables: earlier records would be missing; write to another "
+                "directory, or remove this one to start again"
             )
         if not self._settings.exists():
             self._settings.write_text(json.dumps(dict(settings), indent=2) + "\n", encoding="utf-8")

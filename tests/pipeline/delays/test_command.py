@@ -43,7 +43,7 @@ def test_a_wrong_argument_is_refused_with_a_hint(
 ) -> None:
     told = refused(capsys, *argv)
     assert complaint in told
-    assert "--help says what there is" in told
+    assert "--help lists the options" in told
 
 
 def test_help_comes_without_spark_or_the_client() -> None:
