@@ -8,7 +8,8 @@ The checks use only the clients' view in the history. Behaviour that a cluster d
 * An unclean election may lose records. The history between two unclean elections is an era. A value counts for an
   era's log only if it was sent, and acknowledged or polled, in that era.
 
-The checks assume that no record is deleted (by retention, compaction or DeleteRecords) while the history is recorded.
+Unless a `Cleaned` event says otherwise, the checks assume that no record is deleted (by retention, compaction or
+DeleteRecords) while the history is recorded. A history that names no brokers counts as one of a single leader.
 The cost is O(n log n) in events and polled records.
 """
 
@@ -17,23 +18,13 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
-from purgatorio.broker.simulation.history import (
-    Acked,
-    Assigned,
-    Drained,
-    Event,
-    Failed,
-    FencedAnswer,
-    History,
-    Polled,
-    Sent,
-    UncleanElection,
-)
+from purgatorio.broker.simulation.history import Acked, Event, History, Polled
+from purgatorio.broker.simulation.partition_history import ALL_REPLICAS, Era, PartitionHistory, gather
+from purgatorio.broker.simulation.told import described
 
-ALL_REPLICAS: Final = -1
 NO_ANSWER: Final = 0
 
 
@@ -49,238 +40,63 @@ class Anomaly:
         return f"{self.name} {self.partition}: {self.message}"
 
 
-class _Sighting(NamedTuple):
-    """A poll of a value, and the era of the log that it came from (None if that is not known)."""
-
-    offset: int
-    value: int
-    poll: Polled
-    era: int | None
-
-    def __str__(self) -> str:
-        return f"{self.value} at offset {self.offset} by {self.poll.consumer} at {self.poll.time_ms} ms"
-
-
-class _Jump(NamedTuple):
-    """A poll that skipped offsets within one assignment: it did not continue at `next_offset`."""
-
-    next_offset: int
-    offset: int
-    poll: Polled
-    era: int
-
-
-@dataclass(slots=True)
-class _Reading:
-    """A consumer's progress on one assignment: it has read from `start` to `last` (None if nothing yet)."""
-
-    start: int
-    last: int | None = None
-
-
-@dataclass(slots=True)
-class _Era:
-    """The known content of a partition's log between two unclean elections.
-
-    Attributes:
-        at: by offset, the value that was first polled there.
-        rivals: by offset, if several values were polled there, all of them by value.
-        read: the ranges that consumers have read, as first and last offset.
-        acked: the acknowledgements of values that were sent in this era.
-    """
-
-    at: dict[int, _Sighting] = field(default_factory=dict)
-    rivals: dict[int, dict[int, _Sighting]] = field(default_factory=dict)
-    read: list[tuple[int, int]] = field(default_factory=list)
-    acked: list[Acked] = field(default_factory=list)
-
-    def promised(self) -> Iterator[Acked]:
-        """Iterate over the acknowledgements by all in-sync replicas."""
-        return (ack for ack in self.acked if ack.acks == ALL_REPLICAS)
-
-    def read_ranges(self) -> tuple[list[int], list[int]]:
-        """Return the first and last offsets of the ranges that were read, ascending and merged."""
-        firsts: list[int] = []
-        lasts: list[int] = []
-        for first, last in sorted(self.read):
-            if lasts and first <= lasts[-1] + 1:
-                lasts[-1] = max(last, lasts[-1])
-            else:
-                firsts.append(first)
-                lasts.append(last)
-        return firsts, lasts
-
-
-class _Partition:
-    """The events of one partition, indexed for the checks in one pass.
-
-    Attributes:
-        sent: by value, its send and the era of that.
-        seen: by value, its first poll.
-        moved: by value, if it was polled at several offsets, all of them.
-        backward: polls that went back within their assignment, each with the previous offset and its own.
-        forward: polls that skipped offsets.
-        owed: the acknowledgements of values that the final reader has to poll.
-        final: the values that the final reader has polled.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.eras = [_Era()]
-        self.sent: dict[int, tuple[Sent, int]] = {}
-        self.seen: dict[int, _Sighting] = {}
-        self.moved: dict[int, dict[int, _Sighting]] = {}
-        self.failed: list[Failed] = []
-        self.backward: list[tuple[int, int, Polled]] = []
-        self.forward: list[_Jump] = []
-        self.precommitted: list[tuple[int, Polled]] = []
-        self.fenced: list[FencedAnswer] = []
-        self.owed: list[Acked] = []
-        self.final: set[int] = set()
-        self.drained: Drained | None = None
-        self._final_read_began = False
-        self._readings: dict[str, _Reading] = {}
-
-    def take(self, event: Event) -> None:
-        """Add one event of this partition."""
-        if isinstance(event, Polled):
-            self._take_poll(event)
-        elif isinstance(event, Sent):
-            self.sent[event.value] = event, len(self.eras) - 1
-        elif isinstance(event, Acked):
-            self._take_ack(event)
-        elif isinstance(event, Failed):
-            self.failed.append(event)
-        elif isinstance(event, Assigned):
-            self._end_reading(event.consumer)
-            if event.offset >= 0:
-                self._readings[event.consumer] = _Reading(event.offset)
-        elif isinstance(event, Drained):
-            self.drained, self._final_read_began = event, True
-        elif isinstance(event, FencedAnswer):
-            self.fenced.append(event)
-        elif isinstance(event, UncleanElection):
-            self._begin_era()
-
-    def end(self) -> None:
-        """End all assignments, at the end of the history or of an era."""
-        for consumer in list(self._readings):
-            self._end_reading(consumer)
-
-    def _begin_era(self) -> None:
-        self.end()
-        self.owed.clear()
-        self.eras.append(_Era())
-
-    def _era_of(self, value: int) -> int | None:
-        """Return the era of a value that is acknowledged or polled now; None if it may be an earlier one."""
-        era = len(self.eras) - 1
-        sent = self.sent.get(value)
-        return era if sent is None or sent[1] == era else None
-
-    def _take_ack(self, ack: Acked) -> None:
-        if self._era_of(ack.value) is None:
-            return
-        self.eras[-1].acked.append(ack)
-        # A value that is acknowledged during the final read may lie behind that read's end offset.
-        if ack.acks == ALL_REPLICAS and not self._final_read_began:
-            self.owed.append(ack)
-
-    def _take_poll(self, poll: Polled) -> None:
-        self._final_read_began |= poll.final
-        highest = -1
-        for offset, value in poll.records:
-            highest = max(highest, offset)
-            if poll.final:
-                self.final.add(value)
-            era = self._era_of(value)
-            self._sight(offset, value, poll, era)
-            if era is None:
-                # The era is not known, so neither is the consumer's progress in this era's log.
-                self._end_reading(poll.consumer)
-            else:
-                self._read_on(offset, poll, era)
-        if 0 <= poll.high_watermark <= highest:
-            self.precommitted.append((highest, poll))
-
-    def _sight(self, offset: int, value: int, poll: Polled, era: int | None) -> None:
-        first = self.seen.get(value)
-        if first is not None and first.offset == offset:
-            sighting = first
-        else:
-            sighting = _Sighting(offset, value, poll, era)
-            if first is None:
-                self.seen[value] = sighting
-            elif era is not None and first.era == era:
-                self.moved.setdefault(value, {first.offset: first}).setdefault(offset, sighting)
-        if era is not None:
-            there = self.eras[era].at.setdefault(offset, sighting)
-            if there.value != value:
-                self.eras[era].rivals.setdefault(offset, {there.value: there}).setdefault(value, sighting)
-
-    def _read_on(self, offset: int, poll: Polled, era: int) -> None:
-        reading = self._readings.get(poll.consumer)
-        if reading is not None:
-            next_offset = reading.start if reading.last is None else reading.last + 1
-            if offset > next_offset:
-                self.forward.append(_Jump(next_offset, offset, poll, era))
-            elif offset < next_offset:
-                if reading.last is not None:
-                    self.backward.append((reading.last, offset, poll))
-                self._end_reading(poll.consumer)
-                reading = None
-        if reading is None:
-            reading = self._readings[poll.consumer] = _Reading(offset)
-        reading.last = offset
-
-    def _end_reading(self, consumer: str) -> None:
-        reading = self._readings.pop(consumer, None)
-        if reading is not None and reading.last is not None:
-            self.eras[-1].read.append((reading.start, reading.last))
-
-
-def _gather(history: History) -> list[_Partition]:
-    """Index the history by partition, in the order of their first events."""
-    partitions: dict[str, _Partition] = {}
-    for event in history:
-        name: str | None = getattr(event, "partition", None)
-        if name is not None:
-            partition = partitions.get(name)
-            if partition is None:
-                partition = partitions[name] = _Partition(name)
-            partition.take(event)
-    for partition in partitions.values():
-        partition.end()
-    return list(partitions.values())
-
-
 def _acked(ack: Acked) -> str:
     where = f"at offset {ack.offset}" if ack.offset >= 0 else "without an offset"
     return f"{ack.value} of {ack.producer} was acknowledged {where} at {ack.time_ms} ms"
 
 
-def lost_write(partition: _Partition) -> Iterator[str]:
+def lost_write(partition: PartitionHistory) -> Iterator[str]:
     """An acknowledged value (acks=-1) is in no poll, though a consumer has read on past its offset."""
     for era in partition.eras:
         firsts, lasts = era.read_ranges()
         for ack in era.promised():
             nth = bisect_right(firsts, ack.offset) - 1
-            if ack.value not in partition.seen and nth >= 0 and ack.offset <= lasts[nth]:
+            if ack.value in partition.seen or nth < 0 or ack.offset > lasts[nth]:
+                continue
+            if not partition.keys or not partition.was_cleaned(ack.value, ack.offset):
                 yield f"{_acked(ack)}, and was never polled, though offsets {firsts[nth]} to {lasts[nth]} were read"
 
 
-def unseen(partition: _Partition) -> Iterator[str]:
+def unseen(partition: PartitionHistory) -> Iterator[str]:
     """An acknowledged value (acks=-1) was missing in the final read, after all faults were healed."""
     end = partition.drained
     if end is None:
         return
     for ack in partition.owed:
-        if ack.value not in partition.final:
+        place = _place(partition, ack, len(partition.eras) - 1)
+        if ack.value not in partition.final and not partition.was_cleaned(ack.value, -1 if place is None else place):
             once = f"; it was polled once, {seen}" if (seen := partition.seen.get(ack.value)) else ""
             yield f"{_acked(ack)}, and is not among offsets {end.start_offset} to {end.end_offset} in the end{once}"
 
 
-def g1a(partition: _Partition) -> Iterator[str]:
+def vanished(partition: PartitionHistory) -> Iterator[str]:
+    """A value was polled, and was missing in the final read; no acknowledgement is needed for that."""
+    end = partition.drained
+    if end is None:
+        return
+    owed = {ack.value for ack in partition.owed}
+    for offset, seen in partition.eras[-1].at.items():
+        if seen.value in partition.final or seen.value in owed or not end.start_offset <= offset < end.end_offset:
+            continue  # an acknowledged one is `unseen`
+        if not partition.was_cleaned(seen.value, offset):
+            yield f"among offsets {end.start_offset} to {end.end_offset} there is no more {seen}"
+
+
+def gap(partition: PartitionHistory) -> Iterator[str]:
+    """No value was ever polled at an offset that a consumer passed, or the log does not start at 0."""
+    end = partition.drained
+    if end is not None and end.start_offset > 0 and not partition.deletes and len(partition.eras) == 1:
+        yield f"the log starts at {end.start_offset}, and no record of it may be deleted"
+    if partition.keys:
+        return
+    known = [sorted(era.at) for era in partition.eras]
+    for next_offset, offset, poll, era in partition.forward:
+        if offset - next_offset > bisect_left(known[era], offset) - bisect_left(known[era], next_offset):
+            told = f"{poll.consumer} was at {next_offset} and received {offset} at {poll.time_ms} ms"
+            yield f"{told}; some offsets between them were never polled"
+
+
+def g1a(partition: PartitionHistory) -> Iterator[str]:
     """A value whose send has certainly failed was polled."""
     for failed in partition.failed:
         seen = partition.seen.get(failed.value)
@@ -289,15 +105,15 @@ def g1a(partition: _Partition) -> Iterator[str]:
             yield f"{told}, and was polled: {seen}"
 
 
-def phantom(partition: _Partition) -> Iterator[str]:
+def phantom(partition: PartitionHistory) -> Iterator[str]:
     """A value was polled that no producer sent to that partition."""
     for value, seen in partition.seen.items():
         if value not in partition.sent:
             yield f"no producer sent the polled value: {seen}"
 
 
-def inconsistent_offsets(partition: _Partition) -> Iterator[str]:
-    """Two values were polled or acknowledged (acks=-1) at one offset."""
+def inconsistent_offsets(partition: PartitionHistory) -> Iterator[str]:
+    """Two values were polled or acknowledged (acks=-1) at one offset, or by one leader in one epoch (acks=1)."""
     for era in partition.eras:
         for offset, rivals in era.rivals.items():
             yield f"offset {offset} held several values: {', '.join(map(str, rivals.values()))}"
@@ -311,9 +127,20 @@ def inconsistent_offsets(partition: _Partition) -> Iterator[str]:
             other = acked.setdefault(ack.offset, ack)
             if other.value != ack.value:
                 yield f"{_acked(ack)}, and {_acked(other)}"
+        yield from _acked_twice(era)
 
 
-def duplicate(partition: _Partition) -> Iterator[str]:
+def _acked_twice(era: Era) -> Iterator[str]:
+    """Yield pairs of values that one leader acknowledged at one offset in one epoch, one of them by itself (acks=1)."""
+    acked: dict[tuple[int, int, int], Acked] = {}
+    for ack in era.acked:
+        if ack.offset >= 0 and ack.leader_epoch >= 0:
+            other = acked.setdefault((ack.broker, ack.leader_epoch, ack.offset), ack)
+            if other.value != ack.value and not other.acks == ack.acks == ALL_REPLICAS:
+                yield f"{_acked(ack)}, and {_acked(other)}, by broker {ack.broker} in leader epoch {ack.leader_epoch}"
+
+
+def duplicate(partition: PartitionHistory) -> Iterator[str]:
     """One value of an idempotent producer was polled or acknowledged (acks=-1) at two offsets."""
     for sightings in partition.moved.values():
         yield f"a value was polled more than once: {', '.join(map(str, sightings.values()))}"
@@ -326,7 +153,7 @@ def duplicate(partition: _Partition) -> Iterator[str]:
                 yield f"{_acked(ack)}, and was polled elsewhere: {seen}"
 
 
-def _place(partition: _Partition, ack: Acked, era: int) -> int | None:
+def _place(partition: PartitionHistory, ack: Acked, era: int) -> int | None:
     """Return the offset of an acknowledged value, or None if it is not known."""
     if ack.acks == ALL_REPLICAS and ack.offset >= 0:
         return ack.offset
@@ -334,7 +161,7 @@ def _place(partition: _Partition, ack: Acked, era: int) -> int | None:
     return seen.offset if seen is not None and seen.era == era else None
 
 
-def nonmonotonic_send(partition: _Partition) -> Iterator[str]:
+def nonmonotonic_send(partition: PartitionHistory) -> Iterator[str]:
     """An idempotent producer's acknowledged value has a lower offset than a value that it sent before."""
     for number, era in enumerate(partition.eras):
         rows: dict[str, list[tuple[int, int, Acked]]] = {}
@@ -351,13 +178,13 @@ def nonmonotonic_send(partition: _Partition) -> Iterator[str]:
                     yield f"{told}, acknowledged at {earlier.time_ms} and {later.time_ms} ms"
 
 
-def nonmonotonic_poll(partition: _Partition) -> Iterator[str]:
+def nonmonotonic_poll(partition: PartitionHistory) -> Iterator[str]:
     """A consumer received, within one assignment, an offset that is not above the previous one."""
     for before, offset, poll in partition.backward:
         yield f"{poll.consumer} received offset {offset} after {before} at {poll.time_ms} ms"
 
 
-def poll_skip(partition: _Partition) -> Iterator[str]:
+def poll_skip(partition: PartitionHistory) -> Iterator[str]:
     """A consumer skipped, within one assignment, an offset at which another poll found a value."""
     known = [sorted(era.at) for era in partition.eras]
     for next_offset, offset, poll, era in partition.forward:
@@ -368,22 +195,40 @@ def poll_skip(partition: _Partition) -> Iterator[str]:
             yield f"{told}; it skipped {end - first} known values, the first {skipped}"
 
 
-def precommitted_read(partition: _Partition) -> Iterator[str]:
+def consumer_reset(partition: PartitionHistory) -> Iterator[str]:
+    """A broker refused a consumer's position, and sent it back to records that it had passed."""
+    for event, next_offset in partition.resets:
+        yield f"{event.consumer} was at {next_offset} and was sent to {event.offset} at {event.time_ms} ms"
+
+
+def watermark_regress(partition: PartitionHistory) -> Iterator[str]:
+    """A leader told a high watermark below one that it had told, or a record that it had acknowledged (acks=-1)."""
+    return map(described, partition.told.regressed)
+
+
+def stale_read(partition: PartitionHistory) -> Iterator[str]:
+    """A former leader answered a consumer without a value that its successor had acknowledged before (acks=-1)."""
+    return map(described, partition.told.stale)
+
+
+def precommitted_read(partition: PartitionHistory) -> Iterator[str]:
     """A record was polled at or above the high watermark of the same response."""
     for offset, poll in partition.precommitted:
         told = f"{poll.consumer} received offset {offset} with high watermark {poll.high_watermark}"
         yield f"{told} at {poll.time_ms} ms"
 
 
-def fenced_answer(partition: _Partition) -> Iterator[str]:
+def fenced_answer(partition: PartitionHistory) -> Iterator[str]:
     """A broker acted as leader after the cluster had fenced it."""
     for event in partition.fenced:
         yield f"broker {event.broker} at {event.time_ms} ms: {event.what}"
 
 
-_ALL: Final[Mapping[str, Callable[[_Partition], Iterator[str]]]] = {
+_ALL: Final[Mapping[str, Callable[[PartitionHistory], Iterator[str]]]] = {
     "lost-write": lost_write,
     "unseen": unseen,
+    "vanished": vanished,
+    "gap": gap,
     "G1a": g1a,
     "phantom": phantom,
     "inconsistent-offsets": inconsistent_offsets,
@@ -391,6 +236,9 @@ _ALL: Final[Mapping[str, Callable[[_Partition], Iterator[str]]]] = {
     "nonmonotonic-send": nonmonotonic_send,
     "nonmonotonic-poll": nonmonotonic_poll,
     "poll-skip": poll_skip,
+    "consumer-reset": consumer_reset,
+    "watermark-regress": watermark_regress,
+    "stale-read": stale_read,
     "precommitted-read": precommitted_read,
     "fenced-answer": fenced_answer,
 }
@@ -407,7 +255,7 @@ def check(history: History, *, idempotent: bool = True) -> list[Anomaly]:
         idempotent: whether the history's producers were idempotent, so that no value may be duplicated or out of
             order. A producer that sends each value once, and the next only after the response, counts as idempotent.
     """
-    partitions = _gather(history)
+    partitions = gather(history)
     return [
         Anomaly(name, partition.name, message)
         for name, find in _ALL.items()

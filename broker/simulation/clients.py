@@ -203,8 +203,20 @@ class Producer:
         maybe_written, reason = False, "no attempt"
         while True:
             outcome = await self._attempt(value)
-            if isinstance(outcome, int):
-                history.record(Acked(clock.now_ms(), producer, name, value, outcome, self._acks))
+            if isinstance(outcome, _Written):
+                leader = outcome.leader
+                history.record(
+                    Acked(
+                        clock.now_ms(),
+                        producer,
+                        name,
+                        value,
+                        outcome.offset,
+                        self._acks,
+                        leader.broker_id,
+                        leader.epoch,
+                    )
+                )
                 self._next_sequence += 1
                 return
             maybe_written = maybe_written or outcome.maybe_written
@@ -217,8 +229,8 @@ class Producer:
         # With the same producer id, brokers would see a gap before the next value, or a duplicate of this one.
         self._producer_id = -1
 
-    async def _attempt(self, value: int) -> int | _Refused:
-        """Send once, and return the offset, or the reason for the failure."""
+    async def _attempt(self, value: int) -> _Written | _Refused:
+        """Send once, and return where the value was written, or the reason for the failure."""
         client = self._client
         try:
             leader = self._leader or await client.leader(self._topic, self._partition)
@@ -250,15 +262,22 @@ class Producer:
         code = ErrorCode(answer.error_code)
         if code is ErrorCode.NONE:
             self._leader = leader
-            offset: int = answer.base_offset
-            return offset
+            return _Written(answer.base_offset, leader)
         if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            return -1
+            return _Written(-1, leader)
         return _Refused(code.name, maybe_written=code not in _NOT_WRITTEN, fatal=not code.retriable)
 
 
 # The broker answers these errors before it appends.
 _NOT_WRITTEN: Final = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The offset of an acknowledged value (−1 if the response did not give it), and the leader that answered."""
+
+    offset: int
+    leader: Leader
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,12 +341,12 @@ class Consumer:
         finally:
             self._client.close()
 
-    async def _assign(self, leader: Leader, timestamp: int) -> None:
+    async def _assign(self, leader: Leader, timestamp: int, *, reset: bool = False) -> None:
         """Set the position to the earliest or latest offset, and record the assignment."""
         self._position = await self._offset(leader, timestamp)
         self._start = self._position
         self._last_epoch = -1
-        self._history.record(Assigned(self._clock.now_ms(), self._client.name, self._name, self._position))
+        self._history.record(Assigned(self._clock.now_ms(), self._client.name, self._name, self._position, reset))
 
     async def _offset(self, leader: Leader, timestamp: int) -> int:
         question = ListOffsetsPartition(
@@ -350,14 +369,15 @@ class Consumer:
             if end_offset is not None and self._position >= end_offset:
                 self._history.record(Drained(self._clock.now_ms(), self._name, self._start, end_offset))
                 return
+            asked_ms = self._clock.now_ms()
             data = await self._fetch(leader)
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or data.diverging_epoch.end_offset >= 0:
                 # Records that were read are no longer in the log: restart at the earliest offset.
-                await self._assign(leader, EARLIEST)
+                await self._assign(leader, EARLIEST, reset=True)
             elif data.error_code:
                 raise Unavailable(ErrorCode(data.error_code).name)
             else:
-                self._take(data)
+                self._take(data, leader, asked_ms)
 
     async def _fetch(self, leader: Leader) -> PartitionData:
         partition = FetchPartition(
@@ -382,7 +402,7 @@ class Consumer:
         data: PartitionData = response.responses[0].partitions[0]
         return data
 
-    def _take(self, data: PartitionData) -> None:
+    def _take(self, data: PartitionData, leader: Leader, asked_ms: int) -> None:
         records: list[tuple[int, int]] = []
         # Decoded records are one view into the response.
         for header, batch in iter_batches(cast("Buffer | None", data.records) or b"", allow_partial=True):
@@ -398,5 +418,8 @@ class Consumer:
                     tuple(records),
                     data.high_watermark,
                     self._final,
+                    leader.broker_id,
+                    leader.epoch,
+                    asked_ms=asked_ms,
                 )
             )

@@ -58,13 +58,20 @@ class Sent(Event):
 
 @dataclass(frozen=True, slots=True)
 class Acked(Event):
-    """A value was acknowledged; `offset` is negative if the response did not give it."""
+    """A value was acknowledged; `offset` is negative if the response did not give it.
+
+    Attributes:
+        broker: the broker that acknowledged it; negative if that is not known.
+        leader_epoch: the leader epoch in which the producer took that broker for the leader; negative if not known.
+    """
 
     producer: str
     partition: str
     value: int
     offset: int
     acks: int
+    broker: int = -1
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +96,17 @@ class Unknown(Event):
 
 @dataclass(frozen=True, slots=True)
 class Assigned(Event):
-    """A consumer starts or restarts to read at an offset, which is negative if it does not know it yet."""
+    """A consumer starts or restarts to read at an offset, which is negative if it does not know it yet.
+
+    Attributes:
+        reset: whether a broker sent the consumer there, since it refused the consumer's position (out of range, or of
+            a diverging epoch).
+    """
 
     consumer: str
     partition: str
     offset: int
+    reset: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +117,10 @@ class Polled(Event):
         high_watermark: from the response; negative if the response did not give it.
         final: whether the final reader polled, which reads everything after all faults are healed and all producers
             have ended.
+        broker: the broker that answered; negative if that is not known.
+        leader_epoch: the leader epoch in which it answered; negative if that is not known.
+        follower: whether that broker answered as a follower (KIP-392).
+        asked_ms: when the consumer sent the request; negative if that is not known: after its event before this one.
     """
 
     consumer: str
@@ -111,6 +128,10 @@ class Polled(Event):
     records: tuple[tuple[int, int], ...]
     high_watermark: int
     final: bool = False
+    broker: int = -1
+    leader_epoch: int = -1
+    follower: bool = False
+    asked_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +148,20 @@ class Fault(Event):
     """A fault was started or undone."""
 
     what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned(Event):
+    """From now on the log of a partition may lose records as its cleanup.policy says.
+
+    Attributes:
+        deletes: whether the oldest records may go, by retention or DeleteRecords.
+        keys: if the log is compacted, the number of keys; the key of a record is its value modulo this. Else 0.
+    """
+
+    partition: str
+    deletes: bool
+    keys: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +184,7 @@ E = TypeVar("E", bound=Event)
 
 _TYPES: Final[dict[str, type[Event]]] = {
     kind.__name__: kind
-    for kind in (Sent, Acked, Failed, Unknown, Assigned, Polled, Drained, Fault, FencedAnswer, UncleanElection)
+    for kind in (Sent, Acked, Failed, Unknown, Assigned, Polled, Drained, Cleaned, Fault, FencedAnswer, UncleanElection)
 }
 
 

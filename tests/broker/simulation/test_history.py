@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from purgatorio.broker.simulation.history import (
     Acked,
     Assigned,
+    Cleaned,
     Drained,
     Event,
     Failed,
@@ -35,6 +36,10 @@ EVENTS: list[Event] = [
     Fault(8, "kill broker 1"),
     FencedAnswer(9, 1, "orders-0", "it went on"),
     UncleanElection(10, "orders-0"),
+    Cleaned(11, "orders-0", True, 0),
+    Assigned(12, "c", "orders-0", 0, True),
+    Acked(13, "p", "orders-0", 8, 2, 1, 3, 5),
+    Polled(14, "c", "orders-0", ((2, 8),), 3, False, 3, 5, True, 13),
 ]
 
 
@@ -70,7 +75,8 @@ def test_the_line_of_an_event_does_not_change() -> None:
     """Histories that were written are read by what comes later, and digests are compared across versions."""
     assert EVENTS[5].to_json() == (
         '{"type":"Polled","time_ms":6,"consumer":"c","partition":"orders-0",'
-        '"records":[[0,7],[1,9]],"high_watermark":2,"final":true}'
+        '"records":[[0,7],[1,9]],"high_watermark":2,"final":true,'
+        '"broker":-1,"leader_epoch":-1,"follower":false,"asked_ms":-1}'
     )
 
 
@@ -113,3 +119,8 @@ def test_a_history_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(History, "MAX_EVENTS", 2)
     with pytest.raises(OverflowError, match="at most 2 events"):
         history(*EVENTS)
+
+
+def test_a_history_of_an_earlier_version_lacks_fields_and_is_read() -> None:
+    line = '{"type":"Polled","time_ms":6,"consumer":"c","partition":"orders-0","records":[[0,7]],"high_watermark":2}'
+    assert Event.from_json(line) == Polled(6, "c", "orders-0", ((0, 7),), 2)
