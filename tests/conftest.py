@@ -1,4 +1,8 @@
-"""What tests of several parts share."""
+"""What tests of several parts share, and two rules for all of them.
+
+A test that logs an error fails, unless it expects that (`error_log`). A test that starts a process is marked so that
+``./scripts/test --quick`` leaves it out.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,84 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Any, Protocol
 
 import pytest
+
+from tests import error_log as errors
+from tests.broker.simulation.seeds import Seeds
+
+SLOW_MARKS = ("process", "spark", "clients", "heavy")
+"""The marks that allow a test to start processes; simulations have one, and start none."""
+PROCESS_FIXTURES = {"start_purgatorio", "servers"}
+
+_SEEDS_OPTION = "simulation_seeds"
+
+_running: pytest.Item | None = None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which seeds are simulated."""
+    parser.addoption(
+        "--simulation-seeds", metavar="FIRST-LAST", help="seeds to simulate (default: by the date, in UTC)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose today's seeds here, in the process that hands them to the others: midnight may be near."""
+    if config.getoption(_SEEDS_OPTION) is None:
+        setattr(config.option, _SEEDS_OPTION, str(Seeds.of_day(datetime.now(UTC).date())))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say how the same seeds are simulated again."""
+    return f"simulated seeds: --simulation-seeds {config.getoption(_SEEDS_OPTION)}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the notes that passed tests recorded."""
+    for report in terminalreporter.getreports("passed"):
+        for name, note in report.user_properties:
+            if name == "note":
+                terminalreporter.write_line(f"note: {note}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start processes through a fixture."""
+    for item in items:
+        if PROCESS_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("process")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Know the test that runs, with its fixtures."""
+    global _running
+    _running = item
+    try:
+        return (yield)
+    finally:
+        _running = None
+
+
+def _refuse_unmarked_processes(event: str, args: tuple[Any, ...]) -> None:
+    if event == "subprocess.Popen" and _running is not None:
+        marked = any(_running.get_closest_marker(mark) for mark in SLOW_MARKS)
+        assert marked, f"it starts {args[0]}: mark the test with pytest.mark.process"
+
+
+sys.addaudithook(_refuse_unmarked_processes)
+
+
+@pytest.fixture(autouse=True)
+def error_log() -> Iterator[errors.ErrorLog]:
+    """The errors that were logged: `error_log.expect(words)` for each that belongs to the test; others fail it."""
+    with errors.watching() as log:
+        yield log
+    unexpected = log.unexpected()
+    assert not unexpected, "the test logged errors that it does not expect:\n" + "\n".join(unexpected)
 
 
 class PurgatorioProcess:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from purgatorio.logger import Event, get_logger
+from tests.error_log import ErrorLog
 from tests.logs import capture_logs
 
 logger = get_logger("purgatorio.test")
@@ -54,7 +55,7 @@ def test_a_value_cannot_end_its_line_or_look_like_two(
     assert caplog.messages == [f"refused reason={shown}"]
 
 
-def test_an_exception_brings_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_brings_its_traceback(caplog: pytest.LogCaptureFixture, error_log: ErrorLog) -> None:
     """The one being handled, or one that is given."""
     try:
         raise ValueError("handled")
@@ -62,17 +63,19 @@ def test_an_exception_brings_its_traceback(caplog: pytest.LogCaptureFixture) -> 
         logger.exception("failed", api="FETCH")
     logger.error("failed", exc_info=ValueError("given"))
     assert caplog.messages == ["failed api=FETCH", "failed"]
-    assert "ValueError: handled" in caplog.text
-    assert "ValueError: given" in caplog.text
+    error_log.expect("ValueError: handled")
+    error_log.expect("ValueError: given")
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "warning", "error", "exception"])
-def test_a_record_names_the_line_that_logged(level: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_names_the_line_that_logged(level: str, caplog: pytest.LogCaptureFixture, error_log: ErrorLog) -> None:
     getattr(logger, level)("here", exc_info=None)
     assert (caplog.records[0].filename, caplog.records[0].funcName) == (
         "test_logger.py",
         "test_a_record_names_the_line_that_logged",
     )
+    if level in ("error", "exception"):
+        error_log.expect("here")
 
 
 def test_a_level_that_is_off_makes_no_record(caplog: pytest.LogCaptureFixture) -> None:
@@ -111,11 +114,13 @@ def _run_cluster(*level: str) -> str:
     return done.stdout
 
 
+@pytest.mark.process
 def test_a_cluster_in_a_program_prints_nothing() -> None:
     """And configures no logging; not even errors are printed."""
     assert _run_cluster() == ""
 
 
+@pytest.mark.process
 def test_a_program_that_configures_logging_sees_the_lines() -> None:
     lines = _run_cluster("INFO").splitlines()
     started = [line for line in lines if line.startswith("INFO:purgatorio.broker.broker:broker started broker=")]

@@ -9,6 +9,8 @@ import pytest
 
 import purgatorio
 
+pytestmark = pytest.mark.process
+
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)

@@ -10,10 +10,22 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 START_TIMEOUT_SECONDS = 20
+
+
+FOLDER = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests in this folder are of real clients."""
+    for item in items:
+        if item.path.is_relative_to(FOLDER):
+            item.add_marker("clients")
 
 
 @dataclass(frozen=True)

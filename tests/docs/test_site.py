@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(
     importlib.util.find_spec("sphinx") is None and "CI" not in os.environ, reason="Sphinx is not installed"
 )

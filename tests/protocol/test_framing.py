@@ -80,10 +80,10 @@ def test_a_large_frame_in_many_chunks_costs_no_more_than_its_size() -> None:
     def seconds(chunks: int) -> float:
         decoder, chunk = FrameDecoder(2**31 - 1), bytes(1000)
         decoder.feed((chunks * 1000).to_bytes(4))
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(chunks):
             frames = decoder.feed(chunk)
         assert len(frames) == 1
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     assert min(seconds(20_000) for _ in range(3)) < 40 * max(1e-4, min(seconds(2_000) for _ in range(3)))

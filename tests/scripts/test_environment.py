@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED_TOOLS = ("bash", "cat", "cksum", "dirname", "env", "mkdir", "rm", "sh", "cp", "chmod")
 
@@ -19,7 +21,7 @@ case "$1 $2" in
     "-c "*) exit 0 ;;
     "-m venv")
         mkdir -p "$3/bin" && cp "$0" "$3/bin/python"
-        for tool in purgatorio ruff mypy lint-imports; do
+        for tool in purgatorio ruff mypy dmypy lint-imports; do
             printf '#!/bin/sh\\necho "'$tool' $*"\\n[ "$FAIL" != '$tool' ]\\n' > "$3/bin/$tool"
             chmod +x "$3/bin/$tool"
         done
@@ -136,9 +138,19 @@ def test_all_checks_run_and_pytest_comes_last(machine: Machine) -> None:
     assert done.returncode == 0
     stages = [line for line in done.stdout.splitlines() if line.startswith("== ") and not line.endswith(" s")]
     assert stages == ["== lint", "== format", "== types", "== imports", "== tests"]
-    assert "pytest -k purgatory\n" in done.stdout
+    assert "mypy \n" in done.stdout
+    assert "pytest -n auto --dist loadgroup -k purgatory\n" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("all passed in ")
     assert machine.noted()[-1].endswith(f"--editable {machine.repository}[dev]")
+
+
+def test_the_quick_loop_asks_the_types_daemon_and_leaves_slow_tests_out(machine: Machine) -> None:
+    machine.put_python("python3")
+    done = machine.call("test", "--quick", "tests/x.py")
+    assert done.returncode == 0
+    assert "dmypy run " in done.stdout
+    left_out = "-m not (simulation or spark or clients or process or heavy)"
+    assert f"pytest -n auto --dist worksteal {left_out} tests/x.py\n" in done.stdout
 
 
 @pytest.mark.parametrize(("tool", "stage"), [("mypy", "types"), ("pytest", "tests")])
@@ -150,10 +162,10 @@ def test_a_failed_check_fails_the_whole_and_hides_none_of_the_others(machine: Ma
     assert done.stdout.splitlines()[-1].startswith(f"failed: {stage} (after ")
 
 
-def test_all_asks_for_the_heavy_tests_and_the_fuzzer(machine: Machine) -> None:
+def test_all_asks_for_the_heavy_tests_every_seed_and_the_fuzzer(machine: Machine) -> None:
     machine.put_python("python3")
     done = machine.call("test", "--all", "tests/x.py")
-    assert "pytest -m  tests/x.py\n" in done.stdout
+    assert "loadgroup -m  --simulation-seeds 1-500 tests/x.py\n" in done.stdout
     assert any(line.endswith("[dev,fuzz]") for line in machine.noted())
 
 
@@ -166,7 +178,12 @@ def test_a_fuzzer_that_cannot_be_installed_stops_only_itself(machine: Machine) -
 
 
 def test_ci_runs_the_same_script() -> None:
-    """CI can start it, and does nothing that a developer cannot."""
+    """CI can start it, and does nothing that a developer cannot; it measures the coverage too."""
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    assert 'exec ./scripts/test "$@"' in script.read_text()
+    assert 'exec ./scripts/test --coverage "$@"' in script.read_text()
+
+
+def test_coverage_is_of_branches_and_listed(machine: Machine) -> None:
+    machine.put_python("python3")
+    assert "loadgroup --cov --cov-report=term-missing:skip-covered\n" in machine.call("test", "--coverage").stdout

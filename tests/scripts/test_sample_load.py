@@ -8,8 +8,12 @@ import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
 
+import pytest
+
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
+
+pytestmark = pytest.mark.process
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "sample_load.py"
 PATIENCE_SECONDS = 40

@@ -14,6 +14,8 @@ import pytest
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 
+pytestmark = pytest.mark.process
+
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 PATIENCE_SECONDS = 20
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.api.harness import context
+from tests.error_log import ErrorLog
 
 
 @pytest.fixture
@@ -71,27 +71,21 @@ def test_too_many_pending_changes_are_refused_with_a_retriable_error(
     assert answers == [ErrorCode.REQUEST_TIMED_OUT]
 
 
-def test_a_decision_that_raises_is_logged_and_answered(
-    cluster: Any, answers: list[Any], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_decision_that_raises_is_logged_and_answered(cluster: Any, answers: list[Any], error_log: ErrorLog) -> None:
     def breaks(image: Any) -> Any:
         raise ValueError("broken decision")
 
-    with caplog.at_level(logging.ERROR):
-        ask(cluster, answers, breaks)
-        cluster.turns.run()
+    ask(cluster, answers, breaks)
+    cluster.turns.run()
     assert answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
-    assert "broken decision" in caplog.text
+    error_log.expect("broken decision")
 
 
-def test_a_response_that_raises_is_logged_and_answered(
-    cluster: Any, answers: list[Any], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_response_that_raises_is_logged_and_answered(cluster: Any, answers: list[Any], error_log: ErrorLog) -> None:
     def breaks(result: Any) -> Any:
         raise ValueError("broken response")
 
-    with caplog.at_level(logging.ERROR):
-        ask(cluster, answers, answer=breaks)
-        cluster.turns.run()
+    ask(cluster, answers, answer=breaks)
+    cluster.turns.run()
     assert answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
-    assert "broken response" in caplog.text
+    error_log.expect("broken response")

@@ -9,6 +9,7 @@ import pytest
 
 from purgatorio.broker.cli.logging_setup import configure_logging
 from purgatorio.logger import get_logger
+from tests.error_log import ErrorLog
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,7 @@ def test_json_lines_carry_the_event_and_its_values() -> None:
     }
 
 
-def test_the_standard_librarys_loggers_write_the_same_lines() -> None:
+def test_the_standard_librarys_loggers_write_the_same_lines(error_log: ErrorLog) -> None:
     """The purgatory's lines too, with their tracebacks."""
     stream = io.StringIO()
     configure_logging("json", "info", stream)
@@ -47,6 +48,7 @@ def test_the_standard_librarys_loggers_write_the_same_lines() -> None:
     line = json.loads(stream.getvalue())
     assert (line["event"], line["level"], line["logger"]) == ("Produce failed", "error", "purgatorio.broker.purgatory")
     assert line["exception"].endswith("ValueError: no")
+    error_log.expect("Produce failed")
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])

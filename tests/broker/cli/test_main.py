@@ -22,6 +22,7 @@ STARTS_WITHIN_S = 20
 """Far above the second it takes: the machine may be busy."""
 
 
+@pytest.mark.process
 def test_help_needs_nothing_but_argparse() -> None:
     """`--help` answers at once: neither pydantic nor the broker is loaded for it."""
     script = (
@@ -36,6 +37,7 @@ def test_help_needs_nothing_but_argparse() -> None:
     assert done.stdout.endswith("\n[]\n")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", ["broker list", "topics elect"])
 def test_help_of_the_commands_that_ask_a_cluster_needs_no_http(command: str) -> None:
     script = (

@@ -74,6 +74,7 @@ serving.run(serving.ClusterConfig())
 """
 
 
+@pytest.mark.process
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_what_does_not_stop(second: signal.Signals) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from purgatorio.broker.metadata import embedded
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore, StoreClosed, StoreContended, StoreOverloaded
+from tests.error_log import ErrorLog
 
 
 def take_id(image: ClusterImage) -> tuple[ClusterImage, int]:
@@ -194,7 +194,7 @@ def test_the_same_function_can_watch_twice(store: EmbeddedStore, turns: Any) -> 
 
 
 def test_a_watcher_that_raises_is_logged_and_the_others_are_called(
-    store: EmbeddedStore, turns: Any, caplog: pytest.LogCaptureFixture
+    store: EmbeddedStore, turns: Any, error_log: ErrorLog
 ) -> None:
     view = store.open()
     seen: list[object] = []
@@ -205,10 +205,9 @@ def test_a_watcher_that_raises_is_logged_and_the_others_are_called(
     view.watch(breaks)
     view.watch(seen.append)
     view.submit(take_id, seen.append)
-    with caplog.at_level(logging.ERROR):
-        turns.run()
+    turns.run()
     assert len(seen) == 2
-    assert "broken watcher" in caplog.text
+    error_log.expect("broken watcher")
 
 
 def test_a_decision_that_raises_fails_alone(store: EmbeddedStore, turns: Any) -> None:
@@ -227,16 +226,13 @@ def test_a_decision_that_raises_fails_alone(store: EmbeddedStore, turns: Any) ->
     assert results == [0]
 
 
-def test_a_failure_without_a_callback_is_logged(
-    store: EmbeddedStore, turns: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failure_without_a_callback_is_logged(store: EmbeddedStore, turns: Any, error_log: ErrorLog) -> None:
     def breaks(image: ClusterImage) -> tuple[ClusterImage, int]:
         raise ValueError("broken decision")
 
     store.open().submit(breaks, lambda _: None)
-    with caplog.at_level(logging.ERROR):
-        turns.run()
-    assert "broken decision" in caplog.text
+    turns.run()
+    error_log.expect("broken decision")
 
 
 def outcomes(view: EmbeddedView) -> tuple[list[int], list[Exception]]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.error_log import ErrorLog
+
 
 def test_kafka_385_an_operation_is_answered_once_by_the_first_event_or_deadline(house: Any) -> None:
     operation = house.park("k", delay_ms=10)
@@ -103,13 +105,13 @@ def test_kafka_15380_events_of_events_are_all_handled(house: Any) -> None:
     assert order == list(range(11))
 
 
-def test_one_failing_action_does_not_stop_the_rest(house: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_failing_action_does_not_stop_the_rest(house: Any, error_log: ErrorLog) -> None:
     done: list[str] = []
     with house.actions:
         house.actions.add(lambda: 1 // 0)
         house.actions.add(lambda: done.append("second"))
     assert done == ["second"]
-    assert "an action failed" in caplog.text
+    error_log.expect("an action failed")
 
 
 def test_actions_without_end_are_left_to_the_backlog_so_that_the_loop_can_go_round(house: Any) -> None:
@@ -125,36 +127,34 @@ def test_actions_without_end_are_left_to_the_backlog_so_that_the_loop_can_go_rou
     assert len(house.actions) == 1
 
 
-def test_kafka_17240_one_that_throws_in_its_check_does_not_starve_the_others(
-    house: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_kafka_17240_one_that_throws_in_its_check_does_not_starve_the_others(house: Any, error_log: ErrorLog) -> None:
     thrower, other = house.park("k"), house.park("k")
     thrower.during_try = lambda: 1 // 0
     other.ready = True
     house.purgatory.check_and_complete("k")
     assert thrower.history == ["failed: integer division or modulo by zero"]
     assert other.history == ["answered"]
-    assert "ZeroDivisionError" in caplog.text
+    error_log.expect("ZeroDivisionError")
     house.assert_empty()
 
 
-def test_one_that_throws_in_its_answer_is_answered_with_the_error(house: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_throws_in_its_answer_is_answered_with_the_error(house: Any, error_log: ErrorLog) -> None:
     operation = house.park("k")
     operation.ready = True
     operation.during_complete = lambda: 1 // 0
     house.purgatory.check_and_complete("k")
     assert operation.history == ["answered", "failed: integer division or modulo by zero"]
     assert house.finished[-1].outcome == "error"
+    error_log.expect("ZeroDivisionError")
     house.assert_empty()
 
 
-def test_one_that_throws_on_arrival_is_answered_with_the_error(
-    house: Any, waiting: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_that_throws_on_arrival_is_answered_with_the_error(house: Any, waiting: Any, error_log: ErrorLog) -> None:
     operation = waiting()
     operation.during_try = lambda: 1 // 0
     assert house.purgatory.try_complete_else_watch(operation, ["k"])
     assert operation.history == ["failed: integer division or modulo by zero"]
+    error_log.expect("ZeroDivisionError")
     house.assert_empty()
 
 
@@ -207,10 +207,11 @@ def test_shutdown_answers_everything_and_parks_nothing_more(house: Any, waiting:
     house.assert_empty()
 
 
-def test_shutdown_survives_one_that_throws(house: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_shutdown_survives_one_that_throws(house: Any, error_log: ErrorLog) -> None:
     first, second = house.park("a"), house.park("a")
     first.on_shutdown = lambda: 1 // 0
     house.purgatory.shutdown()
     assert first.history == ["failed: integer division or modulo by zero"]
     assert second.history == ["shut down"]
+    error_log.expect("ZeroDivisionError")
     house.assert_empty()

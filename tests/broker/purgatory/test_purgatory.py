@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.error_log import ErrorLog
+
 
 def test_an_event_completes_only_what_is_ready_under_its_key(house: Any) -> None:
     """checkAndComplete counts 0, then 1, then 0 (Kafka's testRequestSatisfaction)."""
@@ -167,11 +169,11 @@ def test_an_operation_cancelled_by_the_completion_of_another_is_not_completed(ho
     house.assert_empty()
 
 
-def test_a_clean_up_that_fails_is_logged_and_cancels_all_the_same(house: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_clean_up_that_fails_is_logged_and_cancels_all_the_same(house: Any, error_log: ErrorLog) -> None:
     first, second = house.park("a"), house.park("a")
     first.on_cancel = lambda: 1 // 0
     assert house.purgatory.cancel_for_key("a") == [first, second]
-    assert "failed in on_cancel" in caplog.text
+    error_log.expect("failed in on_cancel")
     house.assert_empty()
 
 
@@ -285,14 +287,15 @@ def test_finished_operations_are_reported_with_cause_and_what_they_missed(house:
     ]
 
 
-def test_an_operation_that_cannot_tell_what_held_it_is_reported_all_the_same(house: Any) -> None:
+def test_an_operation_that_cannot_tell_what_held_it_is_reported_all_the_same(house: Any, error_log: ErrorLog) -> None:
     operation = house.park("a")
     operation.held_by = lambda: 1 / 0
     operation.force_complete()
     assert [finished.held_by for finished in house.finished] == [()]
+    error_log.expect("ZeroDivisionError")
 
 
-def test_an_observer_that_fails_changes_nothing(house: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_observer_that_fails_changes_nothing(house: Any, error_log: ErrorLog) -> None:
     def fail(_: object) -> None:
         raise RuntimeError("observer")
 
@@ -300,7 +303,8 @@ def test_an_observer_that_fails_changes_nothing(house: Any, caplog: pytest.LogCa
     first, second = house.park("a"), house.park("a")
     first.ready = second.ready = True
     assert house.purgatory.check_and_complete("a") == 2
-    assert "observer" in caplog.text
+    for _ in (first, second):
+        error_log.expect("RuntimeError: observer")
 
 
 def test_an_operation_without_an_observer_costs_no_clock_reading(house: Any) -> None:
@@ -324,6 +328,7 @@ def test_two_purgatories_may_share_a_timer(make_house: Any) -> None:
     assert (one.purgatory.num_delayed, two.purgatory.num_delayed, one.timer.size) == (0, 1, 1)
 
 
+@pytest.mark.process
 def test_the_package_loads_nothing_but_the_standard_library() -> None:
     """`import broker.purgatory` loads no third-party module and no other module of this project."""
     program = (

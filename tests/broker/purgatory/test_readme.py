@@ -24,6 +24,7 @@ def test_every_program_is_followed_by_its_output() -> None:
     assert [program for program, _ in programs()] == PROGRAM.findall(README.read_text())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", range(len(programs())))
 def test_a_program_runs_prints_what_is_said_and_logs_nothing(number: int) -> None:
     program, output = programs()[number]

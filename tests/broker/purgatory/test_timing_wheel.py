@@ -7,6 +7,7 @@ import random
 import pytest
 
 from purgatorio.broker.purgatory import Timer, TimerEntry
+from tests.error_log import ErrorLog
 
 
 class Clock:
@@ -135,14 +136,14 @@ def test_a_timer_that_is_added_again_moves_to_its_new_deadline() -> None:
     assert ran == [0]
 
 
-def test_one_that_fails_does_not_keep_the_others_from_their_deadline(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_fails_does_not_keep_the_others_from_their_deadline(error_log: ErrorLog) -> None:
     ran: list[int] = []
     timer = Timer(Clock())
     timer.call_later(5, lambda: 1 // 0)
     timer.add(Noted(1, 5, ran))
     timer.advance(5)
     assert ran == [1]
-    assert "a timer entry failed" in caplog.text
+    error_log.expect("a timer entry failed")
 
 
 def test_on_earlier_is_called_for_an_earlier_bucket_only() -> None:

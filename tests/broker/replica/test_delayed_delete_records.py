@@ -12,6 +12,7 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.results import DeleteRecordsResult
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness, topic
+from tests.error_log import ErrorLog
 
 
 @dataclass
@@ -172,7 +173,7 @@ def test_an_expired_deletion_reports_the_followers_that_it_waited_for(broker: Ha
 
 
 def test_an_unexpected_error_is_answered_with_unknown_server_error(
-    broker: Harness, monkeypatch: pytest.MonkeyPatch
+    broker: Harness, monkeypatch: pytest.MonkeyPatch, error_log: ErrorLog
 ) -> None:
     def fail(partition: Partition) -> int:
         raise RuntimeError(str(partition.tp))
@@ -182,6 +183,7 @@ def test_an_unexpected_error_is_answered_with_unknown_server_error(
     monkeypatch.setattr(Partition, "low_watermark", property(fail))
     broker.follow((2, 3), log_start_offset=2)
     assert deletion.outcome == [(ErrorCode.UNKNOWN_SERVER_ERROR, -1)]
+    error_log.expect("RuntimeError: orders-0")
     assert broker.delete_records_purgatory.num_delayed == 0
 
 

@@ -11,6 +11,8 @@ import pytest
 from purgatorio.broker.simulation.checkers import CHECKS
 from purgatorio.broker.simulation.history import Fault, History
 
+pytestmark = [pytest.mark.simulation, pytest.mark.process]
+
 
 def simulate(*argv: str) -> tuple[int, str, str]:
     """Exit code, standard output, standard error."""

@@ -240,6 +240,8 @@ print(simulate(7, Scenario(seconds=4)).history.digest())
 """
 
 
+@pytest.mark.process
+@pytest.mark.simulation
 def test_the_same_seed_gives_the_same_history_whatever_the_hashes_are() -> None:
     digests = set()
     for hash_seed in ("0", "1", "4711"):

@@ -100,6 +100,7 @@ def test_the_url_is_one_that_a_browser_here_can_open(cluster: Any, host: str, sh
     assert server.url == f"http://{shown}:9644"
 
 
+@pytest.mark.process
 def test_the_web_server_is_loaded_only_when_it_is_started() -> None:
     check = (
         "import sys, purgatorio.broker.web.server; sys.exit(any(m in sys.modules for m in ('uvicorn', 'starlette')))"

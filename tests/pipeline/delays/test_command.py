@@ -46,9 +46,10 @@ def test_a_wrong_argument_is_refused_with_a_hint(
     assert "--help lists the options" in told
 
 
+@pytest.mark.process
 def test_help_comes_without_spark_or_the_client() -> None:
     code = (
-        "import sys; from pipeline.delays.command import main\n"
+        "import sys; from purgatorio.pipeline.delays.command import main\n"
         "try: main(['--help'])\n"
         "finally: print([name for name in ('pyspark', 'confluent_kafka', 'plotly', 'pyarrow') if name in sys.modules])"
     )
@@ -57,6 +58,7 @@ def test_help_comes_without_spark_or_the_client() -> None:
     assert done.stdout.endswith("[]\n")
 
 
+@pytest.mark.process
 def test_the_module_runs_as_a_program() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "purgatorio.pipeline.delays", "--zzzz"], capture_output=True, text=True, check=False
