@@ -1,1 +1,1 @@
-"""The APIs: one file each, with the handler that answers it; `routes` is the table of them all."""
+"""Handlers of Kafka's APIs, one module per API; `routes` lists them."""

@@ -1,1 +1,1 @@
-"""What the cluster consists of: an immutable image, the decisions that change it, and the store that holds it."""
+"""The cluster's metadata: the immutable image, the decisions that change it, and the metadata store."""

@@ -1,1 +1,1 @@
-"""Replicated partitions: appending, fetching, following, and the operations that wait for them."""
+"""Replicated partitions: appends, fetches, follower fetchers, and the delayed operations of them."""

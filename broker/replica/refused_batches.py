@@ -1,9 +1,10 @@
-"""Batches that a leader refused and that their idempotent producers will send again: later ones have to wait for them.
+"""Refused batches that idempotent producers will retry: the leader refuses their later batches until then.
 
-A producer keeps up to five requests in flight. If the leader refuses the first for a moment (its lease is in doubt, too
-few replicas are in sync) and takes part again before the second arrives, the second is out of order. On that error
-librdkafka starts a new epoch and sends again what was written: duplicates. So the leader refuses the later batches with
-the code of the first one, until that one comes back. Kafka has no such rule: its leaders lead until the epoch changes.
+A producer has up to five requests in flight. If the leader refuses the first one for a moment (its lease may have
+expired, or too few replicas are in sync) and accepts appends again before the second arrives, the second is out of
+order. After that error librdkafka starts a new epoch and sends records again that were written: duplicates. So the
+leader refuses the later batches with the error code of the first one, until the first one is retried. Kafka has no such
+rule: its leaders lead until the leader epoch changes.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import MAX_SEQUENCE, BatchHeader, read_header
 
 MAX_PRODUCERS: Final = 1_000
-"""Producers of one partition whose refused batches are remembered; past it the oldest refusal is forgotten."""
+"""The most producers of one partition whose refusals are remembered; beyond it the oldest is forgotten."""
 REMEMBERED_MS: Final = 120_000
-"""Time for which a refused batch is expected back: the default delivery.timeout.ms, after which producers give up."""
+"""The time for which a refusal is remembered: the default delivery.timeout.ms, after which producers give up."""
 _HALF: Final = (MAX_SEQUENCE + 1) // 2
 
 
 class Refusal(NamedTuple):
-    """The first batch of a producer that was refused, and has not come back."""
+    """The first refused batch of a producer that was not retried yet."""
 
     epoch: int
     base_sequence: int
@@ -40,14 +41,14 @@ class RefusedBatches:
         self._first: dict[int, Refusal] = {}
 
     def __bool__(self) -> bool:
-        """Whether any refused batch is expected back."""
+        """Whether the retry of any refused batch is expected."""
         return bool(self._first)
 
     def __len__(self) -> int:
         return len(self._first)
 
     def note(self, records: Buffer, error_code: ErrorCode, now_ms: int) -> None:
-        """Remember a batch that was refused, if it is an idempotent producer's and may be sent again."""
+        """Remember a refused batch if its producer is idempotent and the error is retriable."""
         header = _header(records)
         if header is None or not error_code.retriable:
             return
@@ -61,10 +62,10 @@ class RefusedBatches:
         )
 
     def waits_for_another(self, records: Buffer, producers: ProducerStates, now_ms: int) -> ErrorCode | None:
-        """The code to refuse a batch with since an earlier one has to come first; None if the log may judge it.
+        """Return the error code for a batch behind a refused one; None if the log may append it.
 
         Args:
-            producers: what the log knows. The refused batch may have come by another leader in the meantime.
+            producers: the producer states of the log; another leader may have appended the refused batch meanwhile.
         """
         header = _header(records)
         known = None if header is None else self._first.get(header.producer_id)
@@ -83,14 +84,14 @@ class RefusedBatches:
 
 
 def _has_come(refusal: Refusal, state: ProducerState | None) -> bool:
-    """Whether the log has the refused batch, or a later epoch of its producer."""
+    """Return whether the log has the refused batch, or a later epoch of its producer."""
     if state is None or state.epoch < refusal.epoch:
         return False
     return state.epoch > refusal.epoch or _is_after(state.next_sequence, refusal)
 
 
 def _header(records: Buffer) -> BatchHeader | None:
-    """The header of an idempotent producer's batch; None for any other bytes."""
+    """Return the header of an idempotent producer's batch; None for any other bytes."""
     try:
         header = read_header(records)
     except CorruptRecordError:
@@ -99,5 +100,5 @@ def _header(records: Buffer) -> BatchHeader | None:
 
 
 def _is_after(sequence: int, refusal: Refusal) -> bool:
-    """Whether a sequence follows that of the refused batch; sequences wrap round after 2³¹ − 1."""
+    """Return whether a sequence number is after the refused batch's; sequence numbers wrap after 2³¹ − 1."""
     return 0 < (sequence - refusal.base_sequence) & MAX_SEQUENCE < _HALF

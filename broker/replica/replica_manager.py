@@ -293,7 +293,7 @@ class ReplicaManager:
         return PendingAck(partition, info.last_offset + 1, result)
 
     def _check_order(self, partition: Partition, records: Buffer) -> None:
-        """Check that no batch has to come before this one that was refused and that its producer sends again.
+        """Check that no earlier batch of the producer was refused and is to be retried first.
 
         Raises:
             PartitionError: with the code of that batch.

@@ -37,7 +37,7 @@ def config(**broker: Any) -> ClusterConfig:
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    """A cluster whose followers' long polls outlast every test, so that no test depends on their end."""
+    """A cluster whose followers' long polls outlast every test, so that no test depends on tnext_leader end."""
     async with Cluster(config(replica_fetch_wait_max_ms=120_000)) as running:
         yield running
 
@@ -349,8 +349,8 @@ async def test_a_stopping_broker_records_the_remaining_operations_first() -> Non
             assert await produce(connection, produce_request()) == ErrorCode.NONE
         await cluster.stop_broker(leader.broker_id)
         connection.close()
-        heir = cluster.brokers[0].image.topics[TOPIC].partitions[mine].leader
-        log = cluster.broker(heir).replicas.partitions[TopicPartition(TOPIC, mine)].log
+        next_leader = cluster.brokers[0].image.topics[TOPIC].partitions[mine].leader
+        log = cluster.broker(next_leader).replicas.partitions[TopicPartition(TOPIC, mine)].log
         data = b"".join(log.read(0, max_bytes=10_000_000, end_offset=log.log_end_offset).parts)
     events = [json.loads(record.value or b"") for _, batch in iter_batches(data) for record in iter_records(batch)]
     produced = [event["id"] for event in events if event["purgatory"] == "Produce"]

@@ -158,7 +158,7 @@ async def test_a_refused_partition_is_left_out_for_a_while(follower: Harness, mo
     leader = Leader(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH), FetchResponse())
     await follow(follower, leader, backoff_ms=1000 * 3600)
     assert [p.partition for p in leader.asked[1].topics[0].partitions] == [1]
-    assert leader.asked[1].max_wait_ms <= 451, "it is asked for again soon"
+    assert leader.asked[1].max_wait_ms <= 451, "the refused partition is fetched again soon"
 
 
 async def test_a_follower_with_only_refused_partitions_sends_no_fetch(

@@ -145,7 +145,7 @@ def test_a_change_of_the_isr_keeps_the_followers_log_end_offsets() -> None:
     append(partition)
     partition.follower_fetched(incarnation(2), 1, 0, 0)
     partition.apply_state(state(1, 0, (1, 2), 1), 0)
-    assert partition.high_watermark == 1, "broker 3, which held it back, is out"
+    assert partition.high_watermark == 1, "it no longer waits for broker 3, which left the ISR"
 
 
 def test_laggards_names_the_brokers_and_their_log_end_offsets() -> None:

@@ -1,4 +1,4 @@
-"""A refusal that is over in a moment does not put an idempotent producer's pipelined batches out of order."""
+"""A momentary refusal does not put an idempotent producer's pipelined batches out of order."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def send(broker: Harness, sequence: int, **options: int) -> ErrorCode:
 
 
 def refuse(broker: Harness, sequence: int, **options: int) -> None:
-    """The leader's lease is in doubt just when a batch comes."""
+    """Send a batch while the leader's lease may have expired."""
     broker.may_lead = False
     assert send(broker, sequence, **options) is NOT_LEADER
     broker.may_lead = True
 
 
-def test_batches_behind_a_refused_one_are_refused_alike_until_it_is_back(broker: Harness) -> None:
-    """Five in flight, the second of which comes while the lease is in doubt."""
+def test_batches_behind_a_refused_one_are_refused_with_its_error_until_it_is_retried(broker: Harness) -> None:
+    """Five requests are in flight; the second arrives while the lease may have expired."""
     assert send(broker, 0) is ErrorCode.NONE
     refuse(broker, 1)
     assert [send(broker, sequence) for sequence in (2, 3, 4)] == [NOT_LEADER] * 3
@@ -39,14 +39,14 @@ def test_batches_behind_a_refused_one_are_refused_alike_until_it_is_back(broker:
     assert not broker.partition().refused
 
 
-def test_a_new_producers_first_batch_is_waited_for_too(broker: Harness) -> None:
-    """The log knows nothing of the producer, and would take any sequence."""
+def test_batches_wait_for_a_new_producers_refused_first_batch(broker: Harness) -> None:
+    """The log does not know the producer, and would append any sequence number."""
     refuse(broker, 0)
     assert send(broker, 1) is NOT_LEADER
     assert [send(broker, sequence) for sequence in (0, 1)] == [ErrorCode.NONE] * 2
 
 
-def test_too_few_in_sync_replicas_are_answered_alike(broker: Harness) -> None:
+def test_batches_wait_for_one_that_was_refused_for_too_few_in_sync_replicas(broker: Harness) -> None:
     broker.set_topics(topic(isr=(1,), partition_epoch=1, min_insync_replicas="2"))
     refused = broker.produce(acks=-1, records=batch(0))
     assert refused.error_codes == [ErrorCode.NOT_ENOUGH_REPLICAS]
@@ -55,7 +55,7 @@ def test_too_few_in_sync_replicas_are_answered_alike(broker: Harness) -> None:
     assert [send(broker, sequence) for sequence in (0, 1)] == [ErrorCode.NONE] * 2
 
 
-def test_the_earliest_refused_batch_is_the_one_that_is_waited_for(broker: Harness) -> None:
+def test_batches_wait_for_the_earliest_refused_one(broker: Harness) -> None:
     broker.may_lead = False
     assert [send(broker, sequence) for sequence in (0, 1)] == [NOT_LEADER] * 2
     broker.may_lead = True
@@ -63,8 +63,8 @@ def test_the_earliest_refused_batch_is_the_one_that_is_waited_for(broker: Harnes
     assert [send(broker, sequence) for sequence in (0, 1)] == [ErrorCode.NONE] * 2
 
 
-def test_a_batch_that_came_by_another_leader_is_not_waited_for(broker: Harness) -> None:
-    """This replica follows for a while, and copies what the producer sent to the other leader."""
+def test_batches_do_not_wait_for_one_that_another_leader_appended(broker: Harness) -> None:
+    """This replica follows another leader for a while, and replicates the batch that was retried there."""
     refuse(broker, 0)
     log = broker.partition().log
     broker.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1))
@@ -80,7 +80,7 @@ def test_a_new_epoch_ends_the_wait(broker: Harness) -> None:
     assert send(broker, 1, epoch=1) is ErrorCode.NONE
 
 
-def test_a_retry_of_an_earlier_batch_is_judged_by_the_log(broker: Harness) -> None:
+def test_a_retry_of_an_earlier_batch_is_appended_or_refused_by_the_log(broker: Harness) -> None:
     assert send(broker, 0) is ErrorCode.NONE
     refuse(broker, 1)
     assert send(broker, 0) is ErrorCode.NONE, "a duplicate is acknowledged again"
@@ -92,7 +92,7 @@ def test_a_gap_without_a_refusal_is_out_of_order_as_ever(broker: Harness) -> Non
     assert send(broker, 2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_refusal_that_is_final_is_not_waited_for(broker: Harness) -> None:
+def test_batches_do_not_wait_after_a_final_refusal(broker: Harness) -> None:
     broker.set_topics(topic(partition_epoch=1, max_message_bytes="70"))
     assert send(broker, 0, count=9) is ErrorCode.MESSAGE_TOO_LARGE
     assert not broker.partition().refused
@@ -104,14 +104,14 @@ def test_sequences_wrap_round(broker: Harness) -> None:
     assert [send(broker, sequence) for sequence in (MAX_SEQUENCE, 0)] == [ErrorCode.NONE] * 2
 
 
-def test_a_producer_that_gives_up_is_not_waited_for_for_ever(broker: Harness) -> None:
+def test_batches_do_not_wait_for_ever_for_a_producer_that_gives_up(broker: Harness) -> None:
     assert send(broker, 0) is ErrorCode.NONE
     refuse(broker, 1)
     broker.advance_ms(refused_batches.REMEMBERED_MS)
     assert send(broker, 2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_producers_are_told_apart_and_only_so_many_are_remembered(
+def test_producers_are_independent_and_their_number_is_limited(
     broker: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(refused_batches, "MAX_PRODUCERS", 2)
