@@ -1,0 +1,135 @@
+"""Rules that the source keeps: one source of time, short files, short functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = {str(path.relative_to(ROOT)): path for path in sorted((ROOT / "broker").rglob("*.py"))}
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 70
+
+# --- one source of time: see broker/clock.py ---
+
+SIMULATED = "it is of the simulated world, whose only time is its loop's"
+TIME_SOURCES = {
+    "broker/clock.py": "it is the clock",
+    "broker/cli/commands.py": "a one-shot command tells the seconds that it took; no clock reaches its process",
+    "broker/purgatory/group.py": "the default of a library that stands alone; brokers pass their clock",
+    "broker/purgatory/reaper.py": "the default of a library that stands alone; brokers pass their clock",
+    "broker/simulation/loop.py": "virtual time is made here",
+    **{f"broker/simulation/{name}.py": SIMULATED for name in ("clients", "cluster", "fenced", "internal_errors")},
+    **{f"broker/simulation/{name}.py": SIMULATED for name in ("nemesis", "network", "run")},
+}
+"""The files that may read time or wait for it otherwise than by `Clock`, and why."""
+
+WAITING_FOR_TIME = {"wait_for", "timeout_at", "call_later", "call_at"}
+"""Names that wait for the event loop's time, in whatever module or object they are looked up."""
+TIME_MODULES = {"time", "datetime"}
+
+
+def reads_time(node: ast.AST) -> str | None:
+    """What a node does with time that is not a `Clock`'s; None if nothing."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+        return next((f"imports {name}" for name in names if name in TIME_MODULES), None)
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return None
+    owner, name = ast.unparse(node.func.value), node.func.attr
+    call = f"calls {ast.unparse(node.func)}"
+    if owner == "asyncio":
+        return call if _waits_by_asyncio(name, node) else None
+    if name == "time" and "loop" in owner:
+        return call
+    return call if name in WAITING_FOR_TIME and "clock" not in owner and "timer" not in owner else None
+
+
+def _waits_by_asyncio(name: str, call: ast.Call) -> bool:
+    first = ast.unparse(call.args[0]) if call.args else ""
+    match name:
+        case "sleep":
+            return first != "0"  # a turn of the loop is no time
+        case "timeout":
+            return first != "None"
+        case "wait":
+            return any(keyword.arg == "timeout" for keyword in call.keywords)
+        case _:
+            return name in WAITING_FOR_TIME
+
+
+def readings(tree: ast.AST) -> list[str]:
+    return [f"line {node.lineno}: {found}" for node in ast.walk(tree) if (found := reads_time(node))]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_only_the_clock_reads_time_and_waits_for_it(name: str) -> None:
+    found = readings(ast.parse(SOURCES[name].read_text()))
+    if name in TIME_SOURCES:
+        assert found, f"{name} needs no place in TIME_SOURCES any more"
+    else:
+        assert found == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "await asyncio.sleep(1)",
+        "await asyncio.sleep(delay_ms / 1000)",
+        "asyncio.timeout(5)",
+        "asyncio.timeout_at(when)",
+        "asyncio.wait_for(task, 5)",
+        "asyncio.wait(tasks, timeout=5)",
+        "loop.time()",
+        "asyncio.get_running_loop().time()",
+        "self._loop.time()",
+        "loop.call_later(1, f)",
+        "asyncio.get_running_loop().call_at(1, f)",
+        "import time",
+        "from time import monotonic",
+        "from datetime import datetime",
+    ],
+)
+def test_each_way_around_the_clock_is_seen(code: str) -> None:
+    assert len(readings(ast.parse(code))) == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "await asyncio.sleep(0)",
+        "asyncio.timeout(None)",
+        "asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)",
+        "await clock.sleep(5)",
+        "self._clock.call_later(5, f)",
+        "self.timer.call_later(5, f)",
+        "loop.call_soon(f)",
+        "event.wait()",
+    ],
+)
+def test_the_clock_and_turns_of_the_loop_are_allowed(code: str) -> None:
+    assert readings(ast.parse(code)) == []
+
+
+# --- sizes ---
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_file_is_short(name: str) -> None:
+    assert len(SOURCES[name].read_text().splitlines()) < MAX_FILE_LINES
+
+
+def functions(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Name and number of lines of each function, from its ``def`` on."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_function_is_short(name: str) -> None:
+    lengths = functions(ast.parse(SOURCES[name].read_text()))
+    assert [f"{name}: {lines} lines" for name, lines in lengths if lines >= MAX_FUNCTION_LINES] == []
