@@ -12,6 +12,7 @@ from purgatorio.broker.simulation import mutants
 from purgatorio.broker.simulation.checkers import CHECKS
 from purgatorio.broker.simulation.history import Acked, Event, Failed, Fault, Polled, Sent, Unknown
 from purgatorio.broker.simulation.internal_errors import INTERNAL_ERROR, MEANING
+from purgatorio.broker.simulation.invariants import INVARIANTS
 from purgatorio.broker.simulation.nemesis import FAULTS
 from purgatorio.broker.simulation.run import Report, Scenario, simulate
 
@@ -104,8 +105,9 @@ def print_report(report: Report) -> None:
     unsure = sum(1 for event in events if isinstance(event, (Unknown, Failed)))
     print(f"\n{count[Sent]} values sent, {count[Acked]} acknowledged, {unsure} given up by their producers.")
     print(f"History of {len(events)} events, SHA-256 {report.history.digest()}\n\nChecked:")
+    others = {"not-converged": NOT_CONVERGED, INTERNAL_ERROR: MEANING}
     wrong = Counter(anomaly.name for anomaly in report.anomalies)
-    for name, meaning in {**CHECKS, "not-converged": NOT_CONVERGED, INTERNAL_ERROR: MEANING}.items():
+    for name, meaning in {**CHECKS, **INVARIANTS, **others}.items():
         verdict = f"{wrong[name]} found" if wrong[name] else "none"
         print(f"  {name:<22} {verdict:<10} {meaning}")
     for anomaly in report.anomalies[:MAX_ANOMALIES_SHOWN]:

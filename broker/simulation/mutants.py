@@ -167,7 +167,7 @@ def _patient_restarts() -> Patches:
     yield replaced(Nemesis, "wait_until_in_sync", at_once)
 
 
-_LOSS: Final = frozenset({"lost-write", "unseen", "inconsistent-offsets"})
+_LOSS: Final = frozenset({"lost-write", "unseen", "vanished", "inconsistent-offsets", "committed-prefix"})
 """Records are gone, or others are in their place."""
 
 

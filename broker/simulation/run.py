@@ -14,6 +14,7 @@ from purgatorio.broker.simulation.cluster import SimulatedCluster
 from purgatorio.broker.simulation.fenced import FencedWatch
 from purgatorio.broker.simulation.history import Acked, History, Sent
 from purgatorio.broker.simulation.internal_errors import collected
+from purgatorio.broker.simulation.invariants import Invariants
 from purgatorio.broker.simulation.loop import SimulatedClock, SimulatedLoop
 from purgatorio.broker.simulation.nemesis import Nemesis
 from purgatorio.broker.simulation.network import Network
@@ -46,8 +47,8 @@ class Report:
     """The result of a simulation.
 
     Attributes:
-        anomalies: those that the checks found, "not-converged" if the cluster did not recover, and "internal-error"
-            for each error that a broker logged.
+        anomalies: those that the checks found, violations of `invariants.INVARIANTS`, "not-converged" if the cluster
+            did not recover, and "internal-error" for each error that a broker logged.
         virtual_seconds: the duration of the simulation.
     """
 
@@ -107,6 +108,7 @@ class _Simulation:
             replica_socket_timeout_ms=2_000,
             shutdown_grace_ms=500,
         )
+        self._invariants = Invariants(self._cluster)
         self._values = itertools.count(1)
         self._clients: dict[str, _Work] = {}
         self._stopped = False
@@ -123,6 +125,8 @@ class _Simulation:
             self._anomaly("not-converged", f"the simulation was not done after {limit_seconds:g} s")
         finally:
             self.loop.close()
+        self._report.anomalies += check(self._history)
+        self._report.anomalies += self._invariants.anomalies
         return self._report
 
     async def _run(self) -> None:
@@ -130,8 +134,8 @@ class _Simulation:
         cluster, scenario = self._cluster, self._scenario
         await cluster.start()
         await self._create_topic()
-        watch = FencedWatch(cluster, self._history)
-        watching = self.loop.create_task(watch.run())
+        watches = (FencedWatch(cluster, self._history), self._invariants)
+        watching = [self.loop.create_task(watch.run()) for watch in watches]
         self._start_clients()
         nemesis = Nemesis(
             cluster,
@@ -146,10 +150,11 @@ class _Simulation:
         self._stopped = True
         await self._converge()
         await self._drain()
-        watching.cancel()
-        await asyncio.wait([watching])
+        for task in watching:
+            task.cancel()
+        await asyncio.wait(watching)
+        self._invariants.look()
         await cluster.stop()
-        self._report.anomalies += check(self._history)
         self._report.virtual_seconds = self.loop.time() - began
 
     async def _create_topic(self) -> None:

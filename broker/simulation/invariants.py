@@ -1,0 +1,244 @@
+"""Invariants of the brokers' own state, which no client sees, looked at while a simulation runs.
+
+The checks of the history find damage that a client happened to notice. These find it when it is done: a replica whose
+prefix differs is found before it is elected, and a lost wake-up before a deadline hides it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from purgatorio.broker.broker import Broker
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.purgatory import DelayedOperation, Purgatory
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.simulation.checkers import Anomaly
+from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.protocol.records import read_header
+
+INVARIANTS: Final[Mapping[str, str]] = {
+    "committed-prefix": "A replica lacked or had changed a record below a high watermark, or a leader lacked one.",
+    "unequal-replicas": "Two replicas ended in the same record, and differed before it or in their producers.",
+    "watermark-back": "A replica's high watermark went back in one leader epoch, or past its log's end.",
+    "memory-account": "The bytes of a broker's logs were not those that its memory budget counted.",
+    "lost-wake-up": "A parked operation could have been completed, or was past its deadline, and nothing woke it.",
+}
+"""Each invariant's name, and the meaning of a violation in one sentence."""
+MAX_VIOLATIONS: Final = 100
+LOOK_SECONDS: Final = 1.0
+WAKE_UP_SECONDS: Final = 0.25
+OVERDUE_MS: Final = 100
+"""The reaper wakes with the wheel's tick, and the loop may be busy for a moment."""
+
+
+class _Batch(NamedTuple):
+    """What tells a batch from another one: two of the same offset and epoch are the same, or a log is broken."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    crc: int
+
+
+def _batches(log: Log) -> Iterator[_Batch]:
+    for segment in log._segments:
+        for batch in segment.batches:
+            header = read_header(batch)
+            yield _Batch(header.base_offset, header.last_offset, header.partition_leader_epoch, header.crc)
+
+
+class _Seen(NamedTuple):
+    """A replica as it was at the last look."""
+
+    partition: Partition
+    leader_epoch: int
+    high_watermark: int
+
+
+class Invariants:
+    """Looks at the brokers of a cluster, and keeps the violations as anomalies.
+
+    Attributes:
+        anomalies: the first `MAX_VIOLATIONS`; of each invariant and partition only the first.
+    """
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.anomalies: list[Anomaly] = []
+        self._cluster = cluster
+        self._known: set[tuple[str, str]] = set()
+        self._committed: dict[tuple[bytes, TopicPartition], list[_Batch]] = {}
+        self._seen: dict[tuple[int, TopicPartition], _Seen] = {}
+
+    async def run(self) -> None:
+        """Look again and again until cancelled."""
+        looks = 0
+        while True:
+            await asyncio.sleep(WAKE_UP_SECONDS)
+            looks += 1
+            if looks % int(LOOK_SECONDS / WAKE_UP_SECONDS) == 0:
+                self.look()
+            self.look_for_lost_wake_ups()
+
+    def look(self) -> None:
+        """Check the logs, high watermarks and memory of all running brokers."""
+        replicas: dict[tuple[bytes, TopicPartition], list[Partition]] = {}
+        for broker in self._cluster.brokers.values():
+            self._check_memory(broker)
+            for tp, partition in broker.replicas.partitions.items():
+                replicas.setdefault((partition.topic_id, tp), []).append(partition)
+                self._check_watermark(partition)
+        for name, partitions in replicas.items():
+            logs = [list(_batches(partition.log)) for partition in partitions]
+            self._check_committed(name, partitions, logs)
+            self._check_equal(partitions, logs)
+
+    def _violated(self, invariant: str, where: str, message: str) -> None:
+        if (invariant, where) not in self._known and len(self.anomalies) < MAX_VIOLATIONS:
+            self._known.add((invariant, where))
+            now_ms = self._cluster.clock.now_ms()
+            self.anomalies.append(Anomaly(invariant, where, f"at {now_ms} ms: {message}"))
+
+    # --- logs ---
+
+    def _check_committed(
+        self, name: tuple[bytes, TopicPartition], partitions: list[Partition], logs: list[list[_Batch]]
+    ) -> None:
+        """Compare what each replica takes for committed with what was, and demand all of it of the leader."""
+        committed = self._committed.setdefault(name, [])
+        if any(partition.log.config.compact for partition in partitions):
+            return
+        for partition, log in zip(partitions, logs, strict=True):
+            mine = [batch for batch in log if batch.last_offset < partition.high_watermark]
+            self._compare(partition, mine, committed)
+        end_offset = committed[-1].last_offset + 1 if committed else 0
+        for partition in partitions:
+            if self._leads_now(partition) and partition.log.log_end_offset < end_offset:
+                what = f"{_name(partition)} leads and ends at {partition.log.log_end_offset}"
+                self._violated("committed-prefix", str(partition.tp), f"{what}, committed is all before {end_offset}")
+
+    def _compare(self, partition: Partition, mine: list[_Batch], committed: list[_Batch]) -> None:
+        """Compare a replica's committed batches with those that are known, and add those that follow them."""
+        known_end = committed[-1].last_offset + 1 if committed else 0
+        start, end = partition.log.log_start_offset, partition.high_watermark
+        expected = [batch for batch in committed if batch.last_offset >= start and batch.last_offset < end]
+        shared = [batch for batch in mine if batch.last_offset >= start and batch.base_offset < known_end]
+        if shared != expected:
+            what = f"{_name(partition)} has {_difference(shared, expected)} was committed"
+            self._violated("committed-prefix", str(partition.tp), what)
+        elif start <= known_end or not committed:
+            committed += [batch for batch in mine if batch.base_offset >= known_end]
+
+    def _leads_now(self, partition: Partition) -> bool:
+        """Whether this replica is the leader of the newest epoch."""
+        state = self._cluster.partitions.get((partition.tp.topic, partition.tp.partition))
+        return (
+            state is not None
+            and partition.is_leader
+            and state.leader_epoch == partition.leader_epoch
+            and partition.incarnation in state.isr
+        )
+
+    def _check_equal(self, partitions: list[Partition], logs: list[list[_Batch]]) -> None:
+        """Compare replicas that end in the same record: their logs must then be the same, and their producers.
+
+        A leader epoch has one leader, which appends in order; so the same offset and epoch are the same record, and
+        the same records before it (as in Raft, the log matching property).
+        """
+        first: dict[_Batch, tuple[Partition, list[_Batch]]] = {}
+        for partition, log in zip(partitions, logs, strict=True):
+            if not log or partition.log.config.compact:
+                continue
+            other, others = first.setdefault(log[-1], (partition, log))
+            start = max(log[0].base_offset, others[0].base_offset)
+            pair = f"{_name(partition)} and {_name(other)} end at {log[-1].last_offset}"
+            if [b for b in log if b.base_offset >= start] != [b for b in others if b.base_offset >= start]:
+                self._violated("unequal-replicas", str(partition.tp), f"{pair} and differ before that")
+            elif log[0].base_offset == others[0].base_offset == 0 and _windows(partition) != _windows(other):
+                self._violated("unequal-replicas", str(partition.tp), f"{pair} and know different producers")
+
+    # --- high watermarks and memory ---
+
+    def _check_watermark(self, partition: Partition) -> None:
+        high_watermark, end_offset = partition.high_watermark, partition.log.log_end_offset
+        where = str(partition.tp)
+        if high_watermark > end_offset:
+            what = f"{_name(partition)} has high watermark {high_watermark} and ends at {end_offset}"
+            self._violated("watermark-back", where, what)
+        seen = self._seen.get((partition.broker_id, partition.tp))
+        if seen is not None and (seen.partition, seen.leader_epoch) == (partition, partition.leader_epoch):
+            what = f"{_name(partition)} went from {seen.high_watermark} to {high_watermark}"
+            if high_watermark < seen.high_watermark:
+                self._violated("watermark-back", where, f"{what} in leader epoch {partition.leader_epoch}")
+        self._seen[partition.broker_id, partition.tp] = _Seen(partition, partition.leader_epoch, high_watermark)
+
+    def _check_memory(self, broker: Broker) -> None:
+        memory = broker.replicas._memory
+        held = {id(partition.log) for partition in broker.replicas.partitions.values()}
+        used_bytes = sum(partition.log._segments.memory_bytes for partition in broker.replicas.partitions.values())
+        if memory.used_bytes != used_bytes or {id(log) for log in memory._logs} != held:
+            what = (
+                f"{len(held)} logs hold {used_bytes} bytes; counted are {len(memory._logs)}, {memory.used_bytes} bytes"
+            )
+            self._violated("memory-account", f"broker-{broker.broker_id}", what)
+
+    # --- liveness ---
+
+    def look_for_lost_wake_ups(self) -> None:
+        """Ask every parked operation of brokers that run and hold their leases whether it could be completed."""
+        for broker_id, broker in self._cluster.brokers.items():
+            # Without a lease partitions cannot be read; that comes with time, not by an event.
+            node = self._cluster.nodes[broker_id]
+            if not node.paused and not node.held and broker.lifecycle.may_lead():
+                for purgatory in broker.purgatories:
+                    self._look_in(broker_id, purgatory)
+
+    def _look_in(self, broker_id: int, purgatory: Purgatory[Any]) -> None:
+        now_ms = self._cluster.clock.now_ms()
+        for operation in list(purgatory._parked.values()):
+            late_ms = now_ms - operation.deadline_ms
+            if late_ms > OVERDUE_MS or could_complete(operation):
+                what = f"{late_ms} ms late" if late_ms > OVERDUE_MS else "could be completed"
+                told = f"{operation.client} {operation.missing()} of {', '.join(map(str, operation.keys))}: {what}"
+                self._violated("lost-wake-up", f"broker-{broker_id} {purgatory.name}", told)
+
+
+class _Stub:
+    """Takes an operation's completion in the place of its purgatory, and does nothing."""
+
+    def finish(self, operation: DelayedOperation, outcome: Any, error: Exception | None = None) -> None:
+        """See `Purgatory.finish`."""
+
+
+def could_complete(operation: DelayedOperation) -> bool:
+    """Ask a parked operation whether it could be completed, and leave it parked.
+
+    `DelayedOperation.try_complete` may be asked at any time.
+    """
+    owner, checks = operation._owner, operation.checks
+    operation._owner = _Stub()
+    try:
+        operation.try_complete()
+        return operation.completed
+    finally:
+        operation._owner, operation.completed, operation.checks = owner, False, checks
+
+
+def _difference(shared: list[_Batch], expected: list[_Batch]) -> str:
+    """Return the first difference as text."""
+    for mine, other in itertools.zip_longest(shared, expected):
+        if mine != other:
+            return f"{mine or 'nothing'} where {other or 'nothing'}"
+    return ""
+
+
+def _windows(partition: Partition) -> dict[int, tuple[int, list[Any]]]:
+    """Return what a replica knows of each producer: its epoch, and the batches that it may repeat."""
+    return {pid: (state.epoch, list(state.batches)) for pid, state in partition.log.producers}
+
+
+def _name(partition: Partition) -> str:
+    return f"broker {partition.broker_id}"
