@@ -103,13 +103,15 @@ class PurgatoryGroup:
     async def __aexit__(self, *_: object) -> None:
         """Shut the purgatories down, and stop the reaper."""
         self._closed = True
-        for purgatory in self._purgatories:
-            purgatory.shutdown()
-        self._drain()
-        assert self._task is not None
-        self._task.cancel()
-        # The block's own exception is kept from the task group, which would wrap it in an ExceptionGroup.
-        await self._tasks.__aexit__(None, None, None)
+        try:
+            for purgatory in self._purgatories:
+                purgatory.shutdown()
+            self._drain()
+        finally:
+            assert self._task is not None
+            self._task.cancel()
+            # The block's own exception is kept from the task group, which would wrap it in an ExceptionGroup.
+            await self._tasks.__aexit__(None, None, None)
 
     def _drain(self) -> None:
         """Run the actions that the shutdown left over, but not endlessly those that queue each other."""

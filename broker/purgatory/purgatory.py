@@ -323,7 +323,15 @@ class Purgatory(Generic[Op]):
         actions = self._actions
         actions.depth += 1
         try:
-            failure = error if error is not None else self._answer(operation, outcome)
+            failure = error
+            if failure is None:
+                try:
+                    if outcome == "shutdown":
+                        operation.on_shutdown()
+                    else:
+                        operation.on_complete()
+                except Exception as raised:  # the client must get an answer all the same
+                    failure = raised
             if failure is not None:
                 self._answer_error(operation, failure)
                 detail = repr(failure)
@@ -427,16 +435,6 @@ class Purgatory(Generic[Op]):
         if not self._purge_due:
             self._purge_due = True
             self._actions.add(self.purge)
-
-    def _answer(self, operation: DelayedOperation, outcome: Outcome) -> Exception | None:
-        try:
-            if outcome == "shutdown":
-                operation.on_shutdown()
-            else:
-                operation.on_complete()
-        except Exception as error:  # the client must get an answer all the same
-            return error
-        return None
 
     def _fail(self, operation: DelayedOperation, error: Exception) -> None:
         """Handle a failure of `try_complete`. If it came after the answer, only log it; otherwise answer the error."""

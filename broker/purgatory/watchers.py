@@ -24,9 +24,10 @@ def distinct(keys: Sequence[Hashable]) -> tuple[Hashable, ...]:
     """
     kind = keys.__class__
     if kind is tuple or kind is list:
-        if len(keys) == 1:  # the usual case, at half the cost
-            hash(keys[0])
-            return tuple(keys)
+        if len(keys) == 1:  # the usual case, at a fraction of the cost
+            key = keys[0]
+            hash(key)
+            return (key,)
     elif isinstance(keys, (str, bytes, bytearray)):
         raise TypeError(f"keys must be a sequence of keys, not {keys!r}")
     if not keys:
