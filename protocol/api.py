@@ -44,7 +44,13 @@ from purgatorio.protocol.messages import (
     offset_for_leader_epoch,
     produce,
 )
-from purgatorio.protocol.primitives import MAX_STRING_BYTES, Buffer, bad_length, skip_tagged_fields
+from purgatorio.protocol.primitives import (
+    MAX_REQUEST_ELEMENTS,
+    MAX_STRING_BYTES,
+    Buffer,
+    bad_length,
+    skip_tagged_fields,
+)
 
 __all__ = [
     "APIS",
@@ -133,7 +139,9 @@ class _Codecs(dict[tuple[int, int], F]):
         return codec
 
 
-_request_decoders = _Codecs[Decoder](lambda api, v: compile_decoder(api.request, v, api.is_flexible(v)))
+_request_decoders = _Codecs[Decoder](
+    lambda api, v: compile_decoder(api.request, v, api.is_flexible(v), max_elements=api.max_elements)
+)
 _request_encoders = _Codecs[Encoder](lambda api, v: compile_encoder(api.request, v, api.is_flexible(v)))
 _response_decoders = _Codecs[Decoder](lambda api, v: compile_decoder(api.response, v, api.is_flexible(v)))
 _response_encoders = _Codecs[Encoder](lambda api, v: compile_encoder(api.response, v, api.is_flexible(v)))
@@ -256,6 +264,6 @@ def _skip_header_tags(frame: Buffer, position: int) -> int:
         first = frame[position]
         if first == 0:
             return position + 1
-        return skip_tagged_fields(frame, position + 1, len(frame), first)
+        return skip_tagged_fields(frame, position + 1, len(frame), first, MAX_REQUEST_ELEMENTS)[0]
     except IndexError as error:
         raise BufferUnderflow("the data ends within the tagged fields of a header") from error

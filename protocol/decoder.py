@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from purgatorio.protocol.compiler import SourceWriter, length_code, smallest_bytes
-from purgatorio.protocol.errors import BufferUnderflow, InvalidUtf8
+from purgatorio.protocol.errors import BufferUnderflow, InvalidUtf8, TooManyElements
 from purgatorio.protocol.message import (
     ArrayType,
     BytesType,
@@ -21,8 +21,10 @@ from purgatorio.protocol.message import (
     fields_of,
 )
 from purgatorio.protocol.primitives import (
+    LONG_STRING_BYTES,
     MAX_STRING_BYTES,
     Buffer,
+    allowed_after_string,
     bad_length,
     bad_tag_length,
     check_count,
@@ -35,21 +37,33 @@ Decoder = Callable[[Buffer, int], Any]
 """A decoder takes the data and the message's start position, and returns the message; it raises DecodeError."""
 
 
-def compile_decoder(cls: type[Message], version: int, flexible: bool) -> Decoder:
-    """Generate and compile the decoder of one version of a message."""
-    return _DecoderWriter(cls, version, flexible).compile("decode")
+UNBOUNDED: Final = 1 << 62
+"""As many elements as the data can hold."""
+
+
+def compile_decoder(cls: type[Message], version: int, flexible: bool, *, max_elements: int = UNBOUNDED) -> Decoder:
+    """Generate and compile the decoder of one version of a message.
+
+    Args:
+        cls: the message.
+        version: the version.
+        flexible: whether the version is flexible (KIP-482).
+        max_elements: the most array entries, unknown tagged fields and long strings of a message, together.
+    """
+    return _DecoderWriter(cls, version, flexible, max_elements).compile("decode")
 
 
 class _DecoderWriter(SourceWriter):
     """Writes `decode(data, pos)`.
 
     Locals of the generated function: `data`, `pos` and `size` (of the data); `n` for the length or count just read;
-    `end` for the end position of a string; `item` for an element before it is appended; numbered names for values
-    that are used later.
+    `end` for the end position of a string; `item` for an element before it is appended; `allowed` for the number of
+    elements that the message may still have; numbered names for values that are used later.
     """
 
-    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
+    def __init__(self, cls: type[Message], version: int, flexible: bool, max_elements: int) -> None:
         super().__init__(f"{cls.__name__} version {version}", version, flexible)
+        self._is_bounded = max_elements < UNBOUNDED
         self.names.update(
             new=object.__new__,
             read_uvarint=read_uvarint,
@@ -57,6 +71,8 @@ class _DecoderWriter(SourceWriter):
             skip_tagged_fields=skip_tagged_fields,
             check_count=check_count,
             bad_length=bad_length,
+            allowed_after_string=allowed_after_string,
+            TooManyElements=TooManyElements,
             bad_tag_length=bad_tag_length,
             unpack_from=struct.unpack_from,
             StructError=struct.error,
@@ -66,6 +82,7 @@ class _DecoderWriter(SourceWriter):
         self._run: list[tuple[str, str]] = []
         with self.block("def decode(data, pos=0)"):
             self.line("size = len(data)")
+            self.line(f"allowed = {max_elements}")
             with self.block("try"):
                 root = self._struct(cls)
                 self._end_run()
@@ -166,11 +183,18 @@ class _DecoderWriter(SourceWriter):
             self._slice(wire_type, target, what, bias)
 
     def _slice(self, wire_type: WireType[Any], target: str, what: str, bias: str) -> None:
-        is_string = isinstance(wire_type, StringType)
-        limit = f" or n > {MAX_STRING_BYTES + 1}" if is_string and self.flexible else ""
+        is_counted = self._is_bounded and isinstance(wire_type, StringType)
+        limit = ""
+        if is_counted:
+            limit = f" or n > {LONG_STRING_BYTES}"
+        elif isinstance(wire_type, StringType) and self.flexible:
+            limit = f" or n > {MAX_STRING_BYTES + 1}"
         self.line(f"end = pos + n{bias}")
         with self.block(f"if end > size or end < pos{limit}"):
-            self.line(f'raise bad_length(n{bias}, size - pos, "{what}")')
+            if is_counted:
+                self.line(f'allowed = allowed_after_string(n{bias}, pos, size, allowed, "{what}")')
+            else:
+                self.line(f'raise bad_length(n{bias}, size - pos, "{what}")')
         match wire_type:
             case StringType():
                 self.line(f'{target} = str(data[pos:end], "utf-8")')
@@ -196,6 +220,7 @@ class _DecoderWriter(SourceWriter):
         smallest = smallest_bytes(element, self.version, self.flexible)
         with self.block(f"if n < 0 or n * {smallest} > size - pos"):
             self.line(f'check_count(n, {smallest}, size - pos, "{what}")')
+        self._count(what)
         if isinstance(element, Fixed) and len(element.code) == 1:
             self.line(f'{target} = list(unpack_from(f">{{n}}{element.code}", data, pos))')
             self.line(f"pos += n * {smallest}" if smallest > 1 else "pos += n")
@@ -211,6 +236,14 @@ class _DecoderWriter(SourceWriter):
             self._end_run()
             self.line(f"{elements}.append({item})")
 
+    def _count(self, what: str) -> None:
+        """Count `n` elements; refuse a message that has too many of them."""
+        if not self._is_bounded:
+            return
+        self.line("allowed -= n")
+        with self.block("if allowed < 0"):
+            self.line(f'raise TooManyElements("{what}")')
+
     def _tagged_fields(self, cls: type, targets: str) -> None:
         """Read the section of tagged fields that ends every struct of a flexible version."""
         known = [field for field in fields_of(cls) if field.wire.tag is not None and field.is_in(self.version)]
@@ -218,11 +251,12 @@ class _DecoderWriter(SourceWriter):
         self._end_run()
         with self.block("if n"):
             if not known:
-                self.line("pos = skip_tagged_fields(data, pos, size, n)")
+                self.line("pos, allowed = skip_tagged_fields(data, pos, size, n, allowed)")
                 return
             with self.block("if n > 127"):
                 self.line("n, pos = read_uvarint_tail(data, pos, n)")
             self.line(f'check_count(n, 2, size - pos, "tagged fields of {cls.__name__}")')
+            self._count(f"tagged fields of {cls.__name__}")
             with self.block("for _ in range(n)"):
                 self._tagged_field(cls, targets, known)
 

@@ -228,6 +228,13 @@ class InvalidLength(DecodeError):
     """A length or a count is negative, or larger than the remaining data can hold."""
 
 
+class TooManyElements(DecodeError):
+    """A request has more array entries, tagged fields or long strings than a broker decodes."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: the request has too many elements")
+
+
 class InvalidUtf8(DecodeError):
     """A string is not UTF-8."""
 

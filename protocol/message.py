@@ -83,7 +83,9 @@ and its encoder:
 Safety of decoders
 ------------------
 A decoder checks lengths against the data before it slices, and counts against the bytes left divided by the size of
-the smallest possible element before it allocates, so that memory stays proportional to the data. It skips unknown
+the smallest possible element before it allocates, so that memory stays proportional to the data. The decoder of a
+request also counts elements at every depth, unknown tagged fields and long strings, and refuses a request that has too
+many of them (`Api.max_elements`): an empty entry costs little on the wire and much in Python. It skips unknown
 tagged fields and ignores bytes after the message. It raises only `DecodeError`, for any bytes: one `try` around the
 whole function converts the errors that the buffer raises at its end.
 """
@@ -97,7 +99,7 @@ from functools import cache
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast, dataclass_transform, overload
 
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.primitives import ZERO_UUID, Buffer
+from purgatorio.protocol.primitives import MAX_REQUEST_ELEMENTS, ZERO_UUID, Buffer
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -379,6 +381,7 @@ class Api:
         response: the class of its responses.
         versions: the versions that can be encoded and decoded.
         flexible_from: the first flexible version (KIP-482): compact lengths, and tagged fields at every struct's end.
+        max_elements: the most array entries, unknown tagged fields and long strings of a request, together.
     """
 
     key: ApiKey
@@ -386,6 +389,7 @@ class Api:
     response: type[Message]
     versions: range
     flexible_from: int
+    max_elements: int = MAX_REQUEST_ELEMENTS
 
     def is_flexible(self, version: int) -> bool:
         """Whether a version is flexible."""

@@ -31,6 +31,9 @@ TOPIC_ID_VERSION = 13
 REPLICA_STATE_VERSION = 15
 NODE_ENDPOINTS_VERSION = 16
 READ_COMMITTED = 1
+MAX_CONSUMER_PARTITIONS = 4_000
+"""The most partitions and topics in a consumer's fetch: each costs some 5 µs, and the event loop waits for all of them.
+The followers of this cluster may name more, as they must name every partition."""
 
 
 class FetchHandler:
@@ -56,6 +59,9 @@ class FetchHandler:
         replica_id = state.replica_id if ctx.api_version >= REPLICA_STATE_VERSION else request.replica_id
         if replica_id >= 0 and not self._is_current(replica_id, state.replica_epoch):
             reply(error_response(request, ErrorCode.STALE_BROKER_EPOCH))
+            return
+        if replica_id < 0 and _count(request) > MAX_CONSUMER_PARTITIONS:
+            reply(error_response(request, ErrorCode.INVALID_REQUEST))
             return
         max_bytes = min(request.max_bytes, self._max_bytes)
         params = FetchParams(
@@ -119,6 +125,12 @@ class FetchHandler:
             NodeEndpoint(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
             for broker, endpoint in leader_endpoints(self._image(), leader_ids, listener)
         ]
+
+
+def _count(request: FetchRequest) -> int:
+    """Return the number of topics and partitions of a request."""
+    topics = request.topics
+    return len(topics) if len(topics) > MAX_CONSUMER_PARTITIONS else sum(1 + len(topic.partitions) for topic in topics)
 
 
 def error_response(request: FetchRequest, error_code: ErrorCode) -> FetchResponse:

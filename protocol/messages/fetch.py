@@ -179,4 +179,8 @@ class FetchResponse(Message):
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, since=16, tag=0)
 
 
-API = Api(ApiKey.FETCH, FetchRequest, FetchResponse, versions=range(4, 19), flexible_from=12)
+MAX_ELEMENTS: Final = 25_000
+"""The most elements of a request: without fetch sessions a follower names all partitions of its leader each time, and
+each in a topic of its own, with its tagged fields, makes two. The broker allows consumers fewer partitions."""
+
+API = Api(ApiKey.FETCH, FetchRequest, FetchResponse, versions=range(4, 19), flexible_from=12, max_elements=MAX_ELEMENTS)

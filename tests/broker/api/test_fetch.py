@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.api.fetch import FetchHandler
+from purgatorio.broker.api.fetch import MAX_CONSUMER_PARTITIONS, FetchHandler
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -54,6 +54,14 @@ def test_an_unknown_topic_id_is_answered_with_an_error(filled: Harness) -> None:
 def test_sessions_are_declined(filled: Harness) -> None:
     assert fetch(filled, session_id=0, session_epoch=0).session_id == 0
     assert fetch(filled, session_id=5, session_epoch=1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_consumer_may_name_so_many_partitions_and_no_more(filled: Harness) -> None:
+    def of(partitions: int) -> list[FetchTopic]:
+        return [FetchTopic(topic="orders", partitions=[FetchPartition()] * partitions)]
+
+    assert fetch(filled, topics=of(MAX_CONSUMER_PARTITIONS - 1)).error_code == ErrorCode.NONE
+    assert fetch(filled, topics=of(MAX_CONSUMER_PARTITIONS)).error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_the_broker_limits_the_response_even_if_the_request_allows_more(filled: Harness) -> None:

@@ -1,0 +1,88 @@
+"""Hostile requests, made from the declarations of messages: many elements, each of as few bytes as possible."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from purgatorio.protocol.api import APIS, ApiKey, encode_request
+from purgatorio.protocol.message import ArrayType, Fixed, StringType, StructType, WireField, fields_of
+
+Path = tuple[str, ...]
+"""The names of nested arrays, from the outermost to the one that is wide."""
+
+
+class HostileRequest(NamedTuple):
+    """A frame without its size, and what it is."""
+
+    title: str
+    frame: bytes
+
+
+def hostile_requests(wanted: int | None, *, distinct: bool, versions: str = "ends") -> Iterator[HostileRequest]:
+    """Requests of all APIs that have one array of `count` elements, or tagged fields in that number.
+
+    Args:
+        wanted: how many elements; None: one more than the API allows.
+        distinct: whether the elements differ, so that nothing is done once for all of them.
+        versions: "ends" for the lowest and highest version of each API, "all" for all.
+    """
+    for key, api in APIS.items():
+        count = api.max_elements + 1 if wanted is None else wanted
+        chosen = api.versions if versions == "all" else sorted({api.versions[0], api.versions[-1]})
+        for version in chosen:
+            for path in wide_paths(api.request, version):
+                request = _Maker(version, count, distinct).message(api.request, path)
+                title = f"{ApiKey(key).name} v{version} {'.'.join(path)} × {count}{' distinct' * distinct}"
+                yield HostileRequest(title, b"".join(encode_request(key, version, 7, "x", request))[4:])
+
+
+def wide_paths(cls: type, version: int) -> Iterator[Path]:
+    """Return the paths to all arrays of a message."""
+    for field in fields_of(cls):
+        if field.is_in(version) and isinstance(field.wire.type, ArrayType):
+            yield (field.name,)
+            element = field.wire.type.element
+            if isinstance(element, StructType):
+                yield from ((field.name, *path) for path in wide_paths(element.cls, version))
+
+
+class _Maker:
+    def __init__(self, version: int, count: int, distinct: bool) -> None:
+        self._version = version
+        self._count = count
+        self._distinct = distinct
+        self._numbers = itertools.count(1)
+
+    def message(self, cls: type, path: Path) -> Any:
+        """Return a message whose array at `path` is wide; arrays on the way have one element, others none."""
+        values = {field.name: self._field(field, path) for field in fields_of(cls) if field.is_in(self._version)}
+        return cls(**{name: value for name, value in values.items() if value is not None})  # others have defaults
+
+    def _field(self, field: WireField, path: Path) -> Any:
+        wire_type = field.wire.type
+        if isinstance(wire_type, Fixed) and field.name not in ("partition", "index", "partition_index"):
+            return None
+        if not isinstance(wire_type, ArrayType):
+            return self._value(wire_type)
+        if not path or field.name != path[0]:
+            return []
+        inner = path[1:]
+        return [self._element(wire_type.element, inner) for _ in range(1 if inner else self._count)]
+
+    def _element(self, wire_type: Any, path: Path) -> Any:
+        return self.message(wire_type.cls, path) if isinstance(wire_type, StructType) else self._value(wire_type)
+
+    def _value(self, wire_type: Any) -> Any:
+        number = next(self._numbers) if self._distinct else 0
+        match wire_type:
+            case StringType():
+                return f"{number:x}" if self._distinct else ""
+            case Fixed(code="16s"):
+                return number.to_bytes(16)
+            case Fixed(code=code):
+                return number % 128 if code == "b" else number
+            case StructType():
+                return self.message(wire_type.cls, ())
+        return None
