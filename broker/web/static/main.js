@@ -48,9 +48,9 @@ const timeline = new Timeline(live, filters);
 const partitions = new Partitions();
 
 function frame(localMs) {
+  requestAnimationFrame(frame); // first, so that a frame that fails is not the last one
   wheel.draw(localMs);
   timeline.draw(localMs);
-  requestAnimationFrame(frame);
 }
 
 readColours();

@@ -3,6 +3,9 @@
 import { count, make, plural, reconcile, setText } from "./dom.js";
 
 const NAMED_OFFSETS = 24; // a window no longer than this shows single records
+const LABEL_CHAR_PX = 7; // the widest digit of the scale's labels
+const LAG_CHAR_PX = 6.9; // the same of the text beside a bar
+const LEAST_SAYS_PX = 126;
 
 /** Shows the partitions. */
 export class Partitions {
@@ -15,6 +18,9 @@ export class Partitions {
     const down = new Set(state.brokers.filter((broker) => broker.follower === null).map((broker) => broker.id));
     const shown = state.partitions.map((partition) => ({ ...partition, down }));
     reconcile(this.box, shown, (partition) => `${partition.topic}-${partition.partition}`, (p) => new PartitionCard(p));
+    const cards = [...(this.box.views?.values() ?? [])];
+    const widths = cards.map((card) => card.scale.clientWidth); // read together, since each read after a write is a layout
+    cards.forEach((card, index) => card.hideOverlaps(widths[index]));
     const further = state.partition_count - shown.length;
     this.more.hidden = further <= 0 && shown.length > 0;
     setText(this.more, shown.length
@@ -42,11 +48,13 @@ class PartitionCard {
     this.scaleMark = make("span", "scale-mark");
     this.scaleTo = make("span", "scale-to");
     this.mark = make("i", "watermark-line");
+    this.scale = make("div", "scale", [this.scaleFrom, this.scaleMark, this.scaleTo], { "aria-hidden": "true" });
+    this.watermark = 0; // its place, in parts of the bar
     this.element = make("article", "partition panel", [
       make("header", "", [make("h3", "", `${partition.topic}-${partition.partition}`), this.says]),
       this.meta,
       make("div", "plot", [this.rows, make("div", "plot-over", this.mark, { "aria-hidden": "true" })]),
-      make("div", "scale", [this.scaleFrom, this.scaleMark, this.scaleTo], { "aria-hidden": "true" }),
+      this.scale,
     ]);
   }
 
@@ -68,10 +76,27 @@ class PartitionCard {
     setText(this.scaleMark, `▲ ${count(partition.high_watermark)}`);
     this.scaleMark.style.left = `${mark * 100}%`;
     this.scaleMark.classList.toggle("right", mark > 0.5);
-    this.scaleFrom.classList.toggle("hidden", mark < 0.2);
-    this.scaleTo.classList.toggle("hidden", mark > 0.85);
+    this.watermark = mark;
+    const longest = Math.max(...partition.replicas.map((replica) => lagText(replica, partition).length));
+    this.element.style.setProperty("--says", `${Math.max(LEAST_SAYS_PX, Math.ceil(11 + longest * LAG_CHAR_PX))}px`);
     this.element.classList.toggle("cut", range.from > partition.log_start_offset);
   }
+
+  /** Hide a label of the scale that has no room: the high watermark's stays, then the end's. `width` is in CSS pixels. */
+  hideOverlaps(width) {
+    const [from, mark, to] = [this.scaleFrom, this.scaleMark, this.scaleTo].map(labelPx);
+    const at = this.watermark * width;
+    const [left, right] = this.watermark > 0.5 ? [at - mark, at] : [at, at + mark];
+    const endHidden = right > width - to;
+    this.scaleTo.classList.toggle("hidden", endHidden);
+    this.scaleFrom.classList.toggle("hidden", left < from || (!endHidden && from > width - to));
+  }
+}
+
+/** About how wide a label of the scale is, in CSS pixels, with the gap that it needs; 0 if it is empty. */
+function labelPx(label) {
+  const { length } = label.textContent;
+  return length && length * LABEL_CHAR_PX + 6;
 }
 
 function metaText(partition) {

@@ -112,6 +112,7 @@ export class Timeline {
   draw(localMs) {
     const width = this.canvas.parentElement.clientWidth;
     const height = LANES * LANE_PX + 30;
+    if (width === 0) return; // hidden
     const context = fitCanvas(this.canvas, width, height);
     context.clearRect(0, 0, width, height);
     const now = this.#frozenMs ?? this.live.clock.now(localMs);

@@ -14,6 +14,7 @@ const SLOW_MS = 5000; // rings that take longer for a turn show their buckets tu
 const SETTLE_MS = 90; // how quickly a dot follows its place
 const LEAVING_MS = 900; // how long a finished dot is seen
 const MAX_DOTS = 400;
+const LEAST_PX = 120; // a canvas that is smaller, or hidden, is left as it is
 const FALL = 0.9; // how far an expired dot falls towards the middle
 const still = window.matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -97,6 +98,7 @@ export class Wheel {
   draw(localMs) {
     const width = this.canvas.parentElement.clientWidth;
     const size = Math.min(width, 620);
+    if (size < LEAST_PX) return;
     const elapsedMs = Math.min(100, localMs - this.#drawnMs);
     if (still.matches && elapsedMs < 100) return;
     this.#drawnMs = localMs;
@@ -116,7 +118,7 @@ export class Wheel {
 
   #radii(size) {
     const outer = size / 2 - 16;
-    const core = Math.max(30, size * 0.085);
+    const core = Math.max(34, size * 0.085);
     return { outer, core, step: (outer - core) / Math.max(LEAST_LEVELS, this.#levels.length) };
   }
 
@@ -156,7 +158,7 @@ export class Wheel {
         const angle = ((part.from + part.to) / 2) * TURN - TURN / 4;
         const radius = core + (index + 1) * step;
         const [x, y] = [cx + Math.cos(angle) * radius, cy + Math.sin(angle) * radius];
-        const text = count(bucket.entries);
+        const text = shortCount(bucket.entries);
         const half = context.measureText(text).width / 2 + 5;
         context.fillStyle = colours.panel;
         context.strokeStyle = colours.ring;
@@ -177,21 +179,21 @@ export class Wheel {
     context.lineWidth = 1.5;
     context.beginPath();
     context.moveTo(cx, cy - core);
-    context.lineTo(cx, cy - outer - 3);
+    context.lineTo(cx, cy - outer - 8);
     context.stroke();
     context.globalAlpha = 1;
     context.fillStyle = colours.text;
     context.font = "600 12px ui-sans-serif, system-ui, sans-serif";
-    context.textAlign = "right";
+    context.textAlign = "center";
     context.textBaseline = "bottom";
-    context.fillText("now", cx - 6, cy - outer + 1);
+    context.fillText("now", cx, cy - outer - 8); // above the counts, which pass here
     context.fillStyle = colours.muted;
     context.font = "11px ui-sans-serif, system-ui, sans-serif";
     context.textAlign = "right";
     context.textBaseline = "middle";
     this.#levels.forEach((level, index) => {
       const { step } = this.geometry;
-      context.fillText(spanText(level.span), cx - 6, cy - core - (index + 0.62) * step);
+      context.fillText(spanText(level.span), cx - 6, cy - core - (index + 0.5) * step);
     });
   }
 
@@ -393,6 +395,14 @@ function circle(context, x, y, radius) {
 function jitterOf(operation) {
   const spread = ((operation.id * 7 + operation.broker * 3) % 11) / 11 - 0.45;
   return spread * 0.55;
+}
+
+/** A number in at most four characters, since a bucket is narrow: 999, 1.2k, 12k, 3.4M. */
+function shortCount(number) {
+  if (number < 1000) return String(number);
+  const [unit, letter] = number < 999_500 ? [1000, "k"] : [1_000_000, "M"];
+  const part = number / unit;
+  return (part < 9.95 ? part.toFixed(1) : Math.round(part)) + letter;
 }
 
 /** Spans of rings and buckets: 20 ms, 8 s, 160 s. */

@@ -1,0 +1,234 @@
+"""The page in a browser without a window: it goes on drawing after it was hidden, and no text covers another."""
+
+from __future__ import annotations
+
+import functools
+import html
+import json
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from purgatorio.broker.web.pages import STATIC
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(BROWSER is None, reason="the page's drawing needs chromium"),
+]
+
+NOW_MS = 1_000_000
+VIRTUAL_MS = 5_000
+"""The time that passes for the page; the browser makes it as short as it can."""
+PATIENCE_SECONDS = 60
+KINDS = {".js": "text/javascript", ".html": "text/html", ".css": "text/css", ".svg": "image/svg+xml"}
+
+HIDE = """
+const inked = (id) => {
+  const canvas = document.getElementById(id);
+  if (!canvas.width || !canvas.height) return 0;
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return data.reduce((sum, value, at) => sum + (at % 4 === 3 && value > 0 ? 1 : 0), 0);
+};
+const main = document.getElementById("main");
+setTimeout(() => { main.hidden = true; }, 800);
+setTimeout(() => { main.hidden = false; }, 1100);
+setTimeout(() => tell({ wheel: inked("wheel"), timeline: inked("timeline") }), 2000);
+"""
+OVERLAPS = """
+const boxes = (selector) => [...document.querySelectorAll(selector)].flatMap((each) => {
+  if (!each.textContent || getComputedStyle(each).visibility === "hidden") return [];
+  const range = document.createRange(); // the box of the text, which may be wider than its element
+  range.selectNodeContents(each);
+  return [{ text: each.textContent, ...range.getBoundingClientRect().toJSON() }];
+});
+const clash = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 0.5
+  && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
+setTimeout(() => {
+  const found = [];
+  for (const group of [".purgatory strong, .purgatory span", ".scale span"]) {
+    const all = boxes(group);
+    if (all.length === 0) found.push(`nothing matches ${group}`);
+    all.forEach((a, i) => all.slice(i + 1).forEach((b) => { if (clash(a, b)) found.push(`${a.text} | ${b.text}`); }));
+  }
+  for (const card of document.querySelectorAll(".partition")) {
+    const { right } = card.getBoundingClientRect();
+    const outside = [...card.querySelectorAll(".lag")].filter((lag) => lag.getBoundingClientRect().right > right);
+    found.push(...outside.map((lag) => lag.textContent));
+  }
+  tell(found);
+}, 1000);
+"""
+
+
+def partition(number: int, start: int, watermark: int, end: int) -> dict[str, Any]:
+    """A partition of the state whose second replica has the records up to the high watermark only."""
+    reached = {1: end, 2: watermark, 3: end}
+    return {
+        "topic": "orders",
+        "partition": number,
+        "leader": 1,
+        "leader_epoch": 3,
+        "isr": [1, 2, 3],
+        "elr": [],
+        "offline": False,
+        "min_in_sync_replicas": 2,
+        "log_start_offset": start,
+        "high_watermark": watermark,
+        "log_end_offset": end,
+        "reassignment": None,
+        "replicas": [
+            {
+                "broker": broker,
+                "leader": broker == 1,
+                "in_sync": True,
+                "eligible": False,
+                "log_end_offset": offset,
+                "acknowledged_offset": offset,
+                "lag": end - offset,
+            }
+            for broker, offset in reached.items()
+        ],
+    }
+
+
+def purgatory(name: str, delayed: int, entries: int) -> dict[str, Any]:
+    """A purgatory of the state, with so many entries in each of some buckets."""
+    operations = [
+        {
+            "id": number,
+            "kind": "produce",
+            "keys": ["orders-0"],
+            "key_count": 1,
+            "parked_ms": NOW_MS - 100,
+            "deadline_ms": NOW_MS + 2_000 + 400 * number,
+            "waited_ms": 100,
+            "remaining_ms": 2_000 + 400 * number,
+            "checks": 1,
+            "client": "tests",
+            "missing": "broker 2",
+        }
+        for number in range(5 if delayed else 0)
+    ]
+    buckets = [{"expiration_ms": NOW_MS + 2_000 + 400 * number, "entries": entries} for number in range(9)]
+    levels = [
+        {"tick_ms": tick, "wheel_size": 20, "current_ms": NOW_MS, "buckets": buckets if tick == 400 and delayed else []}
+        for tick in (1, 20, 400)
+    ]
+    return {
+        "name": name,
+        "watched": 3 * delayed,
+        "num_delayed": delayed,
+        "operations": operations,
+        "watch_lists": [],
+        "wheel": levels,
+    }
+
+
+def state() -> dict[str, Any]:
+    """The state of a busy cluster, as `/api/v1/state` tells it; its time stands still."""
+    broker = {
+        "id": 1,
+        "state": "running",
+        "host": "127.0.0.1",
+        "port": 9092,
+        "registered": True,
+        "controller": True,
+        "broker_epoch": 1,
+        "fenced": False,
+        "lease": {"id": 1, "held": True},
+        "connections": 3,
+        "follower": {"held": False, "delay_ms": 0},
+        "finished_total": 0,
+        "purgatories": [
+            purgatory("Produce", 123, 345),
+            purgatory("Fetch", 678, 90),
+            purgatory("DeleteRecords", 0, 0),
+            purgatory("ElectLeader", 1_234_567, 7),
+        ],
+    }
+    ends = [(0, 2, 10), (0, 700, 840), (1_234_567, 1_234_569, 1_234_577), (0, 8_400_000, 10_000_000), (0, 999, 1_000)]
+    partitions = [partition(number, *offsets) for number, offsets in enumerate(ends)]
+    brokers = [broker | {"id": number} for number in (1, 2, 3)]
+    return {
+        "cluster_id": "tests",
+        "now_ms": NOW_MS,
+        "wall_ms": NOW_MS,
+        "brokers": brokers,
+        "partitions": partitions,
+        "partition_count": len(partitions),
+        "finished": [],
+    }
+
+
+class Page(BaseHTTPRequestHandler):
+    """Serves the page with a script added that looks at it and tells what it saw."""
+
+    def __init__(self, probe: str, *args: Any) -> None:
+        self.probe = probe
+        super().__init__(*args)
+
+    def do_GET(self) -> None:
+        name = "index.html" if self.path == "/" else Path(self.path).name
+        if self.path.startswith("/api/v1/state"):
+            kind, body = "application/json", json.dumps(state())
+        elif name == "probe.js":
+            tell = "const tell = (said) => { document.body.dataset.said = JSON.stringify(said); };"
+            kind, body = "text/javascript", tell + self.probe
+        else:
+            kind, body = KINDS[Path(name).suffix], (STATIC / name).read_text()
+            body = body.replace("</head>", '<script type="module" src="/static/probe.js"></script></head>')
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body.encode())))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a page with the script that the test is parametrized with."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Page, request.param))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def look(url: str, profile: Path, width: int) -> Any:
+    """What the script tells of the page, in a window of this width in CSS pixels."""
+    assert BROWSER is not None
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", f"--user-data-dir={profile}"]
+    time = ["--run-all-compositor-stages-before-draw", f"--virtual-time-budget={VIRTUAL_MS}"]
+    argv = [BROWSER, *flags, *time, f"--window-size={width},1500", "--dump-dom", url]
+    dom = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True).stdout
+    said = re.search(r'data-said="([^"]*)"', dom)
+    assert said is not None, dom[-500:]
+    return json.loads(html.unescape(said[1]))
+
+
+@pytest.mark.parametrize("url", [HIDE], indirect=True, ids=["hidden"])
+def test_the_wheel_and_the_timeline_are_drawn_again_after_the_page_was_hidden(url: str, tmp_path: Path) -> None:
+    """A hidden element has no size; a ring of a negative radius ended the drawing for good."""
+    inked = look(url, tmp_path, 1360)
+    assert inked["wheel"] > 1000
+    assert inked["timeline"] > 500
+
+
+@pytest.mark.parametrize("width", [1360, 500])
+@pytest.mark.parametrize("url", [OVERLAPS], indirect=True, ids=["overlaps"])
+def test_long_numbers_and_offsets_cover_no_other_text(url: str, tmp_path: Path, width: int) -> None:
+    assert look(url, tmp_path, width) == []
