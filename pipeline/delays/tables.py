@@ -66,6 +66,8 @@ class Tables:
             except BlockingIOError as error:
                 raise CannotGoOn(f"another run is writing to {self.root}") from error
             self._check(settings)
+            # A topic without records gives a checkpoint and no rows: this directory tells that no table was removed.
+            self.path("events").mkdir(exist_ok=True)
             for left in self.root.glob("*/.spark-staging-*"):
                 shutil.rmtree(left)
             yield
@@ -92,14 +94,15 @@ class Tables:
         writer.partitionBy(*by).parquet(self.uri(table))
 
     def _check(self, settings: Mapping[str, object]) -> None:
-        landed = any(self.path(table).exists() for table in _BRONZE)
+        begun = any(self.path(table).exists() for table in _BRONZE)
+        landed = any(any(self.path(table).glob("*=*")) for table in _BRONZE)
         committed = any(self.checkpoint.glob("commits/[0-9]*"))
         if landed and not self.checkpoint.exists():
             raise CannotGoOn(
                 f"{self.root} has tables but no checkpoint: batches would be numbered from 0 again, and overwrite "
                 "what is there; write to another directory, or remove this one to start again"
             )
-        if committed and not landed:
+        if committed and not begun:
             raise CannotGoOn(
                 f"{self.root} has a checkpoint but no tables: earlier records would be missing; write to another "
                 "directory, or remove this one to start again"

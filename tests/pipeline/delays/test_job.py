@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from purgatorio.pipeline.delays.settings import Settings
+    from tests.error_log import ErrorLog
 
 pytestmark = needs_spark
 
@@ -64,7 +65,7 @@ def stream(spark: SparkSession, settings: Settings, say: Callable[[str], None]) 
 
 
 def test_a_run_that_failed_and_one_that_was_stopped_leave_the_tables_of_a_single_run(
-    spark: SparkSession, settings: Settings, send: Send, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, settings: Settings, send: Send, monkeypatch: pytest.MonkeyPatch, error_log: ErrorLog
 ) -> None:
     """The first run fails between bronze and gold; the second repairs that, and is stopped; the third completes."""
     from dataclasses import replace
@@ -83,6 +84,7 @@ def test_a_run_that_failed_and_one_that_was_stopped_leave_the_tables_of_a_single
     assert failure is not None
     assert "OSError: no space left on device" in failure
     assert "goes on from its checkpoint" in failure
+    error_log.expect("no space left on device")  # py4j logs what the function of a batch raises
 
     lines: list[str] = []
 
@@ -104,6 +106,20 @@ def test_a_run_that_failed_and_one_that_was_stopped_leave_the_tables_of_a_single
     found.assert_gold_is_of(events)
     assert found.ids() == list(range(1, 901))
     assert [value for _, value, _ in found.bad()] == [b"bad"]
+
+
+def test_a_run_on_an_empty_topic_is_continued_when_there_are_records(
+    spark: SparkSession, settings: Settings, send: Send
+) -> None:
+    from dataclasses import replace
+
+    once = replace(settings, once=True)
+    assert stream(spark, once, lambda line: None) is None
+    assert any((settings.out / "checkpoint" / "commits").glob("[0-9]*"))
+    events = list(samples.busy(22, 50))
+    send(events)
+    assert stream(spark, once, lambda line: None) is None
+    Run(spark, settings.out).assert_gold_is_of(events)
 
 
 def test_an_unknown_topic_and_an_unreachable_broker_are_reported_before_spark_starts(

@@ -40,6 +40,22 @@ def test_a_run_that_was_killed_before_its_first_batch_can_start_again(tmp_path: 
         pass
 
 
+def test_a_run_that_found_no_record_can_be_continued(tmp_path: Path) -> None:
+    """Spark commits a first batch without records, which writes no partition of any table."""
+    with Tables(tmp_path).opened(SETTINGS):
+        (tmp_path / "checkpoint" / "commits").mkdir(parents=True)
+        (tmp_path / "checkpoint" / "commits" / "0").touch()
+    with Tables(tmp_path).opened(SETTINGS):
+        pass
+
+
+def test_a_run_that_was_killed_before_it_had_a_checkpoint_can_start_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        with Tables(tmp_path).opened(SETTINGS):
+            pass
+    assert not (tmp_path / "checkpoint").exists()
+
+
 def test_tables_without_a_checkpoint_are_refused(tmp_path: Path) -> None:
     root = begun(tmp_path)
     (root / "checkpoint").rename(root / "elsewhere")
