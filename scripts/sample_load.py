@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import random
 import sys
 import threading
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 
 from purgatorio.broker.cli.admin_client import AdminClient as BrokerAdmin
 from purgatorio.broker.cli.admin_client import AdminError, AdminUrlError
+from purgatorio.broker.cli.commands import ADMIN_VARIABLE, DEFAULT_ADMIN_URL
 
 try:
     from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -285,9 +287,9 @@ def main() -> int:
     parser.add_argument("--bootstrap", default="localhost:9092", metavar="HOST:PORT", help="a broker (localhost:9092)")
     parser.add_argument(
         "--admin",
-        default="http://localhost:9644",
+        default=os.environ.get(ADMIN_VARIABLE) or DEFAULT_ADMIN_URL,
         metavar="URL",
-        help="the cluster's admin HTTP (http://localhost:9644)",
+        help=f"the cluster's admin HTTP ({ADMIN_VARIABLE} in the environment, or {DEFAULT_ADMIN_URL})",
     )
     parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="duration (60)")
     parser.add_argument("--rate", type=float, default=1.0, metavar="X", help="factor of the usual load (1)")

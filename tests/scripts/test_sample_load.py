@@ -48,3 +48,12 @@ async def test_a_missing_cluster_is_reported_in_one_line() -> None:
     assert (status, said) == (1, "")
     assert errors.startswith("sample_load: no server listens at http://127.0.0.1:1")
     assert errors.count("\n") == 1
+
+
+async def test_the_environment_can_name_the_clusters_admin_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PURGATORIO_ADMIN", "http://127.0.0.1:1")
+    status, _, errors = await run()
+    assert status == 1
+    assert errors.startswith("sample_load: no server listens at http://127.0.0.1:1")
+    status, _, errors = await run("--admin", "http://127.0.0.1:2")
+    assert errors.startswith("sample_load: no server listens at http://127.0.0.1:2")
