@@ -21,7 +21,7 @@ from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder, create_delays_topic
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
-from purgatorio.broker.metadata.controller import ElectionType, elect_leaders, preferred_elections
+from purgatorio.broker.metadata.controller import ElectionType, elect_leaders, preferred_elections, random_epoch_step
 from purgatorio.broker.metadata.image import ClusterImage, Endpoint
 from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.metadata.store import MetadataStore
@@ -56,7 +56,8 @@ class Broker:
         config: the broker's configs.
         store: the broker's access to the metadata store; closed with the broker.
         clock: the source of time.
-        rng: the source of random choices: topic ids, replica assignments, jitter of retries.
+        rng: the source of random choices: topic ids, replica assignments, jitter of retries, and the broker epoch,
+            which clients must not be able to predict.
         lease_clock: the clock of the broker's lease and of its followers' lag; by default `clock`. Brokers that share a
             process, and a store in it, share a `RunningClock`.
 
@@ -95,6 +96,7 @@ class Broker:
             heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
             settings=self._topics,
             resumed=lambda: self.replicas.advance_high_watermarks(),
+            epoch_step=lambda: random_epoch_step(rng),
         )
         alter_partition = AlterPartitionManager(
             store,

@@ -39,7 +39,9 @@ class Cluster:
     def __init__(self, config: ClusterConfig, clock: Clock | None = None, *, seed: int | None = None) -> None:
         self.config = config
         self.clock = clock if clock is not None else SystemClock()
-        self._rng = random.Random(seed)
+        # A broker epoch must be a secret, and who sees some numbers of `random.Random` can tell the next ones.
+        self._seed = seed
+        self._rng = random.SystemRandom() if seed is None else random.Random(seed)
         self.cluster_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
         self.lease_clock = RunningClock(self.clock)
         self.store = EmbeddedStore(
@@ -55,7 +57,7 @@ class Cluster:
         self.admin = AdminServer(self)
 
     def _build(self, config: BrokerConfig) -> Broker:
-        rng = random.Random(self._rng.random())
+        rng = self._rng if self._seed is None else random.Random(self._rng.random())
         return Broker(config, self.store.open(), clock=self.clock, rng=rng, lease_clock=self.lease_clock)
 
     @property

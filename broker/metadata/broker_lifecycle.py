@@ -46,6 +46,7 @@ class BrokerLifecycleManager:
         heartbeat_interval_ms: the time between heartbeats.
         settings: the defaults of topic configs.
         resumed: called when this broker holds a lease again after it had lost one.
+        epoch_step: returns, for each registration, by how much the broker epoch exceeds the last one of the cluster.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class BrokerLifecycleManager:
         heartbeat_interval_ms: int,
         settings: TopicSettings,
         resumed: Callable[[], None] = lambda: None,
+        epoch_step: Callable[[], int] = lambda: 1,
     ) -> None:
         self._broker_id = broker_id
         self._store = store
@@ -68,6 +70,7 @@ class BrokerLifecycleManager:
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._settings = settings
         self._resumed = resumed
+        self._epoch_step = epoch_step
         self._incarnation: BrokerIncarnation | None = None
         self._lease_id = NO_LEASE
         self._lease_ends_ms = 0
@@ -198,8 +201,9 @@ class BrokerLifecycleManager:
         await self._clock.sleep(self._heartbeat_interval_ms)
 
     def _registering(self, endpoints: tuple[Endpoint, ...], lease_id: int) -> Decision[int]:
+        step = self._epoch_step()
         return lambda image: register_broker(
-            image, self._broker_id, endpoints, self._rack, lease_id=lease_id, settings=self._settings
+            image, self._broker_id, endpoints, self._rack, lease_id=lease_id, epoch_step=step, settings=self._settings
         )
 
     def _resuming(self, lease_id: int) -> Decision[bool]:

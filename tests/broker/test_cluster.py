@@ -22,7 +22,7 @@ from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from purgatorio.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.records import Record, build_batch, iter_batches, iter_records
 from tests.logs import capture_logs
@@ -375,3 +375,16 @@ async def recorded_by(cluster: Cluster, broker: Broker) -> list[dict[str, Any]]:
     log = broker.replicas.partitions[TopicPartition(TOPIC, mine)].log
     data = b"".join(log.read(0, max_bytes=10_000_000, end_offset=log.log_end_offset).parts)
     return [json.loads(record.value or b"") for _, batch in iter_batches(data) for record in iter_records(batch)]
+
+
+async def test_no_client_can_pose_as_a_follower_by_guessing_a_small_broker_epoch(cluster: Cluster) -> None:
+    """Otherwise acks=all would be answered for a record that no replica has."""
+    await create(cluster)
+    leader = leader_of(cluster)
+    connection = await client(leader)
+    follower_id = followers_of(cluster)[0].broker_id
+    for epoch in range(12):
+        request = FetchRequest(replica_state=ReplicaState(replica_id=follower_id, replica_epoch=epoch))
+        answer = await connection.request(ApiKey.FETCH, 15, request, timeout_ms=PATIENCE_MS)
+        assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
+    connection.close()

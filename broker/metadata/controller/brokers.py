@@ -9,6 +9,7 @@ same incarnation when it holds a lease again.
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 from purgatorio.broker.metadata.controller.elections import settle_partitions
 from purgatorio.broker.metadata.controller.settings import TopicSettings
@@ -16,6 +17,16 @@ from purgatorio.broker.metadata.image import NO_LEASE, BrokerRegistration, Clust
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 """The number of producer ids in the block that a broker allocates at once, as in Kafka."""
+
+
+EPOCH_STEP_BITS = 44
+"""A client that sends 50,000 guesses a second needs years to find an epoch, and int64 has room for 500,000
+registrations and more."""
+
+
+def random_epoch_step(rng: Random) -> int:
+    """Return a random step from one broker epoch to the next: epochs grow, as in Kafka, and cannot be guessed."""
+    return 1 + rng.getrandbits(EPOCH_STEP_BITS)
 
 
 class DuplicateBrokerId(Exception):
@@ -34,9 +45,14 @@ def register_broker(
     rack: str | None = None,
     *,
     lease_id: int = NO_LEASE,
+    epoch_step: int = 1,
     settings: TopicSettings,
 ) -> tuple[ClusterImage, int]:
     """Register a broker; this ends an earlier incarnation of the same broker id.
+
+    Args:
+        epoch_step: by how much the broker epoch is larger than the last one. A fetch with a broker's id and epoch is
+            taken as that follower's, so clients must not be able to guess it: see `random_epoch_step`.
 
     Returns:
         The new image, and the broker epoch of the new incarnation.
@@ -47,7 +63,7 @@ def register_broker(
     known = image.live_broker(broker_id)
     if known is not None:
         raise DuplicateBrokerId(known)
-    epoch = image.next_broker_epoch
+    epoch = image.next_broker_epoch + epoch_step - 1
     image = replace(image, next_broker_epoch=epoch + 1)
     image = image.with_broker(BrokerRegistration(broker_id, epoch, endpoints, rack, lease_id))
     return settle_partitions(image, settings, broker_id), epoch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -16,6 +17,7 @@ from purgatorio.broker.metadata.controller import (
     allocate_producer_ids,
     create_topics,
     fence_broker,
+    random_epoch_step,
     register_broker,
     resume_broker,
     unregister_broker,
@@ -60,6 +62,20 @@ def test_every_registration_has_a_new_broker_epoch(steps: list[tuple[bool, int]]
             epoch = image.brokers[broker_id].broker_epoch
             image, _ = unregister_broker(image, broker_id, epoch, settings=SETTINGS)
     assert epochs == sorted(set(epochs))
+
+
+def test_the_next_broker_epoch_cannot_be_guessed_and_is_larger_than_all_before() -> None:
+    """A fetch with a broker's id and epoch is taken as that follower's."""
+    image, rng = ClusterImage(version=0, cluster_id="c"), random.Random(7)
+    epochs = []
+    for broker_id in range(1, 21):
+        step = random_epoch_step(rng)
+        image, epoch = register_broker(image, broker_id, plaintext("h", 1), epoch_step=step, settings=SETTINGS)
+        epochs.append(epoch)
+    steps = [after - before for before, after in itertools.pairwise([0, *epochs])]
+    assert len(set(steps)) == 20
+    assert min(steps) > 2**32
+    assert max(epochs) < 2**63 // 1_000, "int64 must have room for years of registrations"
 
 
 def leave(image: ClusterImage, broker_id: int) -> ClusterImage:
