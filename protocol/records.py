@@ -244,6 +244,11 @@ def validate_batch(header: BatchHeader, batch: Buffer) -> None:
         raise InvalidRecordError(f"producer {header.producer_id} sends no sequence number ({header.base_sequence})")
 
 
+def is_transactional(batch: Buffer) -> bool:
+    """Return whether the attributes of a batch say that it belongs to a transaction; reads nothing else of it."""
+    return len(batch) > _CRC_END + 1 and batch[_CRC_END + 1] & _TRANSACTIONAL != 0
+
+
 def place_batch(batch: Buffer, base_offset: int, leader_epoch: int, *, log_append_time_ms: int | None = None) -> bytes:
     """Return a copy of a batch with the base offset and leader epoch that it has in the log.
 

@@ -1,7 +1,9 @@
 """Fetch (key 1): read records, for consumers and for followers.
 
 Versions 4–16; from v13 on topics are named by id. Fetch sessions (KIP-227) are declined: the response has session id 0
-and lists every requested partition, empty ones too, since a Java client drops a full response that lacks one.
+and lists every requested partition, empty ones too, since a Java client drops a full response that lacks one. Below v10
+no zstd batch is sent (KIP-110): a read ends before the first one, and one that begins with it is answered with
+UNSUPPORTED_COMPRESSION_TYPE.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ FOLLOWER_FETCHING_VERSION = 11
 TOPIC_ID_VERSION = 13
 REPLICA_STATE_VERSION = 15
 NODE_ENDPOINTS_VERSION = 16
+ZSTD_VERSION = 10
+"""The first version that may carry zstd (KIP-110)."""
 READ_COMMITTED = 1
 MAX_CONSUMER_PARTITIONS = 4_000
 """The most partitions and topics in a consumer's fetch: each costs some 5 µs, and the event loop waits for all of them.
@@ -73,6 +77,7 @@ class FetchHandler:
             read_committed=request.isolation_level == READ_COMMITTED,
             rack_id=request.rack_id,
             may_read_followers=replica_id < 0 and ctx.api_version >= FOLLOWER_FETCHING_VERSION,
+            knows_zstd=ctx.api_version >= ZSTD_VERSION,
             client=ctx.client_id or "",
         )
         fetches = self._fetches(ctx.api_version, request)

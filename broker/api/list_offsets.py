@@ -2,7 +2,9 @@
 
 Versions 1–10. Special timestamps: −1 latest, −2 earliest, −3 the offset of the largest timestamp (v7, KIP-734), −4
 earliest local (v8, KIP-405), −5 latest tiered (v9, KIP-1005; never found, since there is no tiered storage).
-If no record has the timestamp or a later one, the offset is −1 without an error (Spark relies on it).
+If no record has the timestamp or a later one, the offset is −1 without an error (Spark relies on it). Other negative
+timestamps, and those that the version does not know, are answered with UNSUPPORTED_VERSION; each mention of a partition
+that the request names more than once with INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.request import Reply, RequestContext
@@ -25,11 +28,13 @@ from purgatorio.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+FIRST_VERSIONS: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+"""The first version of the API that knows each special timestamp."""
 READ_COMMITTED = 1
 OFFSET_NOT_AVAILABLE_VERSION = 5
 NOT_FOUND = (-1, -1, -1)
@@ -38,24 +43,48 @@ NOT_FOUND = (-1, -1, -1)
 def handle(replicas: ReplicaManager, ctx: RequestContext, request: ListOffsetsRequest, reply: Reply) -> None:
     """Answer for every partition."""
     response = ListOffsetsResponse()
+    repeated = _repeated(request)
     for topic in request.topics:
         answers = []
         for wanted in topic.partitions:
-            partition = replicas.partitions.get(TopicPartition(topic.name, wanted.partition_index))
-            answers.append(_answer(partition, ctx.api_version, request, wanted))
+            tp = TopicPartition(topic.name, wanted.partition_index)
+            if tp in repeated:
+                answers.append(_failed(wanted, ErrorCode.INVALID_REQUEST))
+            else:
+                answers.append(_answer(replicas.lookup, tp, ctx.api_version, request, wanted))
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     reply(response)
 
 
-def _answer(
-    partition: Partition | None, version: int, request: ListOffsetsRequest, wanted: ListOffsetsPartition
-) -> ListOffsetsPartitionResponse:
-    answer = ListOffsetsPartitionResponse(
-        partition_index=wanted.partition_index, timestamp=-1, offset=-1, leader_epoch=-1
+def _repeated(request: ListOffsetsRequest) -> set[TopicPartition]:
+    """Return the partitions that the request names more than once."""
+    seen: set[TopicPartition] = set()
+    repeated: set[TopicPartition] = set()
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            tp = TopicPartition(topic.name, wanted.partition_index)
+            (repeated if tp in seen else seen).add(tp)
+    return repeated
+
+
+def _failed(wanted: ListOffsetsPartition, error_code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index, error_code=error_code, timestamp=-1, offset=-1, leader_epoch=-1
     )
+
+
+def _answer(
+    lookup: ReplicaLookup,
+    tp: TopicPartition,
+    version: int,
+    request: ListOffsetsRequest,
+    wanted: ListOffsetsPartition,
+) -> ListOffsetsPartitionResponse:
+    if wanted.timestamp < 0 and version < FIRST_VERSIONS.get(wanted.timestamp, version + 1):
+        return _failed(wanted, ErrorCode.UNSUPPORTED_VERSION)
+    answer = _failed(wanted, ErrorCode.NONE)
     try:
-        if partition is None:
-            raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "not on this broker")
+        partition = lookup.find(tp)
         partition.check_leader(wanted.current_leader_epoch)
         answer.offset, answer.timestamp, answer.leader_epoch = _look_up(partition, version, request, wanted.timestamp)
     except PartitionError as error:

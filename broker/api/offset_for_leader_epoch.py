@@ -10,7 +10,8 @@ from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.broker.replica.lookup import ReplicaLookup
+from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -32,7 +33,7 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: OffsetForLead
                 OffsetForLeaderTopicResult(
                     topic=topic.topic,
                     partitions=[
-                        _answer(replicas.partitions.get(TopicPartition(topic.topic, wanted.partition)), wanted)
+                        _answer(replicas.lookup, TopicPartition(topic.topic, wanted.partition), wanted)
                         for wanted in topic.partitions
                     ],
                 )
@@ -42,11 +43,10 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: OffsetForLead
     )
 
 
-def _answer(partition: Partition | None, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(lookup: ReplicaLookup, tp: TopicPartition, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     answer = EpochEndOffset(partition=wanted.partition, leader_epoch=-1, end_offset=-1)
     try:
-        if partition is None:
-            raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "not on this broker")
+        partition = lookup.find(tp)
         partition.check_leader(wanted.current_leader_epoch)
     except PartitionError as error:
         answer.error_code = error.error_code

@@ -103,11 +103,6 @@ class PartitionState:
         return next(broker_id for broker_id in self.replicas if broker_id not in self.adding)
 
     @property
-    def min_replica_count(self) -> int:
-        """The number of replicas before or after an ongoing reassignment, whichever is smaller."""
-        return len(self.replicas) - max(len(self.adding), len(self.removing))
-
-    @property
     def elr_ids(self) -> tuple[int, ...]:
         """The broker ids of the eligible leader replicas."""
         return tuple(incarnation.broker_id for incarnation in self.elr)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation
-from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.lookup import ReplicaLookup
+from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.results import DeleteRecordsResult
 from purgatorio.protocol.errors import ErrorCode
 
@@ -32,22 +32,22 @@ class DelayedDeleteRecords(DelayedOperation):
     Args:
         delay_ms: the request's timeout.
         pending: the partitions whose leader has deleted the records.
-        partitions: this broker's replicas by name, read at each check.
+        lookup: finds this broker's replicas, at each check.
         done: called once, when every result is filled in.
     """
 
-    __slots__ = ("_done", "_partitions", "_pending")
+    __slots__ = ("_done", "_lookup", "_pending")
 
     def __init__(
         self,
         delay_ms: int,
         pending: list[PendingDeletion],
-        partitions: Mapping[TopicPartition, Partition],
+        lookup: ReplicaLookup,
         done: Callable[[], None],
     ) -> None:
         super().__init__(delay_ms)
         self._pending = pending
-        self._partitions = partitions
+        self._lookup = lookup
         self._done = done
 
     def try_complete(self) -> bool:
@@ -58,9 +58,12 @@ class DelayedDeleteRecords(DelayedOperation):
     def _settle(self, deletion: PendingDeletion) -> bool:
         """Fill in the partition's result if it is final; returns whether it is."""
         partition, result = deletion.partition, deletion.result
-        if self._partitions.get(partition.tp) is not partition:
-            result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif not partition.is_leader:
+        try:
+            self._lookup.check_kept(partition)
+        except PartitionError as error:
+            result.error_code = error.error_code
+            return True
+        if not partition.is_leader:
             result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif partition.low_watermark < deletion.required_offset:
             return False

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation
-from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.lookup import ReplicaLookup
+from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.errors import ErrorCode
 
@@ -33,24 +34,24 @@ class DelayedProduce(DelayedOperation):
     Args:
         delay_ms: the request's timeout.
         pending: the partitions to which records were appended.
-        partitions: this broker's replicas by name, read at each check.
+        lookup: finds this broker's replicas and the leaders of other partitions, at each check.
         done: called once, when every result is filled in.
         expired: called with each partition that is pending when the request expires.
     """
 
-    __slots__ = ("_done", "_expired", "_partitions", "_pending", "_released_by")
+    __slots__ = ("_done", "_expired", "_lookup", "_pending", "_released_by")
 
     def __init__(
         self,
         delay_ms: int,
         pending: list[PendingAck],
-        partitions: Mapping[TopicPartition, Partition],
+        lookup: ReplicaLookup,
         done: Callable[[], None],
         expired: Callable[[TopicPartition], None],
     ) -> None:
         super().__init__(delay_ms)
         self._pending = pending
-        self._partitions = partitions
+        self._lookup = lookup
         self._done = done
         self._expired = expired
         self._released_by = -1
@@ -63,12 +64,13 @@ class DelayedProduce(DelayedOperation):
     def _settle(self, ack: PendingAck) -> bool:
         """Set the partition's error code if its result is final; returns whether it is."""
         partition = ack.partition
-        if self._partitions.get(partition.tp) is not partition:
-            ack.result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif partition.leader != partition.broker_id:
-            ack.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            # The result names the new leader, so that the producer needs no Metadata request (KIP-951).
-            ack.result.leader_id, ack.result.leader_epoch = partition.leader, partition.leader_epoch
+        try:
+            self._lookup.check_kept(partition)
+        except PartitionError as error:
+            self._refuse(ack, error.error_code)
+            return True
+        if partition.leader != partition.broker_id:
+            self._refuse(ack, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif partition.high_watermark < ack.required_offset:
             if partition.has_enough_in_sync_replicas:
                 return False
@@ -77,6 +79,11 @@ class DelayedProduce(DelayedOperation):
         else:
             self._released_by = partition.high_watermark_moved_by
         return True
+
+    def _refuse(self, ack: PendingAck, error_code: ErrorCode) -> None:
+        """Set the error, with the new leader if there is one, so that the producer needs no Metadata request."""
+        ack.result.error_code = error_code
+        ack.result.leader_id, ack.result.leader_epoch = self._lookup.hint(ack.partition.tp, error_code)
 
     def missing(self) -> str:
         """Name the in-sync replicas that do not have the records yet, with their log end offsets."""

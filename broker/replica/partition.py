@@ -25,6 +25,7 @@ from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, Parti
 from purgatorio.broker.replica.refused_batches import RefusedBatches
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
+from purgatorio.protocol.records import is_transactional
 
 UNKNOWN_OFFSET = -1
 
@@ -292,7 +293,8 @@ class Partition:
         """Append a producer's batch.
 
         Raises:
-            PartitionError: this replica does not lead, or acks=-1 and fewer than min.insync.replicas are in sync.
+            PartitionError: this replica does not lead; acks=-1 and fewer than min.insync.replicas are in sync;
+                INVALID_TXN_STATE for a batch of a transaction.
             LogError: the log refuses the batch; nothing was appended.
         """
         self._check_leads()
@@ -301,6 +303,11 @@ class Partition:
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self.tp} has {len(self.isr)} in-sync replicas and needs {self.min_in_sync_replicas}",
             )
+        if is_transactional(records):
+            # No coordinator would ever end the transaction: the last stable offset would stand still, and readers with
+            # read_committed with it. Kafka answers so to a batch of a transaction that its coordinator has not begun
+            # (KIP-890); clients do not retry it.
+            raise PartitionError(ErrorCode.INVALID_TXN_STATE, "this broker has no transactions")
         return self.log.append_as_leader(records, leader_epoch=self.leader_epoch, wall_ms=wall_ms)
 
     def follower_fetched(
@@ -349,15 +356,17 @@ class Partition:
 
         Raises:
             PartitionError: this replica does not lead; POLICY_VIOLATION if the topic's cleanup.policy lacks delete;
-                OFFSET_OUT_OF_RANGE if the offset is above the high watermark or below the log start offset.
+                OFFSET_OUT_OF_RANGE if the offset is negative or above the high watermark. An offset below the log
+                start offset deletes nothing, and is no error, as in Kafka.
         """
         self._check_leads()
         if not self.log.config.delete:
             raise PartitionError(ErrorCode.POLICY_VIOLATION, f"{self.tp} has no cleanup.policy=delete")
         offset = self.high_watermark if offset == UNKNOWN_OFFSET else offset
-        if not self.log.log_start_offset <= offset <= self.high_watermark:
+        if not 0 <= offset <= self.high_watermark:
             raise PartitionError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.tp} has its high watermark before {offset}")
-        self.log.advance_log_start(offset)
+        if offset > self.log.log_start_offset:
+            self.log.advance_log_start(offset)
         return offset
 
     def laggard_ids(self, required_offset: int) -> list[int]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from purgatorio.broker.log.log import LogError
+from purgatorio.broker.log.log import LogError, LogRead
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import EpochEndOffset, FetchPartition, LeaderIdAndEpoch, PartitionData
-
-# With these errors the response names the current leader, so that a client needs no Metadata request (KIP-951).
-_LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+from purgatorio.protocol.records import iter_batches
 
 
 @dataclass(slots=True)
@@ -29,6 +29,7 @@ class FetchParams:
         max_bytes: the limit of the response; only its first batch may exceed it.
         client: the client id, for observers.
         read_committed: whether the consumer reads up to the last stable offset rather than the high watermark.
+        knows_zstd: whether the consumer's request version may carry batches that are compressed with zstd (KIP-110).
     """
 
     replica_id: int
@@ -40,6 +41,7 @@ class FetchParams:
     rack_id: str = ""
     may_read_followers: bool = False
     client: str = ""
+    knows_zstd: bool = True
 
     @property
     def is_follower(self) -> bool:
@@ -81,7 +83,7 @@ class ReplicaReader:
     """Reads this broker's replicas.
 
     Args:
-        partitions: the replicas by name.
+        lookup: finds the replicas, and names the leaders of other partitions.
         follower_assignments: for each other broker, an object that is replaced when the set of partitions that it
             should fetch from this broker changes.
         racks: the racks of the live brokers that have one, by broker id.
@@ -89,11 +91,11 @@ class ReplicaReader:
 
     def __init__(
         self,
-        partitions: Mapping[TopicPartition, Partition],
+        lookup: ReplicaLookup,
         follower_assignments: Mapping[int, object],
         racks: Callable[[], Mapping[int, str]],
     ) -> None:
-        self._partitions = partitions
+        self._lookup = lookup
         self._follower_assignments = follower_assignments
         self._racks = racks
 
@@ -109,9 +111,7 @@ class ReplicaReader:
         """
         if fetch.error_code:
             raise PartitionError(fetch.error_code, f"{fetch.tp} was refused before it was read")
-        partition = self._partitions.get(fetch.tp)
-        if partition is None:
-            raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{fetch.tp} is not on this broker")
+        partition = self._lookup.find(fetch.tp)
         if fetch.topic_id is not None and fetch.topic_id != partition.topic_id:
             raise PartitionError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{fetch.tp} has another topic id")
         if params.may_read_followers and not partition.is_leader:
@@ -155,6 +155,8 @@ class ReplicaReader:
                 aborted_transactions=None,
                 records=[],  # not null: librdkafka rejects such a response
             )
+            if not partition.is_leader and request.fetch_offset > log.log_end_offset:
+                raise _lags(params, partition, request.fetch_offset)
             diverging = self._diverging_epoch(partition, request)
             if diverging is not None:
                 data.diverging_epoch = diverging
@@ -168,6 +170,8 @@ class ReplicaReader:
                 end_offset=end_offset,
                 min_one=min_one,
             )
+            if not params.knows_zstd:
+                read = _before_zstd(read, partition)
         except (PartitionError, LogError) as error:
             return self._error(fetch, error.error_code), 0
         data.records = read.parts
@@ -225,21 +229,17 @@ class ReplicaReader:
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)
 
     def _error(self, fetch: PartitionFetch, error_code: ErrorCode) -> PartitionData:
-        data = PartitionData(
+        leader_id, leader_epoch = self._lookup.hint(fetch.tp, error_code)
+        return PartitionData(
             partition_index=fetch.request.partition,
             error_code=error_code,
             high_watermark=-1,
             last_stable_offset=-1,
             log_start_offset=-1,
+            current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
             aborted_transactions=None,
             records=[],
         )
-        partition = self._partitions.get(fetch.tp)
-        # A leader whose lease has expired does not know the current leader.
-        fenced = partition is not None and partition.is_leader and error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if partition is not None and error_code in _LEADER_ERRORS and not fenced:
-            data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
-        return data
 
     def failed(self, fetch: PartitionFetch) -> PartitionData:
         """Return the entry of a partition after an unexpected error."""
@@ -272,3 +272,33 @@ class ReplicaReader:
         if log.is_on_older_segment(offset, end_offset):
             return None
         return min(log.size_between(offset, end_offset), request.partition_max_bytes)
+
+
+def _before_zstd(read: LogRead, partition: Partition) -> LogRead:
+    """Return the batches before the first one that is compressed with zstd.
+
+    Raises:
+        PartitionError: UNSUPPORTED_COMPRESSION_TYPE if that is the first batch of the read.
+    """
+    parts: list[bytes] = []
+    for part in read.parts:
+        for header, batch in iter_batches(part):
+            if header.compression is not Compression.ZSTD:
+                parts.append(bytes(batch))
+            elif parts:
+                return LogRead(parts, sum(map(len, parts)), header.base_offset)
+            else:
+                message = f"{partition.tp} holds zstd at offset {header.base_offset}; it needs Fetch version 10"
+                raise PartitionError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
+    return read
+
+
+def _lags(params: FetchParams, partition: Partition, fetch_offset: int) -> PartitionError:
+    """Return the error for a consumer's offset beyond the end of this follower, which lags or came back empty.
+
+    The leader may have that offset. OFFSET_OUT_OF_RANGE would send the consumer back to its reset position. A consumer
+    without a rack was not sent to this follower: its metadata is old, and NOT_LEADER_OR_FOLLOWER makes it ask again
+    (aiokafka 0.14 does so with no other error). One with a rack returns to the leader on OFFSET_NOT_AVAILABLE.
+    """
+    code = ErrorCode.OFFSET_NOT_AVAILABLE if params.rack_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return PartitionError(code, f"{partition.tp} ends at {partition.log.log_end_offset} here, before {fetch_offset}")

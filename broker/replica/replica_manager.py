@@ -38,6 +38,7 @@ from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords, PendingDeletion
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch, FollowerKey
 from purgatorio.broker.replica.delayed_produce import DelayedProduce, PendingAck
+from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
@@ -73,6 +74,7 @@ class ReplicaManager:
 
     Attributes:
         incarnation: this broker's incarnation; None until it is registered, and no image is applied before.
+        lookup: finds replicas, and names the leaders of other partitions.
     """
 
     def __init__(
@@ -109,7 +111,8 @@ class ReplicaManager:
         self._follower_assignments: dict[int, tuple[TopicPartition, ...]] = {}
         self._racks: dict[int, str] = {}
         self._leadership_listeners: list[LeadershipListener] = []
-        self.reader = ReplicaReader(self.partitions, self._follower_assignments, lambda: self._racks)
+        self.lookup = ReplicaLookup(broker_id, self.partitions, lambda: self._image)
+        self.reader = ReplicaReader(self.lookup, self._follower_assignments, lambda: self._racks)
 
     # --- metadata ---
 
@@ -251,7 +254,7 @@ class ReplicaManager:
                     pending.append(ack)
             if acks == -1 and pending:
                 operation = DelayedProduce(
-                    timeout_ms, pending, self.partitions, partial(done, results), self._observer.produce_expired
+                    timeout_ms, pending, self.lookup, partial(done, results), self._observer.produce_expired
                 )
                 operation.client = client
                 keys = [ack.partition.tp for ack in pending]
@@ -261,10 +264,9 @@ class ReplicaManager:
 
     def _append(self, tp: TopicPartition, records: Buffer | None, result: AppendResult, acks: int) -> PendingAck | None:
         """Append one batch and fill in its result; returns the pending acknowledgement, or None if it was refused."""
-        partition = self.partitions.get(tp)
+        partition = None
         try:
-            if partition is None:
-                raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp} is not on this broker")
+            partition = self.lookup.find(tp)
             if records is None:
                 raise PartitionError(ErrorCode.INVALID_RECORD, f"no records for {tp}")
             if partition.refused:
@@ -276,13 +278,7 @@ class ReplicaManager:
             self._observer.append_failed(tp)
             result.error_code = error.error_code
             result.error_message = str(error)
-            # A leader whose lease has expired does not know the current leader.
-            if (
-                partition is not None
-                and error.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-                and not partition.is_leader
-            ):
-                result.leader_id, result.leader_epoch = partition.leader, partition.leader_epoch
+            result.leader_id, result.leader_epoch = self.lookup.hint(tp, error.error_code)
             return None
         result.base_offset = info.first_offset
         result.log_append_time_ms = info.log_append_time_ms
@@ -327,9 +323,7 @@ class ReplicaManager:
                 result = DeleteRecordsResult()
                 results.append(result)
                 try:
-                    partition = self.partitions.get(tp)
-                    if partition is None:
-                        raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp} is not on this broker")
+                    partition = self.lookup.find(tp)
                     pending.append(PendingDeletion(partition, partition.delete_records_before(offset), result))
                 except PartitionError as error:
                     result.error_code = error.error_code
@@ -338,7 +332,7 @@ class ReplicaManager:
             if not pending:
                 done(results)
                 return
-            operation = DelayedDeleteRecords(max(0, timeout_ms), pending, self.partitions, partial(done, results))
+            operation = DelayedDeleteRecords(max(0, timeout_ms), pending, self.lookup, partial(done, results))
             operation.client = client
             keys = [deletion.partition.tp for deletion in pending]
             self.delete_records_purgatory.try_complete_else_watch(operation, keys)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from purgatorio.broker.simulation.history import (
@@ -130,6 +130,7 @@ class PartitionHistory:
         self._readings: dict[str, Reading] = {}
         self._newest: dict[int, int] | None = None
         self._taken = 0
+        self._latest_epoch = -1  # the highest leader epoch in which a broker answered a poll
         self._last_taken: dict[str, int] = {}  # by consumer, the number of its last event
 
     def take(self, event: Event) -> None:
@@ -187,6 +188,9 @@ class PartitionHistory:
     def _take_ack(self, ack: Acked) -> None:
         if self._era_of(ack.value) is None:
             return
+        if ack.leader_epoch < self._latest_epoch:
+            # The producer took the broker for the leader of an epoch that had ended. The broker may lead again.
+            ack = replace(ack, leader_epoch=-1)
         self.eras[-1].acked.append(ack)
         if ack.acks == ALL_REPLICAS:
             self.told.take_ack(self._taken, ack)
@@ -196,6 +200,7 @@ class PartitionHistory:
 
     def _take_poll(self, poll: Polled) -> None:
         self._final_read_began |= poll.final
+        self._latest_epoch = max(self._latest_epoch, poll.leader_epoch)
         highest = -1
         for offset, value in poll.records:
             highest = max(highest, offset)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from purgatorio.broker.log.config import TOPIC_CONFIGS, ConfigType, InvalidConfig, LogConfig
-from purgatorio.broker.metadata.controller.elections import MIN_IN_SYNC_REPLICAS, min_in_sync_replicas, settle
+from purgatorio.broker.metadata.controller.elections import min_in_sync_replicas, settle
 from purgatorio.broker.metadata.controller.result import Refused, TopicResult, done, refused
 from purgatorio.broker.metadata.controller.settings import TopicSettings
 from purgatorio.broker.metadata.image import ClusterImage, Topic
@@ -38,11 +38,10 @@ class ConfigChange:
     value: str | None
 
 
-def check_configs(configs: Mapping[str, str | None], defaults: LogConfig, *, replicas: int) -> dict[str, str]:
+def check_configs(configs: Mapping[str, str | None], defaults: LogConfig) -> dict[str, str]:
     """Check all configs that are set for a topic.
 
-    Args:
-        replicas: the smallest number of replicas of its partitions.
+    A min.insync.replicas above the number of replicas is accepted, as in Kafka: all replicas are needed then.
 
     Raises:
         Refused: with INVALID_CONFIG.
@@ -56,12 +55,6 @@ def check_configs(configs: Mapping[str, str | None], defaults: LogConfig, *, rep
         LogConfig.from_strings(checked, defaults)
     except InvalidConfig as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
-    in_sync = checked.get(MIN_IN_SYNC_REPLICAS)
-    if in_sync is not None and int(in_sync) > replicas:
-        raise Refused(
-            ErrorCode.INVALID_CONFIG,
-            f"{MIN_IN_SYNC_REPLICAS}={in_sync} cannot be held: there are only {replicas} replicas of a partition.",
-        )
     return checked
 
 
@@ -122,8 +115,7 @@ def _replace(
     settings: TopicSettings,
     validate_only: bool,
 ) -> tuple[ClusterImage, TopicResult]:
-    replicas = min(state.min_replica_count for state in topic.partitions)
-    checked = check_configs(configs, settings.log, replicas=replicas)
+    checked = check_configs(configs, settings.log)
     changed = replace(topic, configs=checked)
     if checked != topic.configs:
         # With a smaller min.insync.replicas the high watermark may advance without the eligible leader replicas.

@@ -104,7 +104,8 @@ def _started(
             ErrorCode.INVALID_REPLICATION_FACTOR, f"The partition has {len(before)} replicas, not {len(target)}."
         )
     needed = topic.configs.get("min.insync.replicas")
-    if needed is not None and int(needed) > len(target):
+    # A topic may ask for more in-sync replicas than it has; then all are needed, and a move keeps their number.
+    if needed is not None and len(target) < min(int(needed), len(before)):
         raise Refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"{len(target)} replicas are fewer than the topic's min.insync.replicas, {needed}.",

@@ -99,7 +99,7 @@ class _TopicBuilder:
         """Build the topic, or raise Refused."""
         self._check_name(new.name)
         replicas = self._given(new) if new.assignments else self._placed(new)
-        configs = check_configs(new.configs, self._settings.log, replicas=min(map(len, replicas)))
+        configs = check_configs(new.configs, self._settings.log)
         partitions = tuple(new_partition(self._image, brokers) for brokers in replicas)
         topic = Topic(new.name, self._new_id(), partitions, configs)
         self._budget.spend(len(replicas))

@@ -52,8 +52,8 @@ def test_minus_one_means_the_high_watermark() -> None:
     assert codes(ask(broker, "orders", -1)) == [(ErrorCode.NONE, 3)]
 
 
-@pytest.mark.parametrize("offset", [0, 4, -2])
-def test_an_offset_before_the_start_or_past_the_high_watermark_is_out_of_range(offset: int) -> None:
+@pytest.mark.parametrize("offset", [4, -2])
+def test_a_negative_offset_or_one_past_the_high_watermark_is_out_of_range(offset: int) -> None:
     broker = Harness()
     broker.set_topics(topic(isr=(1,)))
     for _ in range(3):
@@ -61,6 +61,16 @@ def test_an_offset_before_the_start_or_past_the_high_watermark_is_out_of_range(o
     ask(broker, "orders", 1)
     assert codes(ask(broker, "orders", offset)) == [(ErrorCode.OFFSET_OUT_OF_RANGE, -1)]
     assert broker.partition().log.log_start_offset == 1
+
+
+def test_an_offset_below_the_log_start_deletes_nothing_and_is_answered_with_the_low_watermark() -> None:
+    broker = Harness()
+    broker.set_topics(topic(isr=(1,)))
+    for _ in range(3):
+        broker.produce(acks=1)
+    ask(broker, "orders", 2)
+    assert codes(ask(broker, "orders", 1)) == [(ErrorCode.NONE, 2)]
+    assert broker.partition().log.log_start_offset == 2
 
 
 def test_records_of_a_compacted_topic_cannot_be_deleted() -> None:

@@ -9,8 +9,10 @@ import pytest
 from purgatorio.broker.api.fetch import MAX_CONSUMER_PARTITIONS, FetchHandler
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
+from purgatorio.protocol.records import Record, build_batch
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, batch, topic
 
@@ -87,3 +89,16 @@ def test_kip_951_a_broker_that_does_not_lead_answers_with_the_leader_and_its_end
     assert response.responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert response.responses[0].partitions[0].current_leader.leader_id == 2
     assert [(node.node_id, node.port) for node in response.node_endpoints] == [(2, 9092)]
+
+
+def test_kip_110_below_version_10_no_zstd_batch_is_sent(filled: Harness) -> None:
+    zstd = build_batch([Record(0, 1_700_000_000_000, None, b"value", ())], compression=Compression.ZSTD)
+    filled.produce(acks=1, records=zstd)
+    filled.produce(acks=1)
+    for version, batches in ((9, 3), (10, 5)):
+        (answered,) = fetch(filled, version=version).responses
+        assert (answered.partitions[0].error_code, len(answered.partitions[0].records)) == (ErrorCode.NONE, batches)
+    at_zstd = [FetchPartition(partition=0, fetch_offset=3, partition_max_bytes=1_000_000)]
+    for version, error in ((9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (10, ErrorCode.NONE)):
+        (answered,) = fetch(filled, version=version, topics=[FetchTopic(topic="orders", partitions=at_zstd)]).responses
+        assert answered.partitions[0].error_code == error

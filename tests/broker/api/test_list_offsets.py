@@ -46,7 +46,7 @@ def test_latest_is_the_high_watermark_for_consumers_and_the_log_end_for_follower
 @pytest.mark.parametrize("word", [list_offsets.EARLIEST, list_offsets.EARLIEST_LOCAL])
 def test_earliest_is_the_log_start(filled: Harness, word: int) -> None:
     filled.partition().log.advance_log_start(3)
-    assert ask(filled, word).offset == 3
+    assert ask(filled, word, version=8).offset == 3
 
 
 def test_a_timestamp_finds_the_first_record_with_it_or_a_later_one(filled: Harness) -> None:
@@ -84,3 +84,25 @@ def test_kip_207_a_new_leader_does_not_know_its_latest_offset_yet(
 ) -> None:
     filled.set_topics(topic(leader_epoch=1, partition_epoch=1))
     assert ask(filled, list_offsets.LATEST, version=version).error_code == error
+
+
+@pytest.mark.parametrize(("timestamp", "version"), [(-6, 10), (-100, 10), (-(2**63), 10), (-3, 6), (-4, 7), (-5, 8)])
+def test_a_negative_timestamp_without_a_meaning_in_this_version_is_unsupported(
+    filled: Harness, timestamp: int, version: int
+) -> None:
+    answer = ask(filled, timestamp, version=version)
+    assert (answer.error_code, answer.offset, answer.timestamp) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1)
+
+
+def test_each_mention_of_a_partition_that_is_named_twice_is_refused() -> None:
+    broker = Harness()
+    broker.set_topics(topic(partitions=2))
+    named = [ListOffsetsPartition(partition_index=index, timestamp=list_offsets.LATEST) for index in (0, 1, 0)]
+    topics = [
+        ListOffsetsTopic(name="orders", partitions=named[:2]),
+        ListOffsetsTopic(name="orders", partitions=named[2:]),
+    ]
+    replies = Replies()
+    list_offsets.handle(broker.replicas, context(ApiKey.LIST_OFFSETS, 7), ListOffsetsRequest(topics=topics), replies)
+    codes = [partition.error_code for answered in replies.only.topics for partition in answered.partitions]
+    assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ErrorCode.INVALID_REQUEST]

@@ -95,7 +95,7 @@ def test_b_c_replica_or_topic_removed(broker: Harness) -> None:
     broker.set_topics(topic(), topic("other"))
     moved, deleted = broker.fetch((ORDERS, 0)), broker.fetch((OTHER, 0))
     broker.set_topics(topic(leader=2, leader_epoch=1, replicas=(2, 3), partition_epoch=1))
-    assert moved.data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert moved.data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert deleted.data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -113,7 +113,7 @@ def test_losing_leadership_ends_the_wait(broker: Harness) -> None:
 def test_kafka_9198_losing_the_replica_ends_the_wait(broker: Harness) -> None:
     produced = broker.produce()
     broker.set_topics(topic(leader=2, leader_epoch=1, replicas=(2, 3), partition_epoch=1))
-    assert produced.error_codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert produced.error_codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 def test_deleting_the_topic_ends_the_wait(broker: Harness) -> None:

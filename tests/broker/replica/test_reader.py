@@ -120,3 +120,33 @@ def test_a_leader_whose_lease_expired_does_not_name_itself_as_the_current_leader
     assert (data.error_code, data.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     (result,) = broker.produce().results
     assert (result.error_code, result.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+def test_a_consumer_with_a_rack_is_sent_back_to_the_leader_for_an_offset_that_a_lagging_follower_lacks(
+    follower: Harness,
+) -> None:
+    assert read(follower, offset=40).data.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+
+
+def test_a_consumer_without_a_rack_learns_the_leader_from_a_follower_that_lacks_its_offset(follower: Harness) -> None:
+    data = read(follower, offset=40, rack="").data
+    assert (data.error_code, data.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
+
+
+def test_a_follower_that_came_back_empty_never_calls_an_offset_out_of_range() -> None:
+    empty = Harness()
+    empty.set_topics(topic(leader=2))
+    assert read(empty, offset=1).data.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert read(empty, offset=1, rack="").data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_fetch_that_waits_at_a_follower_whose_log_is_truncated_is_not_out_of_range(follower: Harness) -> None:
+    waiting = read(follower, offset=2)
+    assert not waiting.answered
+    follower.partition().truncate_to(0)
+    follower.set_topics(topic(leader=3, leader_epoch=1, partition_epoch=1))
+    assert waiting.data.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+
+
+def test_the_leader_calls_an_offset_beyond_its_end_out_of_range(broker: Harness) -> None:
+    assert read(broker, offset=40, rack="a").data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -166,3 +166,9 @@ def test_two_values_that_one_leader_acknowledged_at_one_offset_are_found(acks: i
     assert names(*first, acked(2, 0, acks=acks)) == ["inconsistent-offsets"]
     assert names(*first, acked(2, 0, acks=acks, broker=2, epoch=6)) == [], "acks=1 was lost, and its offset taken"
     assert names(*first, acked(1, 0, acks=acks)) == [], "it was sent again"
+
+
+def test_a_producer_whose_leader_epoch_had_ended_proves_nothing_of_that_epoch() -> None:
+    later = polled((0, 1), high_watermark=1, epoch=6)
+    events = [*sent(1, 2), acked(1, 0, acks=1), later, acked(2, 0, acks=1)]
+    assert "inconsistent-offsets" not in names(*events), "broker 1 may lead again, in a later epoch"
