@@ -22,6 +22,8 @@ SLOW_MARKS = ("process", "spark", "clients", "heavy")
 """The marks that allow a test to start processes; simulations have one, and start none."""
 PROCESS_FIXTURES = {"start_purgatorio", "servers"}
 
+COVERAGE = "COVERAGE_PROCESS"
+"""What the environment variables begin with that have a process measured."""
 _SEEDS_OPTION = "simulation_seeds"
 
 _running: pytest.Item | None = None
@@ -81,6 +83,14 @@ def _refuse_unmarked_processes(event: str, args: tuple[Any, ...]) -> None:
 sys.addaudithook(_refuse_unmarked_processes)
 
 
+@pytest.fixture
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that the test starts have their coverage not measured: that loads modules of its own."""
+    for name in list(os.environ):
+        if name.startswith(COVERAGE):
+            monkeypatch.delenv(name)
+
+
 @pytest.fixture(autouse=True)
 def error_log() -> Iterator[errors.ErrorLog]:
     """The errors that were logged: `error_log.expect(words)` for each that belongs to the test; others fail it."""
@@ -98,7 +108,10 @@ class PurgatorioProcess:
     """
 
     def __init__(self, argv: Sequence[str]) -> None:
-        environ = {key: value for key, value in os.environ.items() if not key.startswith("PURGATORIO_")}
+        left_out: tuple[str, ...] = ("PURGATORIO_",)
+        if _running is not None and _running.get_closest_marker("spark"):
+            left_out += (COVERAGE,)  # the bar is for what the other tests cover
+        environ = {key: value for key, value in os.environ.items() if not key.startswith(left_out)}
         command = [sys.executable, "-m", "purgatorio", *argv]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
 

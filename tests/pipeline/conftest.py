@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import PurgatorioProcess
+from tests.conftest import COVERAGE, PurgatorioProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +43,8 @@ def spark() -> Iterator[SparkSession]:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     from pyspark.sql import SparkSession
 
+    # The coverage of Spark's Python processes is not measured: they take their environment from the Java process.
+    coverage = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(COVERAGE)}
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -55,6 +57,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
         .getOrCreate()
     )
+    os.environ.update(coverage)
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

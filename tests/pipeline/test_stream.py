@@ -11,6 +11,7 @@ import pytest
 
 from purgatorio.broker.cli.admin_client import AdminClient as Admin
 from tests.conftest import PurgatorioProcess
+from tests.error_log import ErrorLog
 from tests.pipeline.conftest import needs_spark, new_topic, servers_of
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def test_a_stream_reads_in_limited_batches_and_continues_from_its_checkpoint(
 
 
 def test_a_query_that_is_killed_between_writing_and_committing_loses_and_repeats_no_record(
-    spark: SparkSession, cluster: tuple[str, Admin], topic: str, tmp_path: Path
+    spark: SparkSession, cluster: tuple[str, Admin], topic: str, tmp_path: Path, error_log: ErrorLog
 ) -> None:
     from pyspark.errors import StreamingQueryException
 
@@ -103,6 +104,7 @@ def test_a_query_that_is_killed_between_writing_and_committing_loses_and_repeats
 
     with pytest.raises(StreamingQueryException):
         run_to_the_end(rows, killed_after_writing, tmp_path / "checkpoint")
+    error_log.expect("Killed")
     assert len(landed(spark, tmp_path / "out")) == 600
     produce(servers, topic, range(900, 1000))
     run_to_the_end(rows, landing(tmp_path / "out"), tmp_path / "checkpoint")
@@ -110,7 +112,7 @@ def test_a_query_that_is_killed_between_writing_and_committing_loses_and_repeats
 
 
 def test_a_lost_first_batch_of_latest_loses_no_later_record(
-    spark: SparkSession, cluster: tuple[str, Admin], topic: str, tmp_path: Path
+    spark: SparkSession, cluster: tuple[str, Admin], topic: str, tmp_path: Path, error_log: ErrorLog
 ) -> None:
     from pyspark.errors import StreamingQueryException
 
@@ -122,6 +124,7 @@ def test_a_lost_first_batch_of_latest_loses_no_later_record(
 
     with pytest.raises(StreamingQueryException):
         run_to_the_end(stream(spark, servers, topic), killed_before_writing, tmp_path / "checkpoint")
+    error_log.expect("Killed")
     produce(servers, topic, range(30, 90))
     run_to_the_end(stream(spark, servers, topic), landing(tmp_path / "out"), tmp_path / "checkpoint")
     assert landed(spark, tmp_path / "out") == list(range(30, 90))

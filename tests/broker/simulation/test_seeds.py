@@ -49,7 +49,7 @@ def test_many_seeds_pass_all_checks(heavy_seeds: Seeds) -> None:
 FOUND_AT = {
     "identity": (16, 21, 48, 50),
     "old-assignments": (4, 9, 26, 29),
-    "maximal-isr": (171,),
+    "maximal-isr": (171, 340),
     "min-isr": (7, 8, 13, 16),
     "elr": (1, 10, 13, 19),
     "explicit-unclean": (1, 7, 8, 10),
