@@ -15,6 +15,7 @@ from purgatorio.broker.broker import PLAINTEXT, Broker
 from purgatorio.broker.clock import Clock, RunningClock, SystemClock
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.metadata.embedded import EmbeddedStore
+from purgatorio.broker.server import open_files
 from purgatorio.broker.web.server import AdminServer
 
 
@@ -49,7 +50,7 @@ class Cluster:
             lambda callback: asyncio.get_running_loop().call_soon(callback),
             self.lease_clock,
         )
-        self._configs = {broker_config.broker_id: broker_config for broker_config in config.broker_configs()}
+        self._configs = {each.broker_id: _within_open_files(each, config.brokers) for each in config.broker_configs()}
         self._changing: set[int] = set()
         self._background: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] | None = None
@@ -218,3 +219,11 @@ class Cluster:
     def _broker_ended(self, error: BaseException | None) -> None:
         if error is not None and self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
+
+
+def _within_open_files(config: BrokerConfig, brokers: int) -> BrokerConfig:
+    """Return the settings of one of `brokers` brokers, without connections for which the process has no files."""
+    most = open_files.connections_per_broker(brokers)
+    if most is None or config.max_connections <= most:
+        return config
+    return config.model_copy(update={"max_connections": most})

@@ -15,6 +15,7 @@ from typing import Any, Final
 from purgatorio.broker.cli.logging_setup import configure_logging
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.server import open_files
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _DEFAULT_BOOTSTRAP_PORT: Final = 9092
@@ -28,6 +29,7 @@ def run(config: ClusterConfig) -> int:
         the process's exit code: 0, or 1 if the process cannot listen on an address.
     """
     configure_logging(config.log_format, config.log_level)
+    open_files.raise_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(serve(config))
 

@@ -153,10 +153,15 @@ class BrokerConfig(BaseModel):
 
     # Connections and requests
     max_connections: int = number(
-        MAX_INT, "Connections of all clients together; the broker closes further ones at once.", ge=1
+        20_000,
+        "Connections of all clients together; the broker closes further ones at once. Kafka's default is no limit; "
+        "the brokers of one process also share three quarters of the files that it may open.",
+        ge=1,
     )
     max_connections_per_ip: int = number(
-        MAX_INT, "Connections from one IP address; the broker closes further ones at once.", ge=1
+        15_000,
+        "Connections from one IP address; the broker closes further ones at once. Kafka's default is no limit.",
+        ge=1,
     )
     connections_max_idle_ms: int = number(
         600_000, "Idle time after which the broker closes a connection.", ge=1, long=True

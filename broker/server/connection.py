@@ -29,15 +29,13 @@ from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.observer import ServerObserver
+from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.reply_queue import ReplyQueue
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.request_queue import RequestQueue
-from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import DecodeError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
 from purgatorio.protocol.framing import SIZE_BYTES
 from purgatorio.protocol.primitives import Buffer
-
-_log = get_logger(__name__)
 
 # Up to here one copy is cheaper than a system call with several buffers.
 _JOIN_BELOW_BYTES = 16 * 1024
@@ -65,6 +63,7 @@ class SharedServices:
     dispatcher: Dispatcher
     memory: RequestMemory
     observer: ServerObserver
+    refusals: RefusalLog
 
 
 class ConnectionOwner(Protocol):
@@ -345,16 +344,9 @@ class Connection(asyncio.Protocol):
         self._close()
 
     def _log_refusal(self, reason: Refusal, detail: str, **fields: object) -> None:
-        self._services.observer.refused(reason)
-        _log.warning(
-            "connection refused",
-            reason=str(reason),
-            detail=detail,
-            peer=self.session.peer,
-            client_id=self.session.client_id,
-            listener=self._services.listener,
-            **fields,
-        )
+        services, session = self._services, self.session
+        services.observer.refused(reason)
+        services.refusals.refused(reason, detail, peer=session.peer, client_id=session.client_id, **fields)
 
     # Called by the owner.
 

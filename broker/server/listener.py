@@ -9,10 +9,12 @@ from collections import Counter
 
 from purgatorio.broker.clock import Alarm, Clock, time_limit
 from purgatorio.broker.request import Routes
+from purgatorio.broker.server import open_files
 from purgatorio.broker.server.connection import Connection, ConnectionSnapshot, SharedServices
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.observer import NullObserver, ServerObserver
+from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.logger import get_logger
 
@@ -53,6 +55,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._address: tuple[str, int] | None = None
         self._accepting = False
+        self._files_ran_out = False
         self._sweep_alarm: Alarm | None = None
         self._empty = asyncio.Event()
         self._empty.set()
@@ -94,6 +97,7 @@ class Listener:
             dispatcher=Dispatcher(self._routes),
             memory=self._memory,
             observer=self._observer,
+            refusals=RefusalLog(self.name, self._clock),
         )
         self._accepting = True
         self._server = await loop.create_server(
@@ -117,6 +121,20 @@ class Listener:
         now_ms = self._clock.now_ms()
         for connection in list(self._connections):
             connection.enforce_deadlines(now_ms)
+        self._warn_if_files_ran_out()
+
+    def _warn_if_files_ran_out(self) -> None:
+        """Say once that no file is free for a new connection; event loops close or ignore it without a word."""
+        ran_out = not open_files.is_one_free()
+        if ran_out and not self._files_ran_out:
+            _log.warning(
+                "no open file is left: new clients are refused",
+                listener=self.name,
+                limit=open_files.limit(),
+                connections=len(self._connections),
+                remedy="raise the limit of open files (ulimit -n), or lower max.connections",
+            )
+        self._files_ran_out = ran_out
 
     def _schedule_sweep(self) -> None:
         self._sweep_alarm = self._clock.call_later(self._limits.sweep_interval_ms, self._sweep_and_repeat)

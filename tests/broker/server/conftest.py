@@ -15,6 +15,7 @@ from purgatorio.broker.server.connection import Connection, SharedServices
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.listener import Listener
+from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.protocol.api import APIS, ApiKey, encode_request
 from purgatorio.protocol.errors import ErrorCode
@@ -193,6 +194,7 @@ class Bench:
             dispatcher=Dispatcher(routes),
             memory=self.memory,
             observer=self.probe,
+            refusals=RefusalLog("PLAINTEXT", self.clock),
         )
 
     def connect(self, **of_transport: Any) -> tuple[Connection, FakeTransport]:

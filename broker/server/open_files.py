@@ -1,0 +1,64 @@
+"""The open files of this process: each connection is one.
+
+Without a free file the kernel cannot give the listener a connection. uvloop then closes new connections without a word,
+asyncio leaves them waiting; so caps on connections lie below the limit, and a broker says when no file is free.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Final
+
+try:
+    import resource
+except ImportError:  # Windows, where the number of sockets has no such limit
+    resource = None  # type: ignore[assignment]
+
+WANTED_FILES: Final = 65_536
+"""As many as the largest default caps need; some systems refuse more, or take long over tables that large."""
+CONNECTIONS_SHARE: Final = 0.75
+"""The share of the open files that clients' connections may take; the rest is for the admin HTTP, the connections
+between brokers, and the program that runs the brokers."""
+
+
+def raise_limit() -> int | None:
+    """Raise the soft limit of open files towards `WANTED_FILES`, as far as the system lets a process do it itself.
+
+    Returns:
+        The limit now; None if there is none.
+    """
+    if resource is None:
+        return None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return limit()
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):  # macOS says unlimited, and refuses more than its own bound
+        return limit()
+    return wanted
+
+
+def limit() -> int | None:
+    """Return the soft limit of open files; None if there is none."""
+    if resource is None:
+        return None
+    soft: int = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def connections_per_broker(brokers: int) -> int | None:
+    """Return how many connections each broker of a process may accept; None if open files do not bound it."""
+    files = limit()
+    return None if files is None else max(1, int(files * CONNECTIONS_SHARE) // brokers)
+
+
+def is_one_free() -> bool:
+    """Return whether a file can be opened now."""
+    try:
+        os.close(os.dup(0))
+    except OSError as error:
+        return error.errno not in (errno.EMFILE, errno.ENFILE)
+    return True
