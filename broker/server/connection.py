@@ -299,7 +299,7 @@ class Connection(asyncio.Protocol):
         elif self._requests.waiting:
             self._pause_reading()
             self.wake()
-        elif not self._services.memory.may_read(self, has_partial=self._requests.partial_bytes > 0):
+        elif not self._services.memory.may_read(self, partial_bytes=self._requests.partial_bytes):
             self._pause_reading()
         elif self._reading_paused:
             self._reading_paused = False
@@ -350,17 +350,34 @@ class Connection(asyncio.Protocol):
 
     # Called by the owner.
 
-    def enforce_deadlines(self, now_ms: int) -> None:
-        """Abort the connection if the client is past one of its deadlines."""
+    @property
+    def unsent_bytes(self) -> int:
+        """Answers that the client has not taken."""
+        return self._replies.unsent_bytes + self._transport.get_write_buffer_size()
+
+    def enforce_deadlines(self, now_ms: int, *, answers_short: bool = False) -> None:
+        """Abort the connection if the client is past one of its deadlines.
+
+        Args:
+            answers_short: the unsent answers of all connections are above their bound.
+        """
         replies, requests = self._replies, self._requests
+        buffered_bytes = self._transport.get_write_buffer_size()
         overdue = self._deadlines.overdue(
             now_ms,
             busy=bool(replies.in_flight or requests.waiting),
             partial_bytes=requests.partial_bytes,
             reading_paused=self._reading_paused,
             writing_paused=replies.writing_paused,
-            taken_bytes=self._bytes_out - self._transport.get_write_buffer_size() if replies.writing_paused else 0,
+            taken_bytes=self._bytes_out - buffered_bytes,
         )
+        if overdue is None:
+            reads = requests.partial_bytes and not self._reading_paused
+            overdue = self._deadlines.in_the_way(
+                now_ms,
+                partial_bytes=requests.partial_bytes if reads and self._services.memory.waiting else None,
+                taken_bytes=self._bytes_out - buffered_bytes if buffered_bytes and answers_short else None,
+            )
         if overdue is not None:
             self._log_refusal(*overdue)
             self.abort()
@@ -377,7 +394,7 @@ class Connection(asyncio.Protocol):
             waiting=len(self._requests.waiting),
             bytes_in=self._bytes_in,
             bytes_out=self._bytes_out,
-            unsent_bytes=self._replies.unsent_bytes + self._transport.get_write_buffer_size(),
+            unsent_bytes=self.unsent_bytes,
             reading_paused=self._reading_paused,
         )
 

@@ -15,6 +15,27 @@ Overdue = tuple[Refusal, str]
 _NOT_KNOWN: Final = -1
 
 
+class _Progress:
+    """How many bytes a client has moved since when, while others wait for the memory that it holds."""
+
+    __slots__ = ("_bytes", "_since_ms")
+
+    def __init__(self) -> None:
+        self._bytes = _NOT_KNOWN
+        self._since_ms = 0
+
+    def is_too_slow(self, now_ms: int, moved_bytes: int, limits: ConnectionLimits) -> bool:
+        """Return whether the client has moved less than `shortage_progress_bytes` in `shortage_ms`."""
+        if self._bytes == _NOT_KNOWN or abs(moved_bytes - self._bytes) >= limits.shortage_progress_bytes:
+            self._bytes = moved_bytes
+            self._since_ms = now_ms
+        return now_ms - self._since_ms > limits.shortage_ms
+
+    def forget(self) -> None:
+        """Start anew at the next call: nothing is short, or the client cannot move bytes."""
+        self._bytes = _NOT_KNOWN
+
+
 class Deadlines:
     """The moments that one connection's deadlines run from, in the clock's monotonic milliseconds.
 
@@ -29,10 +50,12 @@ class Deadlines:
 
     __slots__ = (
         "_aborted",
+        "_answers",
         "_has_requested",
         "_last_active_ms",
         "_limits",
         "_partial_since_ms",
+        "_request",
         "_stall_since_ms",
         "_taken_bytes",
         "closing_since_ms",
@@ -45,6 +68,8 @@ class Deadlines:
         self.closing_since_ms: int | None = None
         self._has_requested = False
         self._taken_bytes = _NOT_KNOWN
+        self._request = _Progress()
+        self._answers = _Progress()
         self._aborted = False
 
     def received(self, now_ms: int, completed: bool, continued: bool) -> None:
@@ -116,6 +141,29 @@ class Deadlines:
         if partial_bytes and not reading_paused and now_ms - self._partial_since_ms > limits.partial_frame_ms:
             detail = f"{partial_bytes} bytes of a request, but not all of it within {limits.partial_frame_ms} ms"
             return Refusal.PARTIAL_FRAME_TIMEOUT, detail
+        return None
+
+    def in_the_way(self, now_ms: int, *, partial_bytes: int | None, taken_bytes: int | None) -> Overdue | None:
+        """Why the connection is to be aborted, or None: it holds memory for which others wait, and hardly moves a byte.
+
+        Args:
+            partial_bytes: bytes held of a request that is not complete; None if none are, if no other waits for the
+                memory of requests, or if this connection does not read.
+            taken_bytes: bytes of answers that the client has taken so far; None if it has taken all, or if the answers
+                of all connections are within their bound.
+        """
+        limits = self._limits
+        within = f"{limits.shortage_progress_bytes} bytes within {limits.shortage_ms} ms while memory is short"
+        if self._aborted:
+            return None
+        if partial_bytes is None:
+            self._request.forget()
+        elif self._request.is_too_slow(now_ms, partial_bytes, limits):
+            return Refusal.PARTIAL_FRAME_TIMEOUT, f"{partial_bytes} bytes of a request, but not {within}"
+        if taken_bytes is None:
+            self._answers.forget()
+        elif self._answers.is_too_slow(now_ms, taken_bytes, limits):
+            return Refusal.SLOW_READER, f"it has not taken {within}"
         return None
 
     def _stalled(self, now_ms: int, taken_bytes: int) -> Overdue | None:

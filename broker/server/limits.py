@@ -48,6 +48,9 @@ class ConnectionLimits:
         max_connections_per_ip: connections from one address (Kafka: max.connections.per.ip).
         request_memory_bytes: bytes of all connections' requests that are being received or worked on; at this size no
             more are read (Kafka: queued.max.request.bytes). Exceeded by at most one chunk per connection.
+        unsent_memory_bytes: bytes of all connections' answers that clients have not taken; above it, slow clients are
+            closed after `shortage_ms` instead of `write_stall_ms`. Answers keep records in memory that are no longer
+            in the log.
         write_high_water_bytes: unsent answers of one connection above which its requests are neither read nor started.
         write_low_water_bytes: unsent answers of one connection at which reading and starting go on.
         accept_backlog: connections that the kernel may hold until the listener accepts them.
@@ -55,6 +58,9 @@ class ConnectionLimits:
         partial_frame_ms: time from the first byte of a request to its last; stands still while reading is paused.
         write_stall_ms: time in which a client whose answers back up must take at least one byte, and in which the
             client of a closing connection must take the rest.
+        shortage_ms: the same two times while others wait for the memory that the client holds: it must send, or take,
+            `shortage_progress_bytes` in this time.
+        shortage_progress_bytes: see `shortage_ms`.
         idle_ms: time without a request being received or worked on (Kafka: connections.max.idle.ms).
         sweep_interval_ms: how often these deadlines are checked; a client is closed at most this much too late.
     """
@@ -65,12 +71,15 @@ class ConnectionLimits:
     max_connections: int = 10_000
     max_connections_per_ip: int = 10_000
     request_memory_bytes: int = 512 * _MIB
+    unsent_memory_bytes: int = 256 * _MIB
     write_high_water_bytes: int = _MIB
     write_low_water_bytes: int = 256 * _KIB
     accept_backlog: int = 1_024
     handshake_ms: int = 30_000
     partial_frame_ms: int = 30_000
     write_stall_ms: int = 30_000
+    shortage_ms: int = 2_000
+    shortage_progress_bytes: int = 64 * _KIB
     idle_ms: int = 600_000
     sweep_interval_ms: int = 1_000
 

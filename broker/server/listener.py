@@ -119,8 +119,10 @@ class Listener:
     def sweep(self) -> None:
         """Close every connection that is past one of its deadlines; called every `sweep_interval_ms` of the clock."""
         now_ms = self._clock.now_ms()
+        unsent_bytes = sum(connection.unsent_bytes for connection in self._connections)
+        answers_short = unsent_bytes > self._limits.unsent_memory_bytes
         for connection in list(self._connections):
-            connection.enforce_deadlines(now_ms)
+            connection.enforce_deadlines(now_ms, answers_short=answers_short)
         self._warn_if_files_ran_out()
 
     def _warn_if_files_ran_out(self) -> None:

@@ -325,6 +325,47 @@ def test_reading_pauses_while_the_memory_for_requests_is_spent(make_bench: MakeB
     assert second_transport.reading
 
 
+def test_a_client_that_sends_half_a_request_is_closed_when_others_wait_for_the_memory(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """Two seconds later, not thirty; without others that wait it has the usual time."""
+    bench = make_bench(request_memory_bytes=100)
+    (half, half_transport), (other, other_transport) = bench.connect(), bench.connect()
+    half.data_received(b"\0\0\x10\0" + bytes(96))
+    bench.clock.advance_ms(5_000)
+    half.enforce_deadlines(bench.clock.now_ms())
+    other.data_received(request_of(1)[:-1])
+    assert not other_transport.reading
+    for _ in range(3):
+        half.enforce_deadlines(bench.clock.now_ms())
+        assert not half_transport.aborted
+        bench.clock.advance_ms(700)
+    half.enforce_deadlines(bench.clock.now_ms())
+    assert half_transport.aborted
+    half.connection_lost(None)
+    bench.run()
+    assert other_transport.reading
+
+
+def test_a_slow_reader_is_closed_sooner_while_unsent_answers_are_above_their_bound(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    bench = make_bench()
+    bench.handler.decide = bench.handler.answer_large
+    (patient, patient_transport), (short, short_transport) = bench.connect(), bench.connect()
+    for connection, transport in ((patient, patient_transport), (short, short_transport)):
+        transport.takes_all = False
+        connection.data_received(request_of(1))
+    patient.enforce_deadlines(bench.clock.now_ms())
+    short.enforce_deadlines(bench.clock.now_ms(), answers_short=True)
+    assert not short_transport.aborted
+    bench.clock.advance_ms(2_001)
+    patient.enforce_deadlines(bench.clock.now_ms())
+    short.enforce_deadlines(bench.clock.now_ms(), answers_short=True)
+    assert (patient_transport.aborted, short_transport.aborted) == (False, True)
+    assert bench.probe.refusals == [Refusal.SLOW_READER]
+
+
 def test_the_memory_of_a_lost_connection_is_free(make_bench: MakeBench, request_of: RequestOf) -> None:
     """Its parked, waiting and incomplete requests alike."""
     bench = make_bench(max_in_flight_requests=2, request_memory_bytes=100)

@@ -138,3 +138,44 @@ def test_a_refusal_names_the_limit() -> None:
         OPENED_MS + 101, busy=False, partial_bytes=0, reading_paused=False, writing_paused=False, taken_bytes=0
     )
     assert overdue == (Refusal.HANDSHAKE_TIMEOUT, "no request within 100 ms after connecting")
+
+
+def _slow(deadlines: Deadlines, after_ms: int, **held: int | None) -> Refusal | None:
+    """What a sweep finds while others wait for memory."""
+    overdue = deadlines.in_the_way(
+        OPENED_MS + after_ms, partial_bytes=held.get("partial_bytes"), taken_bytes=held.get("taken_bytes")
+    )
+    return None if overdue is None else overdue[0]
+
+
+STEP_BYTES = LIMITS.shortage_progress_bytes
+AT_ONCE_MS, IN_TIME_MS, LATE_MS = 0, LIMITS.shortage_ms, LIMITS.shortage_ms + 1
+
+
+def test_a_request_that_trickles_in_while_others_wait_for_its_memory_is_refused() -> None:
+    deadlines = _after_a_request()
+    assert _slow(deadlines, AT_ONCE_MS, partial_bytes=1_000) is None
+    assert _slow(deadlines, IN_TIME_MS, partial_bytes=1_999) is None
+    assert _slow(deadlines, LATE_MS, partial_bytes=2_000) is Refusal.PARTIAL_FRAME_TIMEOUT
+
+
+def test_a_request_that_grows_is_not_refused_while_others_wait() -> None:
+    deadlines = _after_a_request()
+    for step in range(20):
+        assert _slow(deadlines, step * LIMITS.shortage_ms, partial_bytes=1 + step * STEP_BYTES) is None
+
+
+def test_a_client_that_hardly_takes_its_answers_is_refused_while_answers_fill_the_memory() -> None:
+    deadlines = _after_a_request()
+    assert _slow(deadlines, AT_ONCE_MS, taken_bytes=0) is None
+    assert _slow(deadlines, LATE_MS, taken_bytes=STEP_BYTES) is None
+    assert _slow(deadlines, LATE_MS + IN_TIME_MS, taken_bytes=2 * STEP_BYTES - 1) is None
+    assert _slow(deadlines, LATE_MS + LATE_MS, taken_bytes=2 * STEP_BYTES - 1) is Refusal.SLOW_READER
+
+
+def test_the_time_of_a_shortage_begins_anew_with_each_shortage() -> None:
+    deadlines = _after_a_request()
+    assert _slow(deadlines, AT_ONCE_MS, partial_bytes=1_000, taken_bytes=0) is None
+    assert _slow(deadlines, IN_TIME_MS) is None
+    assert _slow(deadlines, LATE_MS, partial_bytes=1_000, taken_bytes=0) is None
+    assert _slow(deadlines, 2 * IN_TIME_MS, partial_bytes=1_000, taken_bytes=0) is None

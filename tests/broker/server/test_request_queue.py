@@ -61,7 +61,7 @@ def test_leaving_gives_everything_back_and_wakes_the_others() -> None:
     waiting = _Reader()
     queue.feed(REQUEST * 2 + REQUEST[:5], reader)
     queue.waiting.popleft()
-    assert not memory.may_read(waiting, has_partial=False)
+    assert not memory.may_read(waiting, partial_bytes=0)
     queue.leave(reader)
     assert (memory.used_bytes, queue.partial_bytes, queue.complete_bytes, waiting.wakes) == (0, 0, 0, 1)
 
