@@ -7,13 +7,13 @@ asyncio leaves them waiting; so caps on connections lie below the limit, and a b
 from __future__ import annotations
 
 import errno
+import importlib
+import importlib.util
 import os
-from typing import Final
+from typing import Any, Final
 
-try:
-    import resource
-except ImportError:  # Windows, where the number of sockets has no such limit
-    resource = None  # type: ignore[assignment]
+resource: Any = importlib.import_module("resource") if importlib.util.find_spec("resource") else None
+"""None on Windows, where the number of sockets has no such limit."""
 
 WANTED_FILES: Final = 65_536
 """As many as the largest default caps need; some systems refuse more, or take long over tables that large."""

@@ -17,7 +17,7 @@ from purgatorio.broker.operator import ClusterControl, OperationRefused
 from purgatorio.broker.web import pages
 from purgatorio.broker.web.api import JsonApi
 from purgatorio.broker.web.control import ControlApi, not_done
-from purgatorio.broker.web.guard import SecurityHeaders
+from purgatorio.broker.web.guard import HostGuard, SecurityHeaders
 from purgatorio.broker.web.requests import json_response
 from purgatorio.broker.web.views import ClusterView
 
@@ -46,7 +46,7 @@ def create_app(cluster: ClusterView, control: ClusterControl, *, allowed_host: s
     )
     # A redirect would repeat any Host header, and no route needs one.
     app.router.redirect_slashes = False
-    return SecurityHeaders(app)
+    return SecurityHeaders(HostGuard(app, allowed_host))
 
 
 class _Health:

@@ -1,4 +1,4 @@
-"""Checks requests that change something, and adds security headers to every response.
+"""Checks the host of every request and the origin of those that change something; adds headers to every response.
 
 The admin HTTP has no users: it listens on this machine, and every program on it may use it. So may a page of another
 site that is open in a browser on this machine; therefore requests that change something are checked:
@@ -7,6 +7,10 @@ site that is open in a browser on this machine; therefore requests that change s
 * ``Content-Type`` must be JSON, which a form cannot send, and a script of another site only after a CORS preflight.
 * ``Host`` must be an address, localhost, or the configured host: under another name that was made to resolve to this
   machine (DNS rebinding) the other site's origin and the host of the request would be equal.
+
+A page under such a name could also read; so other requests have their ``Host`` checked too, less strictly: a name
+without a dot is allowed, since Prometheus asks `purgatorio:9644` in a network of containers, and no other site has such
+a name. A missing host is allowed as well: no browser leaves it out.
 """
 
 from __future__ import annotations
@@ -18,12 +22,14 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from purgatorio.broker.clock import Clock, time_limit
 
 MAX_BODY_BYTES: Final = 64 * 1024
 BODY_TIMEOUT_MS: Final = 5_000
+MAX_SHOWN_HOST_CHARS: Final = 100
 
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": (
@@ -54,6 +60,36 @@ class SecurityHeaders:
         await self._app(scope, receive, send_with_headers)
 
 
+class HostGuard:
+    """Refuses requests that are addressed to a name which another site may have.
+
+    Args:
+        app: the application.
+        allowed_host: the configured host.
+    """
+
+    def __init__(self, app: ASGIApp, allowed_host: str) -> None:
+        self._app = app
+        self._allowed_host = allowed_host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        authority = Headers(scope=scope).get("host", "").lower()
+        host = _split(f"//{authority}")[1]
+        if authority and not (_is_own(host, self._allowed_host) or (host and "." not in host)):
+            await JSONResponse({"error": _not_this_host(host)}, 403)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def _is_own(host: str, allowed_host: str) -> bool:
+    return _is_address(host) or host in ("localhost", allowed_host.lower())
+
+
+def _not_this_host(host: str) -> str:
+    return f"this server does not answer to the host name {host[:MAX_SHOWN_HOST_CHARS]!r}"
+
+
 def check_may_change(headers: Headers, allowed_host: str) -> None:
     """Check a request that changes something.
 
@@ -66,8 +102,8 @@ def check_may_change(headers: Headers, allowed_host: str) -> None:
     """
     authority = headers.get("host", "").lower()
     host = _split(f"//{authority}")[1]
-    if not (_is_address(host) or host in ("localhost", allowed_host.lower())):
-        raise HTTPException(403, f"this server does not answer to the host name {host!r}")
+    if not _is_own(host, allowed_host):
+        raise HTTPException(403, _not_this_host(host))
     origin = headers.get("origin")
     if origin is not None and _split(origin.lower())[0] != authority:
         raise HTTPException(403, "this is a request from another site")

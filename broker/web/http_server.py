@@ -34,6 +34,8 @@ class _Config(uvicorn.Config):
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self.clock = clock
+        self.waiting: dict[Connection, None] = {}
+        """The connections that wait for their client, the longest waiting first: it has to send or to take bytes."""
         super().__init__(
             app,
             interface="asgi3",
@@ -49,17 +51,26 @@ class _Config(uvicorn.Config):
 
 
 class Connection(H11Protocol):
-    """A connection; the server accepts at most `MAX_CONNECTIONS`, and waits for a request at most `REQUEST_HEAD_MS`."""
+    """A connection; the server waits for the head of a request at most `REQUEST_HEAD_MS`.
+
+    There are at most `MAX_CONNECTIONS`. One more closes the one that has waited longest for its client, so that silent
+    and slow clients cannot lock others out; it is closed itself if all others are being answered.
+    """
 
     config: _Config
     _head_deadline: Alarm | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection, or close it if there are too many."""
+        """Accept the connection, and close another one, or this one, if there are too many."""
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
-            transport.abort()
-            return
+            waiting = self.config.waiting
+            longest = next(iter(waiting), self)
+            waiting.pop(longest, None)
+            longest.transport.abort()
+            if longest is self:
+                return
+        self._wait_for_client()
         self._expect_request()
 
     def data_received(self, data: bytes) -> None:
@@ -67,6 +78,8 @@ class Connection(H11Protocol):
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._expect_nothing()
+            if not self.cycle.more_body:
+                self.config.waiting.pop(self, None)
         elif self._head_deadline is None:
             self._expect_request()
 
@@ -74,11 +87,29 @@ class Connection(H11Protocol):
         """Wait for the next request, within uvicorn's keep-alive timeout until its first bytes arrive."""
         self._expect_nothing()
         super().on_response_complete()
+        self._wait_for_client()
+
+    def pause_writing(self) -> None:
+        """Wait until the client takes the answer."""
+        super().pause_writing()
+        self._wait_for_client()
+
+    def resume_writing(self) -> None:
+        """Go on; uvicorn has more of the answer, or is done."""
+        super().resume_writing()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.config.waiting.pop(self, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the deadline."""
         self._expect_nothing()
         super().connection_lost(exc)
+        self.config.waiting.pop(self, None)
+
+    def _wait_for_client(self) -> None:
+        """Note that the connection waits from now on, unless it does already or is gone."""
+        if self in self.connections:
+            self.config.waiting.setdefault(self)
 
     def _expect_request(self) -> None:
         self._head_deadline = self.config.clock.call_later(REQUEST_HEAD_MS, self.transport.abort)

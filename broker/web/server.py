@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import errno
 import importlib
+import ipaddress
 import socket
 from typing import TYPE_CHECKING, Final
 
 from purgatorio.broker.operator import ClusterControl
+from purgatorio.logger import get_logger
 
 if TYPE_CHECKING:
     from purgatorio.broker.web.http_server import HttpServer
     from purgatorio.broker.web.views import AdministeredCluster
+
+_log = get_logger(__name__)
 
 ACCEPT_BACKLOG: Final = 128
 _THIS_MACHINE: Final = ("0.0.0.0", "::", "127.0.0.1")
@@ -79,6 +83,7 @@ class AdminServer:
 
         sockets = await _listen(host, port)
         self._address = sockets[0].getsockname()[:2]
+        _warn_if_others_reach_it(sockets)
         self._control = ClusterControl(self._cluster)  # it remembers the addresses of the brokers, which they have now
         app = create_app(self._cluster, self._control, allowed_host=host)
         self._server = server = HttpServer(app, self._cluster.clock)
@@ -103,6 +108,18 @@ class AdminServer:
         self._server.stop()
         await serving
         await self._control.close()
+
+
+def _warn_if_others_reach_it(sockets: list[socket.socket]) -> None:
+    """Warn if other machines may reach the server: every client of it may stop brokers."""
+    addresses = [str(opened.getsockname()[0]) for opened in sockets]
+    exposed = [address for address in addresses if not ipaddress.ip_address(address.partition("%")[0]).is_loopback]
+    if exposed:
+        _log.warning(
+            "the admin HTTP has no users and listens beyond this machine: each client may stop brokers",
+            addresses=", ".join(exposed),
+            remedy="--admin-host 127.0.0.1, or let only trusted machines reach it",
+        )
 
 
 async def _listen(host: str, port: int) -> list[socket.socket]:

@@ -25,7 +25,7 @@ async def test_openmetrics_is_spoken_when_asked_for(client: httpx.AsyncClient) -
     assert response.text.endswith("# EOF\n")
 
 
-async def test_metrics_may_be_asked_for_under_any_host_name(client: httpx.AsyncClient) -> None:
+async def test_metrics_may_be_asked_for_under_a_service_name(client: httpx.AsyncClient) -> None:
     """Prometheus beside us in a compose file knows us by the service's name."""
     response = await client.get("/metrics", headers={"host": "purgatorio:9644"})
     assert response.status_code == 200
@@ -88,3 +88,19 @@ async def test_a_bug_is_a_500_that_gives_nothing_away(
     response = await client.get("/api/v1/state")
     assert (response.status_code, response.json()) == (500, {"error": "internal error; the broker's log says more"})
     assert "content-security-policy" in response.headers
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/readyz", "/api/v1/state", "/static/page.js"])
+async def test_no_page_of_another_site_can_read_under_its_own_name(client: httpx.AsyncClient, path: str) -> None:
+    """DNS rebinding: the other site's name resolves to this machine."""
+    response = await client.get(path, headers={"host": "evil.example:9644"})
+    assert response.status_code == 403
+    assert response.json() == {"error": "this server does not answer to the host name 'evil.example'"}
+    assert "content-security-policy" in response.headers
+
+
+@pytest.mark.parametrize("host", ["purgatorio:9644", "localhost", "127.0.0.1:9644", "[::1]:9644", "broker.example", ""])
+async def test_addresses_the_configured_host_and_names_of_this_network_can_read(
+    client: httpx.AsyncClient, host: str
+) -> None:
+    assert (await client.get("/readyz", headers={"host": host})).status_code == 200

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.web import http_server
+from purgatorio.broker.web.requests import json_response
 from purgatorio.broker.web.server import AdminServer
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -25,7 +26,13 @@ async def connect(cluster: Any) -> AsyncIterator[Callable[[], Any]]:
         writers.append(writer)
         return reader, writer
 
-    open_one.admin = admin  # type: ignore[attr-defined]
+    async def restarted() -> Stream:
+        """Connect after a restart, which makes the application anew."""
+        await admin.stop()
+        await admin.start("127.0.0.1", 0)
+        return await open_one()
+
+    open_one.admin, open_one.restarted = admin, restarted  # type: ignore[attr-defined]
     yield open_one
     await admin.stop()
     for writer in writers:
@@ -53,15 +60,60 @@ async def test_a_connection_serves_several_requests(connect: Any) -> None:
         assert (await ask(stream)).startswith(b"HTTP/1.1 200 OK")
 
 
-async def test_there_are_only_so_many_connections(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_connection_too_many_closes_the_one_that_waited_longest(
+    connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 2)
     first, second = await connect(), await connect()
+    await ask(second)
     await ask(first)
-    await ask(second)
+    third = await connect()
+    await ask(third)
+    assert await gone(second)
+    await ask(first)
+
+
+async def test_silent_and_slow_connections_lock_no_other_out(connect: Any) -> None:
+    """110 of them made /readyz fail for ten seconds."""
+    silent = [await connect() for _ in range(http_server.MAX_CONNECTIONS // 2)]
+    slow = [await connect() for _ in range(http_server.MAX_CONNECTIONS // 2)]
+    for _, writer in slow:
+        writer.write(b"POST /api/v1/brokers/1/follower HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n")
+    for _ in range(10):
+        await ask(await connect())
+    assert await gone(silent[0])
+
+
+async def test_a_client_that_takes_no_answer_is_the_first_to_go(
+    connect: Any, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 1)
+    cluster.has_topic("orders", count=2_000)
+    reader, writer = await connect()
+    reader._transport.pause_reading()
+    for _ in range(200):
+        writer.write(b"GET /api/v1/state HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await ask(await connect())
+
+
+async def test_a_connection_too_many_is_closed_while_all_others_are_being_answered(
+    connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 1)
+    answering, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow_answer(health: object, request: object) -> object:
+        answering.set()
+        await go_on.wait()
+        return json_response({"status": "ok"})
+
+    monkeypatch.setattr("purgatorio.broker.web.app._Health.alive", slow_answer)
+    first = await connect.restarted()
+    first[1].write(REQUEST)
+    await answering.wait()
     assert await gone(await connect())
-    first[1].close()
-    await first[1].wait_closed()
-    await ask(second)
+    go_on.set()
+    await first[0].readuntil(b'"ok"}')
 
 
 async def test_a_request_that_does_not_come_in_time_closes_its_connection(connect: Any, cluster: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.web.server import AdminServer
+from tests.logs import capture_logs
 
 
 @pytest.fixture
@@ -106,3 +107,10 @@ def test_the_web_server_is_loaded_only_when_it_is_started() -> None:
         "import sys, purgatorio.broker.web.server; sys.exit(any(m in sys.modules for m in ('uvicorn', 'starlette')))"
     )
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("host", "warnings"), [("127.0.0.1", 0), ("localhost", 0), ("0.0.0.0", 1)])
+async def test_it_warns_when_other_machines_may_reach_it(admin: AdminServer, host: str, warnings: int) -> None:
+    with capture_logs() as logs:
+        await admin.start(host, 0)
+    assert [line["addresses"] for line in logs if line["log_level"] == "warning"] == [host] * warnings
