@@ -8,7 +8,7 @@ Events, and the purgatories whose operations they check:
 | leader append that does not | | yes: followers read up to the log end offset |
 | follower fetch that advances the high watermark | yes | yes |
 | role or ISR changed, partition removed | yes | yes |
-| records deleted on request | | yes: followers have to delete them, too |
+| records deleted on request or by retention | | yes: followers have to delete them, too |
 | the high watermark of a follower replica advanced (KAFKA-14334) | | yes |
 
 Every entry point runs ``with self._actions``: events are handled when the outermost call returns, since the completion
@@ -126,8 +126,11 @@ class ReplicaManager:
             return
         before = self._image.topics if self._image is not None else {}
         self._image = image
-        self._racks = {key: live.rack for key, live in image.live_brokers.items() if live.rack is not None}
+        racks, self._racks = self._racks, _racks_of(image)
         with self._actions:
+            for broker_id in [broker_id for broker_id in self._racks if broker_id not in racks]:
+                # Consumers may read from this follower now, so it waits to learn the high watermark.
+                self.fetch_purgatory.check_and_complete(FollowerKey(broker_id), "rack")
             changed: list[TopicPartition] = []
             for name, old in before.items():
                 new = image.topics.get(name)
@@ -465,9 +468,14 @@ class ReplicaManager:
         """Apply retention, one replica per step, so that the event loop can run other tasks between steps."""
         for tp, partition in list(self.partitions.items()):
             if self.partitions.get(tp) is partition:
+                start_offset = partition.log.log_start_offset
                 deleted_bytes = partition.log.apply_retention(self._clock.wall_ms(), partition.high_watermark)
                 if deleted_bytes:
                     logger.info("log retention", partition=str(tp), deleted_bytes=deleted_bytes)
+                if partition.log.log_start_offset != start_offset:
+                    with self._actions:
+                        self._wake(tp, high_watermark_moved=False, cause="log start")
+                        self.delete_records_purgatory.check_and_complete(tp, "log start")
             yield
 
     def compaction_steps(self) -> Iterator[None]:
@@ -476,3 +484,8 @@ class ReplicaManager:
             if self.partitions.get(tp) is partition:
                 yield from partition.log.compaction_steps(partition.high_watermark, self._clock.wall_ms())
             yield
+
+
+def _racks_of(image: ClusterImage) -> dict[int, str]:
+    """Return the racks of the live brokers that have one."""
+    return {key: live.rack for key, live in image.live_brokers.items() if live.rack is not None}

@@ -1,0 +1,65 @@
+"""What a parked request waits for comes by a way that is easily forgotten: the request is completed at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from purgatorio.protocol.errors import ErrorCode
+from tests.broker.replica.harness import ORDERS, Harness, topic
+
+
+def retain_nothing(broker: Harness) -> None:
+    """Apply retention.bytes=0 to a log of two segments, of which the first is closed."""
+    broker.set_topics(topic(partition_epoch=1, segment_bytes="100", retention_bytes="0"))
+    for _ in broker.replicas.retention_steps():
+        pass
+
+
+def test_a_follower_that_waits_at_the_end_learns_at_once_that_the_log_starts_later(broker: Harness) -> None:
+    broker.set_topics(topic(partition_epoch=1, segment_bytes="100"))
+    for _ in range(3):
+        broker.produce(acks=1)
+    waiting = broker.follow((2, 3), (3, 3))[0]
+    assert not waiting.answered
+    retain_nothing(broker)
+    assert waiting.data.log_start_offset > 0
+
+
+def test_a_consumer_that_waits_for_bytes_that_are_deleted_is_told_so_at_once(broker: Harness) -> None:
+    broker.set_topics(topic(partition_epoch=1, segment_bytes="100"))
+    broker.produce(acks=1)
+    broker.follow((2, 1), (3, 1))
+    waiting = broker.fetch((ORDERS, 0), min_bytes=10_000)
+    assert not waiting.answered
+    retain_nothing(broker)
+    assert waiting.data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_retention_that_deletes_nothing_wakes_no_request(broker: Harness) -> None:
+    waiting = broker.fetch((ORDERS, 0))
+    for _ in broker.replicas.retention_steps():
+        pass
+    assert not waiting.answered
+    assert [finished.cause for finished in broker.finished] == []
+
+
+def test_a_follower_that_consumers_may_read_from_again_learns_the_high_watermark_at_once(broker: Harness) -> None:
+    """It fetched while it was fenced, when no consumer could be sent to it."""
+    in_racks = {i: replace(registered, rack=f"r{i}") for i, registered in broker.brokers.items()}
+    broker.brokers = {**in_racks, 2: replace(in_racks[2], fenced=True)}
+    broker.set_topics(topic(isr=(1, 3), partition_epoch=1))
+    broker.produce(acks=1)
+    broker.follow((3, 1))
+    waiting = broker.follow((2, 1))[0]
+    assert not waiting.answered
+    broker.brokers = in_racks
+    broker.set_topics(*broker.image.topics.values())
+    assert waiting.data.high_watermark == 1
+
+
+def test_the_fetch_of_the_last_follower_acknowledges_at_once_with_no_other_event(broker: Harness) -> None:
+    produced = broker.produce()
+    broker.follow((2, 1))
+    assert not produced.answered
+    broker.follow((3, 1))
+    assert produced.error_codes == [ErrorCode.NONE]
