@@ -1,0 +1,49 @@
+"""A broker that holds a lease again commits what its followers fetched meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+
+from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.broker.simulation.loop import SimulatedLoop
+from purgatorio.broker.simulation.network import Network
+
+
+@pytest.fixture
+def loop() -> Iterator[SimulatedLoop]:
+    loop = SimulatedLoop(random.Random(1))
+    yield loop
+    loop.close()
+
+
+def test_the_high_watermark_of_a_partition_advances_when_the_lease_is_held_again(loop: SimulatedLoop) -> None:
+    async def main() -> None:
+        cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2))
+        await cluster.start()
+        created: asyncio.Future[object] = loop.create_future()
+        cluster.store.open().submit(
+            lambda image: create_topics(
+                image, [NewTopic("orders", 1, 1)], settings=TopicSettings(), rng=random.Random(0)
+            ),
+            created.set_result,
+        )
+        await created
+        await asyncio.sleep(1)
+        leader = cluster.partitions["orders", 0].leader
+        with mock.patch.object(ReplicaManager, "advance_high_watermarks", autospec=True) as advance:
+            cluster.links[leader].cut()
+            await asyncio.sleep(2)
+            advance.assert_not_called()
+            cluster.links[leader].heal()
+            await asyncio.sleep(0.2)
+        assert [call.args[0].broker_id for call in advance.call_args_list] == [leader]
+        await cluster.stop()
+
+    loop.run_until_complete(main())
