@@ -188,11 +188,13 @@ def poll_skip(partition: PartitionHistory) -> Iterator[str]:
     """A consumer skipped, within one assignment, an offset at which another poll found a value."""
     known = [sorted(era.at) for era in partition.eras]
     for next_offset, offset, poll, era in partition.forward:
-        first, end = bisect_left(known[era], next_offset), bisect_left(known[era], offset)
-        if first < end:
-            skipped = partition.eras[era].at[known[era][first]]
+        between = known[era][bisect_left(known[era], next_offset) : bisect_left(known[era], offset)]
+        skipped = [
+            seen for each in between if not partition.was_cleaned((seen := partition.eras[era].at[each]).value, each)
+        ]
+        if skipped:
             told = f"{poll.consumer} was at {next_offset} and received {offset} at {poll.time_ms} ms"
-            yield f"{told}; it skipped {end - first} known values, the first {skipped}"
+            yield f"{told}; it skipped {len(skipped)} known values, the first {skipped[0]}"
 
 
 def consumer_reset(partition: PartitionHistory) -> Iterator[str]:

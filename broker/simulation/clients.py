@@ -1,4 +1,7 @@
-"""Simulated clients, which speak the wire protocol to the brokers and record a history."""
+"""Simulated clients, which speak the wire protocol to the brokers, and a simple producer that records a history.
+
+The pipelined producer and the consumer are in `purgatorio.broker.simulation.pipelined` and `.consumers`.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,24 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.simulation.history import Acked, Assigned, Drained, Failed, History, Polled, Sent, Unknown
+from purgatorio.broker.simulation.history import Acked, Failed, History, Sent, Unknown
 from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode, ProtocolError
-from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
-from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from purgatorio.protocol.primitives import Buffer
-from purgatorio.protocol.records import Record, build_batch, iter_batches, iter_records
+from purgatorio.protocol.records import Record, build_batch
 
 METADATA_VERSION: Final = 12
 PRODUCE_VERSION: Final = 9
-FETCH_VERSION: Final = 12
-LIST_OFFSETS_VERSION: Final = 7
 INIT_PRODUCER_ID_VERSION: Final = 4
 REQUEST_TIMEOUT_MS: Final = 1_500
 RETRY_BACKOFF_MS: Final = (20, 120)
-EARLIEST, LATEST = -2, -1
 
 NETWORK_ERRORS = (OSError, TimeoutError, ProtocolError)
 
@@ -66,6 +64,21 @@ class Client:
         """Wait for a random retry backoff."""
         await asyncio.sleep(self.rng.uniform(*RETRY_BACKOFF_MS) / 1000)
 
+    async def connection(self, broker_id: int) -> PeerConnection:
+        """Return the client's connection to a broker, which is opened if there is none.
+
+        Raises:
+            Unavailable: the broker's address is not known.
+            OSError, TimeoutError: the broker cannot be reached.
+        """
+        connection = self._connections.get(broker_id)
+        if connection is None or connection.closed:
+            address = self._addresses.get(broker_id)
+            if address is None:
+                raise Unavailable(f"broker {broker_id} is not known")
+            connection = self._connections[broker_id] = await self._connect(address)
+        return connection
+
     async def ask(self, broker_id: int, key: int, version: int, request: Any, *, timeout_ms: int) -> Any:
         """Send a request to a broker over the client's connection to it, and return the response.
 
@@ -73,13 +86,7 @@ class Client:
             Unavailable: the broker's address is not known.
             OSError, TimeoutError, ProtocolError: the broker did not answer.
         """
-        connection = self._connections.get(broker_id)
-        if connection is None or connection.closed:
-            address = self._addresses.get(broker_id)
-            if address is None:
-                raise Unavailable(f"broker {broker_id} is not known")
-            connection = await self._connect(address)
-            self._connections[broker_id] = connection
+        connection = await self.connection(broker_id)
         return await connection.request(key, version, request, timeout_ms=timeout_ms)
 
     async def ask_any(self, key: int, version: int, request: Any) -> Any:
@@ -130,6 +137,48 @@ class Client:
         return connection
 
 
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a producer writes, and where.
+
+    Attributes:
+        keys: the key of a record is its value modulo this; 0: records have no keys.
+    """
+
+    topic: str
+    partition: int
+    compression: Compression = Compression.NONE
+    keys: int = 0
+
+    @property
+    def name(self) -> str:
+        """The partition's name in the history."""
+        return f"{self.topic}-{self.partition}"
+
+    def batch(self, values: list[int], wall_ms: int, *, producer: tuple[int, int], sequence: int) -> bytes:
+        """Build a batch of these values; `producer` is the producer's id and epoch, -1 and -1 if it has none."""
+        records = [
+            Record(nth, wall_ms, str(value % self.keys).encode() if self.keys else None, str(value).encode(), ())
+            for nth, value in enumerate(values)
+        ]
+        return build_batch(
+            records,
+            compression=self.compression,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=sequence if producer[0] >= 0 else -1,
+        )
+
+    def request(self, batch: bytes, acks: int) -> ProduceRequest:
+        """Build the request that writes a batch."""
+        data = PartitionProduceData(index=self.partition, records=batch)
+        return ProduceRequest(
+            acks=acks,
+            timeout_ms=REQUEST_TIMEOUT_MS - 500,
+            topic_data=[TopicProduceData(name=self.topic, partition_data=[data])],
+        )
+
+
 class Producer:
     """Sends unique values to one partition, one after the other.
 
@@ -144,8 +193,7 @@ class Producer:
     def __init__(
         self,
         client: Client,
-        topic: str,
-        partition: int,
+        output: Output,
         *,
         acks: int,
         values: Iterator[int],
@@ -155,9 +203,8 @@ class Producer:
         pause_ms: tuple[float, float],
     ) -> None:
         self._client = client
-        self._topic = topic
-        self._partition = partition
-        self._name = f"{topic}-{partition}"
+        self._output = output
+        self._name = output.name
         self._acks = acks
         self._values = values
         self._history = history
@@ -233,25 +280,13 @@ class Producer:
         """Send once, and return where the value was written, or the reason for the failure."""
         client = self._client
         try:
-            leader = self._leader or await client.leader(self._topic, self._partition)
+            leader = self._leader or await client.leader(self._output.topic, self._output.partition)
         except Unavailable as error:
             return _Refused(str(error))
         self._leader = None
-        records = build_batch(
-            [Record(0, self._clock.wall_ms(), None, str(value).encode(), ())],
-            producer_id=self._producer_id,
-            producer_epoch=self._producer_epoch,
-            base_sequence=self._next_sequence if self._producer_id >= 0 else -1,
-        )
-        request = ProduceRequest(
-            acks=self._acks,
-            timeout_ms=REQUEST_TIMEOUT_MS - 500,
-            topic_data=[
-                TopicProduceData(
-                    name=self._topic, partition_data=[PartitionProduceData(index=self._partition, records=records)]
-                )
-            ],
-        )
+        producer = self._producer_id, self._producer_epoch
+        batch = self._output.batch([value], self._clock.wall_ms(), producer=producer, sequence=self._next_sequence)
+        request = self._output.request(batch, self._acks)
         try:
             response = await client.ask(
                 leader.broker_id, ApiKey.PRODUCE, PRODUCE_VERSION, request, timeout_ms=REQUEST_TIMEOUT_MS
@@ -265,11 +300,11 @@ class Producer:
             return _Written(answer.base_offset, leader)
         if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             return _Written(-1, leader)
-        return _Refused(code.name, maybe_written=code not in _NOT_WRITTEN, fatal=not code.retriable)
+        return _Refused(code.name, maybe_written=code not in NOT_WRITTEN, fatal=not code.retriable)
 
 
-# The broker answers these errors before it appends.
-_NOT_WRITTEN: Final = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+# The broker answers this error before it appends. UNKNOWN_TOPIC_OR_PARTITION may come after that, as may others.
+NOT_WRITTEN: Final = (ErrorCode.NOT_ENOUGH_REPLICAS,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,133 +328,3 @@ class _Refused:
     reason: str
     maybe_written: bool = False
     fatal: bool = False
-
-
-class Consumer:
-    """Reads one partition from its start, and continues with new records.
-
-    Args:
-        final: stop at the partition's end offset, as the leader gives it at first.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        topic: str,
-        partition: int,
-        *,
-        history: History,
-        clock: Clock,
-        final: bool = False,
-        rack: str = "",
-    ) -> None:
-        self._client = client
-        self._topic = topic
-        self._partition = partition
-        self._name = f"{topic}-{partition}"
-        self._history = history
-        self._clock = clock
-        self._final = final
-        self._rack = rack
-        self._position = -1
-        self._start = 0
-        self._last_epoch = -1
-
-    async def run(self, stopped: Callable[[], bool]) -> None:
-        """Read until `stopped`; the final reader stops at the end offset."""
-        try:
-            while not stopped():
-                try:
-                    leader = await self._client.leader(self._topic, self._partition)
-                    if self._position < 0:
-                        await self._assign(leader, EARLIEST)
-                    await self._read_from(leader, stopped)
-                    if self._final:
-                        return
-                except (*NETWORK_ERRORS, Unavailable):
-                    await self._client.back_off()
-        finally:
-            self._client.close()
-
-    async def _assign(self, leader: Leader, timestamp: int, *, reset: bool = False) -> None:
-        """Set the position to the earliest or latest offset, and record the assignment."""
-        self._position = await self._offset(leader, timestamp)
-        self._start = self._position
-        self._last_epoch = -1
-        self._history.record(Assigned(self._clock.now_ms(), self._client.name, self._name, self._position, reset))
-
-    async def _offset(self, leader: Leader, timestamp: int) -> int:
-        question = ListOffsetsPartition(
-            partition_index=self._partition, current_leader_epoch=leader.epoch, timestamp=timestamp
-        )
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=self._topic, partitions=[question])])
-        response = await self._client.ask(
-            leader.broker_id, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request, timeout_ms=REQUEST_TIMEOUT_MS
-        )
-        answer = response.topics[0].partitions[0]
-        if answer.error_code:
-            raise Unavailable(ErrorCode(answer.error_code).name)
-        offset: int = answer.offset
-        return offset
-
-    async def _read_from(self, leader: Leader, stopped: Callable[[], bool]) -> None:
-        """Fetch from one leader until it returns an error."""
-        end_offset = await self._offset(leader, LATEST) if self._final else None
-        while not stopped():
-            if end_offset is not None and self._position >= end_offset:
-                self._history.record(Drained(self._clock.now_ms(), self._name, self._start, end_offset))
-                return
-            asked_ms = self._clock.now_ms()
-            data = await self._fetch(leader)
-            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or data.diverging_epoch.end_offset >= 0:
-                # Records that were read are no longer in the log: restart at the earliest offset.
-                await self._assign(leader, EARLIEST, reset=True)
-            elif data.error_code:
-                raise Unavailable(ErrorCode(data.error_code).name)
-            else:
-                self._take(data, leader, asked_ms)
-
-    async def _fetch(self, leader: Leader) -> PartitionData:
-        partition = FetchPartition(
-            partition=self._partition,
-            current_leader_epoch=leader.epoch,
-            fetch_offset=self._position,
-            last_fetched_epoch=self._last_epoch,
-            partition_max_bytes=64 * 1024,
-        )
-        request = FetchRequest(
-            max_wait_ms=400,
-            min_bytes=1,
-            max_bytes=1024 * 1024,
-            topics=[FetchTopic(topic=self._topic, partitions=[partition])],
-            rack_id=self._rack,
-        )
-        response = await self._client.ask(
-            leader.broker_id, ApiKey.FETCH, FETCH_VERSION, request, timeout_ms=REQUEST_TIMEOUT_MS
-        )
-        if response.error_code:
-            raise Unavailable(ErrorCode(response.error_code).name)
-        data: PartitionData = response.responses[0].partitions[0]
-        return data
-
-    def _take(self, data: PartitionData, leader: Leader, asked_ms: int) -> None:
-        records: list[tuple[int, int]] = []
-        # Decoded records are one view into the response.
-        for header, batch in iter_batches(cast("Buffer | None", data.records) or b"", allow_partial=True):
-            records += [(r.offset, int(r.value or b"-1")) for r in iter_records(batch) if r.offset >= self._position]
-            self._last_epoch = header.partition_leader_epoch
-        if records:
-            self._position = records[-1][0] + 1
-            self._history.record(
-                Polled(
-                    self._clock.now_ms(),
-                    self._client.name,
-                    self._name,
-                    tuple(records),
-                    data.high_watermark,
-                    self._final,
-                    leader.broker_id,
-                    leader.epoch,
-                    asked_ms=asked_ms,
-                )
-            )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from purgatorio.broker.broker import Broker
+from purgatorio.broker.clock import Clock, RunningClock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState
@@ -17,6 +18,12 @@ from purgatorio.broker.simulation.network import Network
 
 FIRST_PORT: Final = 9092
 STORE_LATENCY_MS: Final = (0.1, 2.0)
+STORE_NODE: Final = "store"
+
+
+def rack_of(broker_id: int, racks: bool) -> dict[str, object]:
+    """Return a broker's setting for its rack, if there are racks."""
+    return {"rack": f"r{broker_id}"} if racks else {}
 
 
 class StoreLink:
@@ -27,6 +34,7 @@ class StoreLink:
         self._rng = rng
         self._node = node
         self._cut = False
+        self._suspended = False
         self._to_store: deque[Callable[[], None]] = deque()
         self._to_broker: deque[Callable[[], None]] = deque()
         self._free_at = {id(self._to_store): 0.0, id(self._to_broker): 0.0}
@@ -44,9 +52,27 @@ class StoreLink:
         self._cut = True
 
     def heal(self) -> None:
-        """Deliver the held messages, with new delays."""
+        """Deliver the held messages, with new delays, unless the process is suspended."""
         if self._cut:
             self._cut = False
+            self._deliver_held()
+
+    def suspend(self) -> None:
+        """Hold every message: neither the store nor the broker runs."""
+        self._suspended = True
+
+    def resume(self) -> None:
+        """Deliver the held messages, with new delays, unless the link is cut."""
+        if self._suspended:
+            self._suspended = False
+            self._deliver_held()
+
+    @property
+    def _holds(self) -> bool:
+        return self._cut or self._suspended
+
+    def _deliver_held(self) -> None:
+        if not self._holds:
             for queue in (self._to_store, self._to_broker):
                 for _ in range(len(queue)):
                     self._schedule(queue)
@@ -54,7 +80,7 @@ class StoreLink:
     def _send(self, queue: deque[Callable[[], None]], deliver: Callable[[], None]) -> None:
         if self._node.alive:
             queue.append(deliver)
-            if not self._cut:
+            if not self._holds:
                 self._schedule(queue)
 
     def _schedule(self, queue: deque[Callable[[], None]]) -> None:
@@ -63,14 +89,14 @@ class StoreLink:
         self._network.in_world(when, lambda: self._arrive(queue))
 
     def _arrive(self, queue: deque[Callable[[], None]]) -> None:
-        if not self._cut and queue:
+        if not self._holds and queue:
             queue.popleft()()
 
 
 class WatchedStore(EmbeddedStore):
     """A metadata store that calls `committed` with the images before and after each committed change."""
 
-    def __init__(self, loop: SimulatedLoop, clock: SimulatedClock) -> None:
+    def __init__(self, loop: SimulatedLoop, clock: Clock) -> None:
         super().__init__("simulated", loop.call_soon, clock)
         self.committed: Callable[[ClusterImage, ClusterImage], None] = lambda before, after: None
 
@@ -87,27 +113,39 @@ class SimulatedCluster:
 
     Args:
         count: the number of brokers.
+        racks: whether broker 1 is in rack r1, broker 2 in r2 and so on.
+        one_process: whether the brokers and the store are one process, which `suspend` suspends as a whole.
         settings: the brokers' configuration, beside ids and ports.
     """
 
     def __init__(
-        self, loop: SimulatedLoop, network: Network, rng: random.Random, *, count: int = 3, **settings: object
+        self,
+        loop: SimulatedLoop,
+        network: Network,
+        rng: random.Random,
+        *,
+        count: int = 3,
+        racks: bool = False,
+        one_process: bool = False,
+        **settings: object,
     ) -> None:
         self.loop = loop
         self.network = network
         self.clock = SimulatedClock(loop)
-        self.store = WatchedStore(loop, self.clock)
+        self.one_process = one_process
+        self._lease_clock = RunningClock(self.clock) if one_process else None
+        self.store = WatchedStore(loop, self._lease_clock or self.clock)
         self.brokers: dict[int, Broker] = {}
         self.nodes: dict[int, Node] = {}
         self.links: dict[int, StoreLink] = {}
         self._rng = rng
         self._configs = {
             broker_id: BrokerConfig.model_validate(
-                {"broker_id": broker_id, "port": FIRST_PORT + broker_id - 1, **settings}
+                {"broker_id": broker_id, "port": FIRST_PORT + broker_id - 1, **rack_of(broker_id, racks), **settings}
             )
             for broker_id in range(1, count + 1)
         }
-        self._leases: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
         self._starting: dict[int, asyncio.Task[None]] = {}
 
     @property
@@ -140,7 +178,11 @@ class SimulatedCluster:
 
     async def start(self) -> None:
         """Start the store and all brokers."""
-        self._leases = self.loop.create_task(self.store.run(), name="leases")
+        store = self.loop.node(STORE_NODE)
+        self._background = [store.spawn(self.store.run(), name="leases")]
+        if self._lease_clock is not None:
+            self._lease_clock.beat()
+            self._background.append(store.spawn(self._lease_clock.run(), name="lease clock"))
         await asyncio.gather(*(self.start_broker(broker_id) for broker_id in self._configs))
 
     def start_broker(self, broker_id: int) -> asyncio.Task[None]:
@@ -149,7 +191,9 @@ class SimulatedCluster:
         rng = random.Random(self._rng.random())
         self.links[broker_id] = link = StoreLink(self.network, rng, node)
         self.nodes[broker_id] = node
-        broker = Broker(self._configs[broker_id], self.store.open(link), clock=self.clock, rng=rng)
+        broker = Broker(
+            self._configs[broker_id], self.store.open(link), clock=self.clock, rng=rng, lease_clock=self._lease_clock
+        )
         self.brokers[broker_id] = broker
         return node.spawn(broker.start(), name=f"start broker {broker_id}")
 
@@ -166,9 +210,30 @@ class SimulatedCluster:
         if self.brokers.get(broker_id) is broker:
             self.kill_broker(broker_id)
 
+    def suspend(self) -> None:
+        """Suspend the process of all brokers and the store, as SIGSTOP does; clients go on.
+
+        Raises:
+            ValueError: the brokers are processes of their own.
+        """
+        if not self.one_process:
+            raise ValueError("the brokers do not share a process")
+        self.loop.node(STORE_NODE).pause()
+        for broker_id, node in self.nodes.items():
+            node.pause()
+            self.links[broker_id].suspend()
+
+    def resume(self) -> None:
+        """Let the process of all brokers and the store run again."""
+        self.loop.node(STORE_NODE).resume()
+        for broker_id, node in self.nodes.items():
+            node.resume()
+            self.links[broker_id].resume()
+
     async def stop(self) -> None:
         """Shut all brokers down in good order, then the store."""
         await asyncio.gather(*(self.stop_broker(broker_id) for broker_id in list(self.brokers)))
-        if self._leases is not None:
-            self._leases.cancel()
-            await asyncio.wait([self._leases])
+        for task in self._background:
+            task.cancel()
+        if self._background:
+            await asyncio.wait(self._background)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Final
@@ -96,7 +97,8 @@ def print_report(report: Report) -> None:
     events = list(report.history)
     began_ms = events[0].time_ms if events else 0
     count: Counter[type[Event]] = Counter()
-    print(f"Seed {report.seed}: {report.scenario.brokers} brokers, {report.virtual_seconds:.1f} virtual seconds\n")
+    print(f"Seed {report.seed}: {report.swarm.brokers} brokers, {report.virtual_seconds:.1f} virtual seconds\n")
+    print(textwrap.indent(str(report.swarm), "  ") + "\n")
     for event in events:
         count[type(event)] += 1
         if isinstance(event, Fault):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.broker import Broker
-from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 from purgatorio.broker.replica.partition import Partition
@@ -44,11 +44,37 @@ class _Batch(NamedTuple):
     crc: int
 
 
-def _batches(log: Log) -> Iterator[_Batch]:
-    for segment in log._segments:
-        for batch in segment.batches:
-            header = read_header(batch)
-            yield _Batch(header.base_offset, header.last_offset, header.partition_leader_epoch, header.crc)
+class _Known:
+    """The batches of one replica, read as they come.
+
+    Attributes:
+        batches: all batches of the log.
+        checked: the number of those that were compared with the committed ones.
+    """
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.batches: list[_Batch] = []
+        self.checked = 0
+        self._cuts = -1
+
+    def read_on(self) -> None:
+        """Read the new batches; all, if any were deleted, truncated or compacted meanwhile."""
+        segments = self.partition.log._segments
+        if segments.cuts != self._cuts:
+            self._cuts = segments.cuts
+            self.batches, self.checked = [], 0
+        next_offset = self.batches[-1].last_offset + 1 if self.batches else -1
+        if self.batches and next_offset == self.partition.log.log_end_offset:
+            return
+        first = segments.number_of(next_offset)
+        for number in range(first, len(segments)):
+            segment = segments[number]
+            for index in range(segment.index_of(next_offset), len(segment.batches)):
+                header = read_header(segment.batches[index])
+                self.batches.append(
+                    _Batch(header.base_offset, header.last_offset, header.partition_leader_epoch, header.crc)
+                )
 
 
 class _Seen(NamedTuple):
@@ -71,6 +97,7 @@ class Invariants:
         self._cluster = cluster
         self._known: set[tuple[str, str]] = set()
         self._committed: dict[tuple[bytes, TopicPartition], list[_Batch]] = {}
+        self._known_logs: dict[tuple[int, TopicPartition], _Known] = {}
         self._seen: dict[tuple[int, TopicPartition], _Seen] = {}
 
     async def run(self) -> None:
@@ -85,16 +112,24 @@ class Invariants:
 
     def look(self) -> None:
         """Check the logs, high watermarks and memory of all running brokers."""
-        replicas: dict[tuple[bytes, TopicPartition], list[Partition]] = {}
+        replicas: dict[tuple[bytes, TopicPartition], list[_Known]] = {}
         for broker in self._cluster.brokers.values():
             self._check_memory(broker)
             for tp, partition in broker.replicas.partitions.items():
-                replicas.setdefault((partition.topic_id, tp), []).append(partition)
+                replicas.setdefault((partition.topic_id, tp), []).append(self._read(partition))
                 self._check_watermark(partition)
-        for name, partitions in replicas.items():
-            logs = [list(_batches(partition.log)) for partition in partitions]
-            self._check_committed(name, partitions, logs)
-            self._check_equal(partitions, logs)
+        for name, logs in replicas.items():
+            if not any(known.partition.log.config.compact for known in logs):
+                self._check_committed(name, logs)
+                self._check_equal(logs)
+
+    def _read(self, partition: Partition) -> _Known:
+        name = partition.broker_id, partition.tp
+        known = self._known_logs.get(name)
+        if known is None or known.partition is not partition:
+            known = self._known_logs[name] = _Known(partition)
+        known.read_on()
+        return known
 
     def _violated(self, invariant: str, where: str, message: str) -> None:
         if (invariant, where) not in self._known and len(self.anomalies) < MAX_VIOLATIONS:
@@ -104,33 +139,36 @@ class Invariants:
 
     # --- logs ---
 
-    def _check_committed(
-        self, name: tuple[bytes, TopicPartition], partitions: list[Partition], logs: list[list[_Batch]]
-    ) -> None:
+    def _check_committed(self, name: tuple[bytes, TopicPartition], logs: list[_Known]) -> None:
         """Compare what each replica takes for committed with what was, and demand all of it of the leader."""
         committed = self._committed.setdefault(name, [])
-        if any(partition.log.config.compact for partition in partitions):
-            return
-        for partition, log in zip(partitions, logs, strict=True):
-            mine = [batch for batch in log if batch.last_offset < partition.high_watermark]
-            self._compare(partition, mine, committed)
+        for known in logs:
+            self._compare(known, committed)
         end_offset = committed[-1].last_offset + 1 if committed else 0
-        for partition in partitions:
+        for known in logs:
+            partition = known.partition
             if self._leads_now(partition) and partition.log.log_end_offset < end_offset:
                 what = f"{_name(partition)} leads and ends at {partition.log.log_end_offset}"
                 self._violated("committed-prefix", str(partition.tp), f"{what}, committed is all before {end_offset}")
 
-    def _compare(self, partition: Partition, mine: list[_Batch], committed: list[_Batch]) -> None:
+    def _compare(self, known: _Known, committed: list[_Batch]) -> None:
         """Compare a replica's committed batches with those that are known, and add those that follow them."""
+        log, high_watermark = known.partition.log, known.partition.high_watermark
         known_end = committed[-1].last_offset + 1 if committed else 0
-        start, end = partition.log.log_start_offset, partition.high_watermark
-        expected = [batch for batch in committed if batch.last_offset >= start and batch.last_offset < end]
-        shared = [batch for batch in mine if batch.last_offset >= start and batch.base_offset < known_end]
+        unchecked = known.batches[known.checked :]
+        mine = [batch for batch in unchecked if log.log_start_offset <= batch.last_offset < high_watermark]
+        # Offsets ascend: what was checked before is a prefix, and all of it was committed.
+        start = known.batches[known.checked - 1].last_offset + 1 if known.checked else log.log_start_offset
+        first = bisect_left(committed, start, key=lambda batch: batch.last_offset)
+        expected = [batch for batch in committed[first:] if batch.last_offset < high_watermark]
+        shared = [batch for batch in mine if batch.base_offset < known_end]
         if shared != expected:
-            what = f"{_name(partition)} has {_difference(shared, expected)} was committed"
-            self._violated("committed-prefix", str(partition.tp), what)
-        elif start <= known_end or not committed:
-            committed += [batch for batch in mine if batch.base_offset >= known_end]
+            what = f"{_name(known.partition)} has {_difference(shared, expected)} was committed"
+            self._violated("committed-prefix", str(known.partition.tp), what)
+            return
+        if start <= known_end or not committed:
+            committed += mine[len(shared) :]
+        known.checked = len(known.batches) - len([b for b in unchecked if b.last_offset >= high_watermark])
 
     def _leads_now(self, partition: Partition) -> bool:
         """Whether this replica is the leader of the newest epoch."""
@@ -142,23 +180,25 @@ class Invariants:
             and partition.incarnation in state.isr
         )
 
-    def _check_equal(self, partitions: list[Partition], logs: list[list[_Batch]]) -> None:
+    def _check_equal(self, logs: list[_Known]) -> None:
         """Compare replicas that end in the same record: their logs must then be the same, and their producers.
 
         A leader epoch has one leader, which appends in order; so the same offset and epoch are the same record, and
         the same records before it (as in Raft, the log matching property).
         """
-        first: dict[_Batch, tuple[Partition, list[_Batch]]] = {}
-        for partition, log in zip(partitions, logs, strict=True):
-            if not log or partition.log.config.compact:
+        first: dict[_Batch, _Known] = {}
+        for known in logs:
+            if not known.batches:
                 continue
-            other, others = first.setdefault(log[-1], (partition, log))
-            start = max(log[0].base_offset, others[0].base_offset)
-            pair = f"{_name(partition)} and {_name(other)} end at {log[-1].last_offset}"
-            if [b for b in log if b.base_offset >= start] != [b for b in others if b.base_offset >= start]:
-                self._violated("unequal-replicas", str(partition.tp), f"{pair} and differ before that")
-            elif log[0].base_offset == others[0].base_offset == 0 and _windows(partition) != _windows(other):
-                self._violated("unequal-replicas", str(partition.tp), f"{pair} and know different producers")
+            last = known.batches[-1]
+            other = first.setdefault(last, known)
+            start = max(known.batches[0].base_offset, other.batches[0].base_offset)
+            pair = f"{_name(known.partition)} and {_name(other.partition)} end at {last.last_offset}"
+            where = str(known.partition.tp)
+            if known.batches != other.batches and _since(start, known) != _since(start, other):
+                self._violated("unequal-replicas", where, f"{pair} and differ before that")
+            elif _starts_at_0(known) and _starts_at_0(other) and _windows(known.partition) != _windows(other.partition):
+                self._violated("unequal-replicas", where, f"{pair} and know different producers")
 
     # --- high watermarks and memory ---
 
@@ -225,6 +265,15 @@ def could_complete(operation: DelayedOperation) -> bool:
         return operation.completed
     finally:
         operation._owner, operation.completed, operation.checks = owner, False, checks
+
+
+def _since(offset: int, known: _Known) -> list[_Batch]:
+    return [batch for batch in known.batches if batch.base_offset >= offset]
+
+
+def _starts_at_0(known: _Known) -> bool:
+    """Whether nothing was ever deleted, so that the replica has seen every batch of every producer."""
+    return known.batches[0].base_offset == 0
 
 
 def _difference(shared: list[_Batch], expected: list[_Batch]) -> str:

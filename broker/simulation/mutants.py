@@ -167,7 +167,9 @@ def _patient_restarts() -> Patches:
     yield replaced(Nemesis, "wait_until_in_sync", at_once)
 
 
-_LOSS: Final = frozenset({"lost-write", "unseen", "vanished", "inconsistent-offsets", "committed-prefix"})
+_LOSS: Final = frozenset(
+    {"lost-write", "unseen", "vanished", "inconsistent-offsets", "consumer-reset", "committed-prefix"}
+)
 """Records are gone, or others are in their place."""
 
 

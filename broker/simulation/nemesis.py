@@ -10,9 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.controller import Reassignment, TopicSettings, reassign_partitions
 from purgatorio.broker.metadata.image import BrokerIncarnation, PartitionState
 from purgatorio.broker.operator import NotInSync, rolling_restart, wait_until_in_sync
 from purgatorio.broker.simulation.cluster import SimulatedCluster
@@ -26,7 +29,8 @@ class Nemesis:
         clients: the node names of the clients.
         crash_client: kills the client of that name, and starts another in its place.
         rng: chooses faults, victims and times.
-        kinds: the names of `FAULTS` to choose from; if empty, all.
+        kinds: the names of `FAULTS` to choose from; if empty, all that the cluster can have.
+        deletable: the topics of which records may be deleted.
     """
 
     wait_until_in_sync = staticmethod(wait_until_in_sync)
@@ -40,15 +44,25 @@ class Nemesis:
         *,
         crash_client: Callable[[str], None],
         kinds: tuple[str, ...] = (),
+        deletable: Sequence[str] = (),
     ) -> None:
         self._cluster = cluster
         self._clients = clients
         self._history = history
         self._rng = rng
         self._crash_client = crash_client
-        self._kinds = kinds or tuple(FAULTS)
+        self._deletable = deletable
+        self._kinds = kinds or self._possible_kinds()
         self._busy: set[int] = set()
         self._leaving: set[int] = set()
+        self._suspended = False
+        self._operator = cluster.store.open()
+
+    def _possible_kinds(self) -> tuple[str, ...]:
+        impossible = set() if self._cluster.one_process else {"suspend"}
+        if not self._deletable:
+            impossible.add("delete-records")
+        return tuple(kind for kind in FAULTS if kind not in impossible)
 
     async def run(self, seconds: float) -> None:
         """Run faults for this time; all faults are undone when it returns."""
@@ -174,6 +188,51 @@ class Nemesis:
         self._note("the restart of all brokers is over")
         self._busy.clear()
 
+    async def suspend(self, end: float) -> None:
+        """Suspend the process of all brokers and the store, as SIGSTOP or a busy machine does."""
+        if self._busy or not self._cluster.one_process:
+            return
+        self._busy.update(self._cluster.broker_ids)
+        self._note("suspend the process of all brokers")
+        self._suspended = True
+        self._cluster.suspend()
+        await self._hold(end, 0.1, 3.0)
+        self._cluster.resume()
+        self._suspended = False
+        self._note("resume the process of all brokers")
+        self._busy.clear()
+
+    # --- the operator ---
+
+    async def reassign(self, end: float) -> None:
+        """Move a partition to other replicas, or change the order of its replicas."""
+        topic, index = self._rng.choice(list(self._cluster.partitions))
+        state = self._cluster.partitions[topic, index]
+        replicas = tuple(self._rng.sample(self._cluster.broker_ids, len(state.replicas) - len(state.adding)))
+        wanted = Reassignment(topic, index, replicas)
+        if self._suspended:
+            return
+        self._note(f"reassign {topic}-{index} to {', '.join(map(str, replicas))}")
+        self._operator.submit(
+            lambda image: reassign_partitions(image, [wanted], settings=TopicSettings()), lambda results: None
+        )
+
+    async def delete_records(self, end: float) -> None:
+        """Delete the records of a partition before a random offset, as its leader."""
+        names = [name for name in self._cluster.partitions if name[0] in self._deletable]
+        if not names:
+            return
+        name = self._rng.choice(names)
+        leader = self._cluster.partitions[name].leader
+        broker, tp = self._cluster.brokers.get(leader), TopicPartition(*name)
+        partition = None if broker is None else broker.replicas.partitions.get(tp)
+        if broker is None or partition is None:
+            return
+        offset = self._rng.randint(0, partition.high_watermark)
+        self._note(f"delete records of {tp} before {offset}")
+        delete = partial(broker.replicas.delete_records, timeout_ms=1_000, done=lambda results: None)
+        self._cluster.nodes[leader].call(delete, [(tp, offset)])
+
     # --- clients ---
 
     async def kill_client(self, end: float) -> None:
@@ -249,6 +308,9 @@ FAULTS: Final[Mapping[str, Callable[[Nemesis, float], Coroutine[Any, Any, None]]
     "pause": Nemesis.pause,
     "hold-followers": Nemesis.hold_followers,
     "rolling-restart": Nemesis.restart_in_turn,
+    "suspend": Nemesis.suspend,
+    "reassign": Nemesis.reassign,
+    "delete-records": Nemesis.delete_records,
     "client-crash": Nemesis.kill_client,
     "isolate": Nemesis.isolate,
     "one-way": Nemesis.cut_one_way,

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.simulation.checkers import Anomaly, check
-from purgatorio.broker.simulation.clients import Client, Consumer, Producer
+from purgatorio.broker.simulation.clients import Client, Output, Producer
 from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.broker.simulation.consumers import Consumer
 from purgatorio.broker.simulation.fenced import FencedWatch
-from purgatorio.broker.simulation.history import Acked, History, Sent
+from purgatorio.broker.simulation.history import Acked, Cleaned, History, Sent
 from purgatorio.broker.simulation.internal_errors import collected
 from purgatorio.broker.simulation.invariants import Invariants
 from purgatorio.broker.simulation.loop import SimulatedClock, SimulatedLoop
 from purgatorio.broker.simulation.nemesis import Nemesis
 from purgatorio.broker.simulation.network import Network
-
-TOPIC = "orders"
+from purgatorio.broker.simulation.pipelined import PipelinedProducer
+from purgatorio.broker.simulation.sometimes import counted
+from purgatorio.broker.simulation.swarm import Swarm, TopicPlan, draw, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class Scenario:
         heal_seconds: the virtual time in which the cluster has to recover after the faults are healed.
         faults: names of `purgatorio.broker.simulation.nemesis.FAULTS`; if empty, all.
         pause_ms: the range of a producer's wait between two values.
+        swarm: whether to draw topics, sizes and features from the seed (`purgatorio.broker.simulation.swarm`), else
+            the plain workload.
     """
 
     seconds: float = 20.0
@@ -40,6 +46,7 @@ class Scenario:
     min_insync_replicas: int = 2
     faults: tuple[str, ...] = ()
     pause_ms: tuple[float, float] = (20.0, 160.0)
+    swarm: bool = True
 
 
 @dataclass(slots=True)
@@ -50,13 +57,17 @@ class Report:
         anomalies: those that the checks found, violations of `invariants.INVARIANTS`, "not-converged" if the cluster
             did not recover, and "internal-error" for each error that a broker logged.
         virtual_seconds: the duration of the simulation.
+        swarm: the workload.
+        reached: how often each path of `sometimes.SOMETIMES` was reached.
     """
 
     seed: int
     scenario: Scenario
     history: History
+    swarm: Swarm
     anomalies: list[Anomaly] = field(default_factory=list)
     virtual_seconds: float = 0.0
+    reached: Counter[str] = field(default_factory=Counter)
 
     @property
     def sent(self) -> int:
@@ -72,9 +83,10 @@ class Report:
 def simulate(seed: int, scenario: Scenario | None = None) -> Report:
     """Run one simulation; the same seed and scenario give the same history."""
     simulation = _Simulation(seed, scenario or Scenario())
-    with collected(simulation.loop) as errors:
+    with collected(simulation.loop) as errors, counted() as reached:
         report = simulation.run()
     report.anomalies += errors.anomalies
+    report.reached = reached
     return report
 
 
@@ -82,31 +94,46 @@ def simulate(seed: int, scenario: Scenario | None = None) -> Report:
 class _Work:
     """A client's work: to produce to a partition with `acks`, or, if that is None, to consume it."""
 
+    topic: TopicPlan
     partition: int
     acks: int | None
     incarnations: int = 0
     task: asyncio.Task[None] | None = None
 
 
+def _workload(rng: random.Random, scenario: Scenario) -> Swarm:
+    size = {
+        "brokers": scenario.brokers,
+        "partitions": scenario.partitions,
+        "min_insync_replicas": scenario.min_insync_replicas,
+    }
+    return draw(rng, **size) if scenario.swarm else plain(**size)
+
+
 class _Simulation:
     def __init__(self, seed: int, scenario: Scenario) -> None:
         self._scenario = scenario
         self._rng = rng = random.Random(seed)
+        # A generator of its own: a seed with the plain workload has the same faults as before.
+        self._swarm = swarm = _workload(random.Random(f"swarm {seed}"), scenario)
         self.loop = SimulatedLoop(self._random())
         self._network = Network(self.loop, self._random())
         self._network.split_writes = rng.random() < 0.3
         self._clock = SimulatedClock(self.loop)
         self._history = History()
-        self._report = Report(seed, scenario, self._history)
+        self._report = Report(seed, scenario, self._history, swarm)
         self._cluster = SimulatedCluster(
             self.loop,
             self._network,
             self._random(),
-            count=scenario.brokers,
+            count=swarm.brokers,
+            racks=swarm.racks,
+            one_process=swarm.one_process,
             replica_lag_time_max_ms=1_500,
             replica_fetch_wait_max_ms=300,
             replica_socket_timeout_ms=2_000,
             shutdown_grace_ms=500,
+            **swarm.settings,
         )
         self._invariants = Invariants(self._cluster)
         self._values = itertools.count(1)
@@ -133,7 +160,7 @@ class _Simulation:
         began = self.loop.time()
         cluster, scenario = self._cluster, self._scenario
         await cluster.start()
-        await self._create_topic()
+        await self._create_topics()
         watches = (FencedWatch(cluster, self._history), self._invariants)
         watching = [self.loop.create_task(watch.run()) for watch in watches]
         self._start_clients()
@@ -144,6 +171,7 @@ class _Simulation:
             self._random(),
             crash_client=self._crash_client,
             kinds=scenario.faults,
+            deletable=[topic.name for topic in self._swarm.topics if topic.deletes],
         )
         await asyncio.sleep(0.5)
         await nemesis.run(scenario.seconds)
@@ -157,32 +185,35 @@ class _Simulation:
         await cluster.stop()
         self._report.virtual_seconds = self.loop.time() - began
 
-    async def _create_topic(self) -> None:
-        scenario = self._scenario
-        new = NewTopic(
-            TOPIC,
-            scenario.partitions,
-            min(3, scenario.brokers),
-            configs={"min.insync.replicas": str(scenario.min_insync_replicas)},
-        )
-        rng = self._random()
+    async def _create_topics(self) -> None:
+        """Create the topics, and record which of them lose records."""
+        swarm, rng = self._swarm, self._random()
+        factor = min(3, self._scenario.brokers)
+        new = [NewTopic(topic.name, topic.partitions, factor, configs=topic.configs) for topic in swarm.topics]
         done: asyncio.Future[object] = self.loop.create_future()
         self._cluster.store.open().submit(
-            lambda image: create_topics(image, [new], settings=TopicSettings(), rng=rng), done.set_result
+            lambda image: create_topics(image, new, settings=TopicSettings(), rng=rng), done.set_result
         )
         await done
+        for topic in swarm.topics:
+            for partition in range(topic.partitions if topic.deletes or topic.keys else 0):
+                name = f"{topic.name}-{partition}"
+                self._history.record(Cleaned(self._clock.now_ms(), name, topic.deletes, topic.keys))
 
     # --- clients ---
 
     def _client(self, name: str) -> Client:
         return Client(name, self._cluster.addresses, clock=self._clock, rng=self._random())
 
+    def _partitions(self) -> Iterator[tuple[TopicPlan, int]]:
+        return ((topic, partition) for topic in self._swarm.topics for partition in range(topic.partitions))
+
     def _start_clients(self) -> None:
         """Start for each partition a producer with acks=-1, one with acks=1, and a consumer, each as its own node."""
-        for partition in range(self._scenario.partitions):
+        for topic, partition in self._partitions():
             for acks in (-1, 1, None):
                 name = f"client-{len(self._clients) + 1}"
-                self._clients[name] = _Work(partition, acks)
+                self._clients[name] = _Work(topic, partition, acks)
                 self._start_client(name)
 
     def _start_client(self, name: str) -> None:
@@ -190,21 +221,27 @@ class _Simulation:
         work.incarnations += 1
         # A client that replaces a crashed one has a new name, since its sequence and its assignment start again.
         client = self._client(name if work.incarnations == 1 else f"{name}.{work.incarnations}")
-        worker: Producer | Consumer
-        if work.acks is None:
-            worker = Consumer(client, TOPIC, work.partition, history=self._history, clock=self._clock)
-        else:
-            worker = Producer(
-                client,
-                TOPIC,
-                work.partition,
-                acks=work.acks,
-                values=self._values,
-                history=self._history,
-                clock=self._clock,
-                pause_ms=self._scenario.pause_ms,
-            )
+        worker = self._consumer(client, work) if work.acks is None else self._producer(client, work, work.acks)
         work.task = self.loop.node(name).spawn(worker.run(self._is_stopped), name=name)
+
+    def _consumer(self, client: Client, work: _Work) -> Consumer:
+        reader = self._swarm.reader
+        if self._swarm.racks:
+            reader = replace(reader, rack=f"r{client.rng.randint(1, self._swarm.brokers)}")
+        return Consumer(
+            client, work.topic.name, work.partition, history=self._history, clock=self._clock, reader=reader
+        )
+
+    def _producer(self, client: Client, work: _Work, acks: int) -> Producer | PipelinedProducer:
+        swarm, values, history = self._swarm, self._values, self._history
+        clock, pause_ms = self._clock, self._scenario.pause_ms
+        output = Output(work.topic.name, work.partition, swarm.compression, work.topic.keys)
+        if acks == -1 and swarm.batch_records:
+            limit = swarm.batch_records
+            return PipelinedProducer(
+                client, output, values=values, history=history, clock=clock, pause_ms=pause_ms, max_records=limit
+            )
+        return Producer(client, output, acks=acks, values=values, history=history, clock=clock, pause_ms=pause_ms)
 
     def _crash_client(self, name: str) -> None:
         self.loop.node(name).kill()
@@ -217,14 +254,14 @@ class _Simulation:
         """Read all partitions from start to end."""
         readers = [
             Consumer(
-                self._client(f"final-{partition}"),
-                TOPIC,
+                self._client(f"final-{topic.name}-{partition}"),
+                topic.name,
                 partition,
                 history=self._history,
                 clock=self._clock,
                 final=True,
             )
-            for partition in range(self._scenario.partitions)
+            for topic, partition in self._partitions()
         ]
         try:
             async with asyncio.timeout(self._scenario.heal_seconds):
@@ -235,7 +272,7 @@ class _Simulation:
     # --- healing ---
 
     def _anomaly(self, name: str, message: str) -> None:
-        self._report.anomalies.append(Anomaly(name, TOPIC, message))
+        self._report.anomalies.append(Anomaly(name, "cluster", message))
 
     async def _converge(self) -> None:
         """Wait until all partitions have full ISRs and their preferred leaders, and no operation is overdue."""
@@ -253,6 +290,8 @@ class _Simulation:
         for (topic, index), state in self._cluster.partitions.items():
             if len(state.isr) < len(state.replicas):
                 return f"{topic}-{index} has in-sync replicas {state.isr_ids} of {state.replicas}"
+            if state.adding or state.removing:
+                return f"{topic}-{index} is still being reassigned"
             if state.leader != state.replicas[0]:
                 return f"{topic}-{index} is led by broker {state.leader}, not {state.replicas[0]}"
         for broker_id, broker in self._cluster.brokers.items():

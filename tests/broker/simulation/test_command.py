@@ -25,7 +25,7 @@ def test_it_tells_what_happened_and_what_was_checked_and_writes_it_down(tmp_path
     file = tmp_path / "history.jsonl"
     code, said, errors = simulate("--seed", "42", "--history", str(file))
     assert (code, errors) == (0, "")
-    assert said.startswith("Seed 42: 3 brokers, ")
+    assert said.startswith("Seed 42: 4 brokers, ")
     for name, meaning in CHECKS.items():
         assert f"{name:<22} none" in said
         assert meaning in said

@@ -91,6 +91,7 @@ def test_errors_are_collected_while_logging_is_switched_off_and_all_is_as_before
     assert [record.getMessage() for record in caplog.records] == ["after it"]
 
 
+@pytest.mark.simulation
 def test_a_bug_in_a_broker_that_only_its_log_tells_of_is_found() -> None:
     with (
         mock.patch.object(Partition, "laggards", side_effect=RuntimeError),

@@ -11,7 +11,7 @@ from types import FrameType
 import pytest
 
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
-from purgatorio.broker.simulation.clients import Client, Producer
+from purgatorio.broker.simulation.clients import Client, Output, Producer
 from purgatorio.broker.simulation.cluster import SimulatedCluster
 from purgatorio.broker.simulation.history import Acked, History
 from purgatorio.broker.simulation.loop import Node, SimulatedLoop
@@ -27,7 +27,7 @@ CALLS_PER_SECOND = 26_000
 
 That took 7 to 10 ms on one core. The number of calls is the same on a busy machine.
 """
-QUIET = Scenario(partitions=1, pause_ms=(500.0, 1500.0))
+QUIET = Scenario(partitions=1, pause_ms=(500.0, 1500.0), swarm=False)
 
 
 @pytest.mark.timeout(300)
@@ -86,8 +86,7 @@ async def failover_ms(loop: SimulatedLoop, rng: random.Random) -> int:
     client = Client("producer", cluster.addresses, clock=cluster.clock, rng=rng)
     producer = Producer(
         client,
-        "orders",
-        0,
+        Output("orders", 0),
         acks=-1,
         values=iter(range(1_000_000)),
         history=history,

@@ -1,0 +1,180 @@
+"""A simulated consumer, which records what it reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, cast
+
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.simulation.clients import NETWORK_ERRORS, REQUEST_TIMEOUT_MS, Client, Leader, Unavailable
+from purgatorio.broker.simulation.history import Assigned, Drained, History, Polled
+from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from purgatorio.protocol.primitives import Buffer
+from purgatorio.protocol.records import iter_batches, iter_records
+
+FETCH_VERSION: Final = 12
+LIST_OFFSETS_VERSION: Final = 7
+EARLIEST, LATEST = -2, -1
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How a consumer reads.
+
+    Attributes:
+        max_bytes: the limit of records in one response.
+        pause_ms: the range of the wait after a response with records; a slow consumer waits long.
+        rack: the consumer's rack (KIP-392); empty: it has none.
+    """
+
+    max_bytes: int = 64 * 1024
+    pause_ms: tuple[float, float] = (0.0, 0.0)
+    rack: str = ""
+
+
+class Consumer:
+    """Reads one partition from its start, and continues with new records.
+
+    Args:
+        final: stop at the partition's end offset, as the leader gives it at first.
+        reader: how it reads.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        partition: int,
+        *,
+        history: History,
+        clock: Clock,
+        final: bool = False,
+        reader: Reader | None = None,
+    ) -> None:
+        self._client = client
+        self._topic = topic
+        self._partition = partition
+        self._name = f"{topic}-{partition}"
+        self._history = history
+        self._clock = clock
+        self._final = final
+        self._reader = reader or Reader()
+        self._near = -1  # the follower that the leader has sent this consumer to
+        self._position = -1
+        self._start = 0
+        self._last_epoch = -1
+
+    async def run(self, stopped: Callable[[], bool]) -> None:
+        """Read until `stopped`; the final reader stops at the end offset."""
+        try:
+            while not stopped():
+                try:
+                    leader = await self._client.leader(self._topic, self._partition)
+                    if self._position < 0:
+                        await self._assign(leader, EARLIEST)
+                    await self._read_from(leader, stopped)
+                    if self._final:
+                        return
+                except (*NETWORK_ERRORS, Unavailable):
+                    self._near = -1
+                    await self._client.back_off()
+        finally:
+            self._client.close()
+
+    async def _assign(self, leader: Leader, timestamp: int, *, reset: bool = False) -> None:
+        """Set the position to the earliest or latest offset, and record the assignment."""
+        self._position = await self._offset(leader, timestamp)
+        self._start = self._position
+        self._last_epoch = -1
+        self._history.record(Assigned(self._clock.now_ms(), self._client.name, self._name, self._position, reset))
+
+    async def _offset(self, leader: Leader, timestamp: int) -> int:
+        question = ListOffsetsPartition(
+            partition_index=self._partition, current_leader_epoch=leader.epoch, timestamp=timestamp
+        )
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=self._topic, partitions=[question])])
+        response = await self._client.ask(
+            leader.broker_id, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request, timeout_ms=REQUEST_TIMEOUT_MS
+        )
+        answer = response.topics[0].partitions[0]
+        if answer.error_code:
+            raise Unavailable(ErrorCode(answer.error_code).name)
+        offset: int = answer.offset
+        return offset
+
+    async def _read_from(self, leader: Leader, stopped: Callable[[], bool]) -> None:
+        """Fetch from one leader until it returns an error."""
+        end_offset = await self._offset(leader, LATEST) if self._final else None
+        while not stopped():
+            if end_offset is not None and self._position >= end_offset:
+                self._history.record(Drained(self._clock.now_ms(), self._name, self._start, end_offset))
+                return
+            asked_ms = self._clock.now_ms()
+            broker_id = leader.broker_id if self._near < 0 else self._near
+            data = await self._fetch(broker_id, leader)
+            if broker_id != leader.broker_id and data.error_code:
+                # A follower may lack what the leader has: only the leader's word counts.
+                self._near = -1
+                await self._client.back_off()
+            elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or data.diverging_epoch.end_offset >= 0:
+                # Records that were read are no longer in the log: restart at the earliest offset.
+                await self._assign(leader, EARLIEST, reset=True)
+            elif data.error_code:
+                raise Unavailable(ErrorCode(data.error_code).name)
+            elif data.preferred_read_replica >= 0:
+                self._near = data.preferred_read_replica
+            elif self._take(data, broker_id, leader, asked_ms):
+                await asyncio.sleep(self._client.rng.uniform(*self._reader.pause_ms) / 1000)
+
+    async def _fetch(self, broker_id: int, leader: Leader) -> PartitionData:
+        partition = FetchPartition(
+            partition=self._partition,
+            current_leader_epoch=leader.epoch,
+            fetch_offset=self._position,
+            last_fetched_epoch=self._last_epoch,
+            partition_max_bytes=self._reader.max_bytes,
+        )
+        request = FetchRequest(
+            max_wait_ms=400,
+            min_bytes=1,
+            max_bytes=1024 * 1024,
+            topics=[FetchTopic(topic=self._topic, partitions=[partition])],
+            rack_id=self._reader.rack,
+        )
+        response = await self._client.ask(
+            broker_id, ApiKey.FETCH, FETCH_VERSION, request, timeout_ms=REQUEST_TIMEOUT_MS
+        )
+        if response.error_code:
+            raise Unavailable(ErrorCode(response.error_code).name)
+        data: PartitionData = response.responses[0].partitions[0]
+        return data
+
+    def _take(self, data: PartitionData, broker_id: int, leader: Leader, asked_ms: int) -> bool:
+        """Record the records of a response; returns whether there were any."""
+        records: list[tuple[int, int]] = []
+        # Decoded records are one view into the response.
+        for header, batch in iter_batches(cast("Buffer | None", data.records) or b"", allow_partial=True):
+            records += [(r.offset, int(r.value or b"-1")) for r in iter_records(batch) if r.offset >= self._position]
+            self._last_epoch = header.partition_leader_epoch
+        if records:
+            self._position = records[-1][0] + 1
+            self._history.record(
+                Polled(
+                    self._clock.now_ms(),
+                    self._client.name,
+                    self._name,
+                    tuple(records),
+                    data.high_watermark,
+                    self._final,
+                    broker_id,
+                    leader.epoch,
+                    broker_id != leader.broker_id,
+                    asked_ms,
+                )
+            )
+        return bool(records)

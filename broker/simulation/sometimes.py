@@ -1,0 +1,80 @@
+"""Rare paths that a run of the default seeds has to reach at least once; a path that never runs proves nothing.
+
+Counters wrap the functions of these paths while a simulation runs; what the functions do is the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+from unittest import mock
+
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.producer_state import ProducerStates
+from purgatorio.broker.log.segments import Segments
+from purgatorio.broker.replica.follower import FollowerFetcher
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.reader import ReplicaReader
+from purgatorio.broker.replica.refused_batches import RefusedBatches
+
+SOMETIMES: Final[Mapping[str, str]] = {
+    "out-of-range": "A follower asked the leader for its offsets, since the leader had nothing at the follower's end.",
+    "restart": "A follower dropped its log and started again at the leader's start.",
+    "truncate-segments": "A truncation dropped a whole segment or more.",
+    "wait-for-refused": "A batch was refused because an earlier one of its producer had been refused.",
+    "duplicate": "A producer sent a batch again that was in the log.",
+    "snapshot": "A truncated log took its producers from the snapshot of a segment.",
+    "rack-read": "The leader sent a consumer to the follower in its rack.",
+    "compaction": "A pass of compaction replaced segments.",
+    "deletion": "Retention or DeleteRecords deleted segments.",
+}
+"""Each path's name, and its meaning in one sentence."""
+
+
+def _truncates_segments(segments: Segments, offset: int) -> bool:
+    return segments.number_of(offset) + 1 < len(segments)
+
+
+def _wrapped(owner: type, name: str, count: Callable[[], None], before: Callable[..., bool], after: Any) -> Any:
+    """Return a patch that counts the calls for which `before` holds for the arguments and `after` for the result."""
+    function = getattr(owner, name)
+
+    @functools.wraps(function)
+    def counted(*args: Any, **options: Any) -> Any:
+        wanted = before(*args, **options)
+        result = function(*args, **options)
+        if wanted and after(result):
+            count()
+        return result
+
+    return mock.patch.object(owner, name, counted)
+
+
+def _always(*_: Any, **__: Any) -> bool:
+    return True
+
+
+_PATHS: Final[Mapping[str, tuple[type, str, Callable[..., bool], Callable[[Any], bool]]]] = {
+    "out-of-range": (FollowerFetcher, "_reset_into_leaders_log", _always, _always),
+    "restart": (Partition, "restart_at", _always, _always),
+    "truncate-segments": (Segments, "truncate", _truncates_segments, _always),
+    "wait-for-refused": (RefusedBatches, "waits_for_another", _always, lambda code: code is not None),
+    "duplicate": (Log, "_duplicate", _always, _always),
+    "snapshot": (ProducerStates, "restore", _always, _always),
+    "rack-read": (ReplicaReader, "preferred_replica", _always, lambda broker_id: broker_id >= 0),
+    "compaction": (Segments, "replace_oldest", _always, _always),
+    "deletion": (Segments, "delete_oldest", _always, bool),
+}
+
+
+@contextlib.contextmanager
+def counted() -> Iterator[Counter[str]]:
+    """Count how often each path is reached while the context lasts."""
+    reached: Counter[str] = Counter()
+    with contextlib.ExitStack() as stack:
+        for path, (owner, name, before, after) in _PATHS.items():
+            stack.enter_context(_wrapped(owner, name, functools.partial(reached.update, [path]), before, after))
+        yield reached

@@ -1,0 +1,122 @@
+"""Swarm settings: what a simulated cluster and its clients are like, drawn from the seed.
+
+One workload that has everything runs few paths often: a log that is always compacted is never truncated far. So each
+feature is on in some seeds and off in others (swarm testing, Groce et al. 2012), and small sizes make rare paths
+common: segments and fetches of about a kilobyte, so that twenty seconds have many of them.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Final
+
+from purgatorio.broker.simulation.consumers import Reader
+from purgatorio.protocol.compression import Compression
+
+SMALL_BYTES: Final = 1024
+FOLLOWER_FETCH: Final = "replica_fetch_max_bytes"
+COMPRESSIONS: Final = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """One topic.
+
+    Attributes:
+        configs: the topic's configs.
+        keys: if the topic is compacted, the number of keys, else 0.
+        deletes: whether its oldest records may go.
+    """
+
+    name: str
+    partitions: int
+    configs: dict[str, str] = field(default_factory=dict)
+    keys: int = 0
+    deletes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Swarm:
+    """What is drawn from the seed; the defaults are the plain workload.
+
+    Attributes:
+        batch_records: the limit of records in a batch of the idempotent producers; 0: they send single values, and
+            wait for each acknowledgement.
+        racks: whether brokers and consumers have racks.
+        one_process: whether the brokers and the store are one process, which may be suspended as a whole.
+        settings: of the brokers.
+    """
+
+    topics: tuple[TopicPlan, ...]
+    brokers: int = 3
+    batch_records: int = 0
+    compression: Compression = Compression.NONE
+    reader: Reader = field(default_factory=Reader)
+    racks: bool = False
+    one_process: bool = False
+    settings: dict[str, object] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Describe the workload in a line per topic and one for the rest."""
+        lines = []
+        for topic in self.topics:
+            configs = ", ".join(f"{name}={value}" for name, value in topic.configs.items())
+            lines.append(f"topic {topic.name}, partitions {topic.partitions}: {configs}")
+        producers = f"batches of up to {self.batch_records}, pipelined" if self.batch_records else "single records"
+        features = [
+            producers,
+            "" if self.compression is Compression.NONE else self.compression.name.lower(),
+            f"fetches of {self.reader.max_bytes} bytes" + (", slowly" if self.reader.pause_ms[1] else ""),
+            "racks" if self.racks else "",
+            "all brokers in one process" if self.one_process else "",
+            f"follower fetches of {SMALL_BYTES} bytes" if FOLLOWER_FETCH in self.settings else "",
+        ]
+        return "\n".join([*lines, ", ".join(filter(None, features))])
+
+
+def plain(*, brokers: int, partitions: int, min_insync_replicas: int) -> Swarm:
+    """Return the plain workload: one topic, single records, each acknowledged before the next."""
+    return Swarm((TopicPlan("orders", partitions, {"min.insync.replicas": str(min_insync_replicas)}),), brokers)
+
+
+def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replicas: int) -> Swarm:
+    """Draw a workload with as many partitions over all topics; in about one of four seeds it is the plain one."""
+    if rng.random() < 0.25:
+        return plain(brokers=brokers, partitions=partitions, min_insync_replicas=min_insync_replicas)
+    batch_records = rng.choice((0, 1, 4, 12))
+    segment_bytes = 0 if rng.random() < 0.3 else SMALL_BYTES if batch_records > 1 else SMALL_BYTES // 4
+    settings: dict[str, object] = {"log_retention_check_interval_ms": 700, "log_cleaner_backoff_ms": 700}
+    if rng.random() < 0.5:
+        settings |= {FOLLOWER_FETCH: SMALL_BYTES, "replica_fetch_response_max_bytes": SMALL_BYTES}
+    several = partitions > 1 and rng.random() < 0.5
+    shares = [1] * partitions if several else [partitions]
+    return Swarm(
+        tuple(
+            _topic(rng, f"orders{nth or ''}", share, min_insync_replicas, segment_bytes)
+            for nth, share in enumerate(shares)
+        ),
+        brokers=brokers + (rng.random() < 0.2),
+        batch_records=batch_records,
+        compression=rng.choice(COMPRESSIONS) if rng.random() < 0.4 else Compression.NONE,
+        reader=Reader(
+            max_bytes=rng.choice((SMALL_BYTES // 2, SMALL_BYTES, 64 * SMALL_BYTES)),
+            pause_ms=(50.0, 600.0) if rng.random() < 0.3 else (0.0, 0.0),
+        ),
+        racks=rng.random() < 0.4,
+        one_process=rng.random() < 0.5,
+        settings=settings,
+    )
+
+
+def _topic(rng: random.Random, name: str, partitions: int, min_insync_replicas: int, segment_bytes: int) -> TopicPlan:
+    configs = {"min.insync.replicas": str(min_insync_replicas)}
+    if segment_bytes:
+        configs["segment.bytes"] = str(segment_bytes)
+    kind = rng.choice(("keep", "keep", "retain", "delete", "compact"))
+    if kind == "compact":
+        configs |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
+        return TopicPlan(name, partitions, configs, keys=rng.choice((5, 40)))
+    if kind == "retain":
+        configs |= rng.choice(({"retention.ms": "4000"}, {"retention.bytes": str(4 * SMALL_BYTES)}))
+    return TopicPlan(name, partitions, configs, deletes=kind != "keep")

@@ -1,0 +1,167 @@
+"""Swarm settings are drawn from the seed, cost about what the plain workload does, and reach the rare paths."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
+from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.broker.simulation.loop import SimulatedLoop
+from purgatorio.broker.simulation.network import Network
+from purgatorio.broker.simulation.run import Scenario, simulate
+from purgatorio.broker.simulation.sometimes import SOMETIMES
+from purgatorio.broker.simulation.swarm import draw, plain
+from purgatorio.protocol.compression import Compression
+from tests.broker.simulation.seeds import SEEDS
+
+SIZE = {"brokers": 3, "partitions": 2, "min_insync_replicas": 2}
+# A seed at which each path is known to be reached. When the code changes, another one may be: the search goes on over
+# the default seeds.
+REACHED_AT = {
+    "out-of-range": 7,
+    "restart": 7,
+    "truncate-segments": 24,
+    "wait-for-refused": 4,
+    "duplicate": 4,
+    "snapshot": 18,
+    "rack-read": 5,
+    "compaction": 8,
+    "deletion": 7,
+}
+
+
+@pytest.fixture
+def loop() -> Iterator[SimulatedLoop]:
+    loop = SimulatedLoop(random.Random(1))
+    yield loop
+    loop.close()
+
+
+def test_each_path_has_a_seed_at_which_it_is_known_to_be_reached() -> None:
+    assert list(REACHED_AT) == list(SOMETIMES)
+    assert all(meaning.endswith(".") for meaning in SOMETIMES.values())
+
+
+@functools.cache
+def reached(seed: int) -> Counter[str]:
+    return simulate(seed).reached
+
+
+@pytest.mark.simulation
+@pytest.mark.timeout(420)
+@pytest.mark.parametrize("path", REACHED_AT)
+def test_a_path_is_reached_within_the_default_seeds(path: str) -> None:
+    for seed in dict.fromkeys((REACHED_AT[path], *range(1, SEEDS + 1))):
+        if reached(seed)[path]:
+            return
+    pytest.fail(f"no default seed reaches it: {SOMETIMES[path]}")
+
+
+def test_every_feature_is_on_in_some_seeds_and_off_in_others() -> None:
+    swarms = [draw(random.Random(seed), **SIZE) for seed in range(100)]
+    for features in (
+        {swarm.racks for swarm in swarms},
+        {swarm.one_process for swarm in swarms},
+        {swarm.batch_records > 0 for swarm in swarms},
+        {swarm.compression is Compression.NONE for swarm in swarms},
+        {len(swarm.topics) > 1 for swarm in swarms},
+        {swarm.brokers > 3 for swarm in swarms},
+        {any(topic.keys for topic in swarm.topics) for swarm in swarms},
+        {any(topic.deletes for topic in swarm.topics) for swarm in swarms},
+        {any("segment.bytes" in topic.configs for topic in swarm.topics) for swarm in swarms},
+    ):
+        assert features == {True, False}
+    assert sum(swarm == plain(**SIZE) for swarm in swarms) > 10
+
+
+def test_every_workload_has_as_many_partitions() -> None:
+    for seed in range(50):
+        swarm = draw(random.Random(seed), **SIZE)
+        assert sum(topic.partitions for topic in swarm.topics) == 2
+
+
+@pytest.mark.simulation
+@pytest.mark.process
+def test_the_same_seed_gives_the_same_history_under_any_hash_seed() -> None:
+    """The seed has racks, pipelined batches, compression and several topics."""
+    program = (
+        "from purgatorio.broker.simulation.run import simulate, Scenario;"
+        "print(simulate(18, Scenario(seconds=3.0)).history.digest())"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("0", "1", "2")
+    }
+    assert len(digests) == 1
+    assert len(digests.pop().strip()) == len(hashlib.sha256().hexdigest())
+
+
+@pytest.mark.simulation
+def test_the_plain_workload_is_run_on_request() -> None:
+    report = simulate(3, Scenario(seconds=1.0, swarm=False))
+    assert {event.partition for event in report.history if hasattr(event, "partition")} <= {"orders-0", "orders-1"}
+
+
+# --- a process that is suspended as a whole ---
+
+
+async def partitions_after(loop: SimulatedLoop, *, one_process: bool) -> tuple[int, int]:
+    """Suspend all brokers for two seconds; return the highest leader epoch before and after."""
+    cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2), one_process=one_process)
+    await cluster.start()
+    created: asyncio.Future[object] = loop.create_future()
+    new = [NewTopic("orders", 6, 3)]
+    cluster.store.open().submit(
+        lambda image: create_topics(image, new, settings=TopicSettings(), rng=random.Random(0)), created.set_result
+    )
+    await created
+    await asyncio.sleep(1)
+    before = max(state.leader_epoch for state in cluster.partitions.values())
+    for _ in range(3):
+        if one_process:
+            cluster.suspend()
+        else:
+            for node in cluster.nodes.values():
+                node.pause()
+        await asyncio.sleep(2)
+        if one_process:
+            cluster.resume()
+        else:
+            for node in cluster.nodes.values():
+                node.resume()
+        await asyncio.sleep(1)
+    after = max(state.leader_epoch for state in cluster.partitions.values())
+    await cluster.stop()
+    return before, after
+
+
+def test_a_suspended_process_costs_no_broker_its_leadership(loop: SimulatedLoop) -> None:
+    before, after = loop.run_until_complete(partitions_after(loop, one_process=True))
+    assert after == before
+
+
+def test_brokers_that_are_processes_of_their_own_are_fenced_while_they_are_suspended(loop: SimulatedLoop) -> None:
+    before, after = loop.run_until_complete(partitions_after(loop, one_process=False))
+    assert after > before
+
+
+def test_only_brokers_of_one_process_can_be_suspended_together(loop: SimulatedLoop) -> None:
+    cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2))
+    with pytest.raises(ValueError, match="do not share a process"):
+        cluster.suspend()
