@@ -20,6 +20,7 @@ from purgatorio.broker.config.topics import topic_settings, topic_synonyms
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder, create_delays_topic
 from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import ElectionType, elect_leaders, preferred_elections, random_epoch_step
 from purgatorio.broker.metadata.image import ClusterImage, Endpoint
@@ -116,25 +117,29 @@ class Broker:
             observer=self.metrics,
             propose=alter_partition.propose,
             may_lead=self.lifecycle.may_lead,
+            validation=RecordValidation(full=config.record_validation == "full"),
             producer_id_expiration_ms=config.producer_id_expiration_ms,
         )
         self.recorder = DelayRecorder(self.replicas, self.clock, self.metrics)
         self.request_memory = RequestMemory(config.queued_max_request_bytes)
         self.listeners = self._build_listeners()
-        self.fetchers = ReplicaFetcherManager(
-            self.replicas,
-            broker_epoch=lambda: self.lifecycle.broker_epoch,
-            connect=self._connect,
-            settings=fetch_settings(config),
-            gate=self.gate,
-            clock=clock,
-            rng=rng,
-            spawn=self._spawn,
-        )
+        self.fetchers = self._build_fetchers()
         self._tasks: asyncio.TaskGroup | None = None
         self._children: list[asyncio.Task[None]] = []
         self._main: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+
+    def _build_fetchers(self) -> ReplicaFetcherManager:
+        return ReplicaFetcherManager(
+            self.replicas,
+            broker_epoch=lambda: self.lifecycle.broker_epoch,
+            connect=self._connect,
+            settings=fetch_settings(self.config),
+            gate=self.gate,
+            clock=self.clock,
+            rng=self._rng,
+            spawn=self._spawn,
+        )
 
     def _build_listeners(self) -> dict[str, Listener]:
         """Return the listeners by name; they answer the same APIs and share the memory for requests."""

@@ -275,12 +275,15 @@ def place_batch(batch: Buffer, base_offset: int, leader_epoch: int, *, log_appen
 # --- records -----------------------------------------------------------------------------------------------------
 
 
-def iter_records(batch: Buffer, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+def iter_records(
+    batch: Buffer, *, max_bytes: int = MAX_DECOMPRESSED_BYTES, data: bytes | None = None
+) -> Iterator[Record]:
     """Iterate over the records of one batch, whose CRC is not checked here.
 
     Args:
         batch: exactly one batch.
         max_bytes: the largest allowed size of the decompressed records.
+        data: the decompressed records, if the caller has them already.
 
     Raises:
         CorruptRecordError: CORRUPT_MESSAGE if the records cannot be decompressed, MESSAGE_TOO_LARGE if they decompress
@@ -291,7 +294,8 @@ def iter_records(batch: Buffer, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> I
     body = memoryview(batch)[HEADER_SIZE : header.size_bytes]
     if header.record_count <= 0 and not body:
         return
-    data = decompress(header.compression, body, max_bytes)
+    if data is None:
+        data = decompress(header.compression, body, max_bytes)
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
     position, previous_delta, last_delta = 0, -1, header.last_offset_delta

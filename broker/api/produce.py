@@ -22,6 +22,7 @@ from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
 from purgatorio.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -149,6 +150,11 @@ def _partition_response(index: int, result: AppendResult) -> PartitionProduceRes
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
     )
+    if result.record_errors:
+        response.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=error.batch_index, batch_index_error_message=error.message)
+            for error in result.record_errors
+        ]
     if result.leader_id >= 0:
         response.current_leader = LeaderIdAndEpoch(leader_id=result.leader_id, leader_epoch=result.leader_epoch)
     return response

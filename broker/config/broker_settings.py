@@ -7,7 +7,7 @@ topic configs come from the table in `purgatorio.broker.log.config`.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -81,6 +81,12 @@ class BrokerConfig(BaseModel):
     log_message_timestamp_before_max_ms: int = topic_default("message.timestamp.before.max.ms")
     log_message_timestamp_after_max_ms: int = topic_default("message.timestamp.after.max.ms")
     compression_type: CompressionTypeText = topic_default("compression.type")
+    record_validation: Literal["full", "header"] = text(
+        "full",
+        "Purgatorio's own: how produced batches are checked. full: with their records, as Kafka does; a batch of more "
+        "than 100,000 records is refused, and a request whose batches unpack to more than 32 MiB. header: the header "
+        "and the CRC only, unless the topic needs the records; malformed records then reach consumers.",
+    )
     producer_id_expiration_ms: int = number(
         _DAY_MS, "Idle time after which a broker forgets a producer's sequence numbers.", ge=1
     )

@@ -12,6 +12,9 @@ LogError                    carries the error code of the answer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from purgatorio.protocol.errors import ErrorCode
 
 
@@ -25,12 +28,24 @@ class LogError(Exception):
     error_code = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-class InvalidBatch(LogError):
-    """A batch is damaged or not acceptable."""
+class RecordError(NamedTuple):
+    """The reason why one record of a batch is refused (KIP-467); `batch_index` is its position in the batch."""
 
-    def __init__(self, error_code: ErrorCode, message: str) -> None:
+    batch_index: int
+    message: str
+
+
+class InvalidBatch(LogError):
+    """A batch is damaged or not acceptable.
+
+    Attributes:
+        record_errors: the records that are the reason, the first ones of them; empty if it is the batch as a whole.
+    """
+
+    def __init__(self, error_code: ErrorCode, message: str, record_errors: Sequence[RecordError] = ()) -> None:
         super().__init__(message)
         self.error_code = error_code
+        self.record_errors = tuple(record_errors)
 
 
 class OffsetOutOfRange(LogError):

@@ -20,7 +20,7 @@ from purgatorio.broker.log.producer_state import ProducerBatch, ProducerStates
 from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
 from purgatorio.broker.log.segments import LogRead, Segments
 from purgatorio.broker.log.time_index import TimestampOffset, find_max_timestamp, find_timestamp
-from purgatorio.broker.log.validator import Admission
+from purgatorio.broker.log.validator import Admission, RecordValidation
 from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.end_marker import read_end_marker
 from purgatorio.protocol.errors import CorruptRecordError
@@ -59,6 +59,7 @@ class Log:
     Args:
         config: the configuration of its topic; may be replaced at any time.
         memory: the broker's cap on log memory; not given: no limit.
+        validation: how the broker checks the records in produced batches; not given: in full.
 
     Attributes:
         log_start_offset: the lowest offset that can be read.
@@ -69,7 +70,10 @@ class Log:
         producers: the state of idempotent and transactional producers.
     """
 
-    def __init__(self, config: LogConfig, *, memory: MemoryBudget | None = None) -> None:
+    def __init__(
+        self, config: LogConfig, *, memory: MemoryBudget | None = None, validation: RecordValidation | None = None
+    ) -> None:
+        self._validation = validation
         self._memory = memory if memory is not None else MemoryBudget(_NO_LIMIT_BYTES)
         self._memory.add(self)
         self.config = config
@@ -89,7 +93,7 @@ class Log:
     @config.setter
     def config(self, config: LogConfig) -> None:
         self._config = config
-        self._admission = Admission(config)
+        self._admission = Admission(config, self._validation)
         self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
         self._segment_bytes = min(config.segment_bytes, self._memory.max_segment_bytes)
         self._segment_ms = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms

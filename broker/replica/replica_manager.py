@@ -23,10 +23,12 @@ from typing import cast
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.errors import InvalidBatch
 from purgatorio.broker.log.log import Log, LogError
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import PRODUCER_EXPIRATION_MS
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import (
     BrokerIncarnation,
@@ -70,6 +72,7 @@ class ReplicaManager:
         observer: counts events for metrics.
         propose: submits a partition's proposal for its ISR.
         may_lead: whether this broker certainly holds its lease, and so may act as a leader.
+        validation: how records inside produced batches are checked; not given: in full.
         producer_id_expiration_ms: the idle time after which a producer's sequence numbers are forgotten.
 
     Attributes:
@@ -91,6 +94,7 @@ class ReplicaManager:
         observer: ReplicaObserver,
         propose: Callable[[Partition, InSyncProposal], None],
         may_lead: Callable[[], bool],
+        validation: RecordValidation | None = None,
         producer_id_expiration_ms: int = PRODUCER_EXPIRATION_MS,
     ) -> None:
         self.broker_id = broker_id
@@ -106,6 +110,7 @@ class ReplicaManager:
         self._propose = propose
         self._may_lead = may_lead
         self.incarnation: BrokerIncarnation | None = None
+        self._validation = validation if validation is not None else RecordValidation()
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._image: ClusterImage | None = None
         self._follower_assignments: dict[int, tuple[TopicPartition, ...]] = {}
@@ -196,7 +201,7 @@ class ReplicaManager:
                     changed.append(tp)
                 continue
             if partition is None:
-                log = Log(config, memory=self._memory)
+                log = Log(config, memory=self._memory, validation=self._validation)
                 log.producers.expiration_ms = self._producer_id_expiration_ms
                 partition = Partition(tp, topic.topic_id, incarnation, log, may_lead=self._may_lead)
                 self.partitions[tp] = partition
@@ -247,6 +252,7 @@ class ReplicaManager:
             client: the client id, shown while the request waits.
         """
         with self._actions:
+            self._validation.begin_request()
             results: list[AppendResult] = []
             pending: list[PendingAck] = []
             for tp, records in batches:
@@ -281,6 +287,8 @@ class ReplicaManager:
             self._observer.append_failed(tp)
             result.error_code = error.error_code
             result.error_message = str(error)
+            if isinstance(error, InvalidBatch):
+                result.record_errors = error.record_errors
             result.leader_id, result.leader_epoch = self.lookup.hint(tp, error.error_code)
             return None
         result.base_offset = info.first_offset

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from purgatorio.broker.log.errors import RecordError
 from purgatorio.protocol.errors import ErrorCode
 
 UNKNOWN = -1
@@ -24,6 +25,7 @@ class AppendResult:
         base_offset: the offset of the batch's first record; -1 if nothing was appended.
         log_append_time_ms: the timestamp that the log gave the records; -1 unless the topic uses LogAppendTime.
         log_start_offset: the log start offset of the partition; -1 if nothing was appended.
+        record_errors: the records that are the reason of a refusal (KIP-467); empty if it is the batch as a whole.
         leader_id: the current leader if it is another broker and known (KIP-951); else -1.
         leader_epoch: the leader epoch of that leader; else -1.
     """
@@ -33,6 +35,7 @@ class AppendResult:
     base_offset: int = UNKNOWN
     log_append_time_ms: int = UNKNOWN
     log_start_offset: int = UNKNOWN
+    record_errors: Sequence[RecordError] = ()
     leader_id: int = UNKNOWN
     leader_epoch: int = UNKNOWN
 

@@ -108,3 +108,13 @@ def test_a_batch_of_a_transaction_is_refused_while_there_are_no_transactions(alo
     assert handle(alone, acks=1).responses[0].partition_responses[0].base_offset == 0, "nothing was appended"
     fetched = alone.fetch((alone.partition().tp, 0), read_committed=True)
     assert len(fetched.data.records or []) == 1, "the last stable offset advances"
+
+
+def test_kip_467_the_response_names_the_records_at_fault(alone: Harness) -> None:
+    alone.set_topics(topic(isr=(1,), cleanup_policy="compact"))
+    records = [Record(i, 1_700_000_000_000, key, b"value", ()) for i, key in enumerate((b"a", None, b"b"))]
+    answer = handle(alone, acks=1, records=build_batch(records)).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    named = [(error.batch_index, error.batch_index_error_message) for error in answer.record_errors]
+    assert named == [(1, "it has no key, and the topic is compacted")]
+    assert answer.error_message == "record 1 of the batch: it has no key, and the topic is compacted"

@@ -10,6 +10,7 @@ import pytest
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.time_index import TimestampOffset
+from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.records import iter_records, read_header
 
@@ -82,7 +83,7 @@ def test_with_append_times_a_batch_need_not_be_read(batch_of) -> None:
 
 
 def test_of_a_batch_that_cannot_be_read_the_header_counts(batch_of) -> None:
-    log = Log(LogConfig())
+    log = Log(LogConfig(), validation=RecordValidation(full=False))
     good = batch_of(b"a", b"b", at_ms=(100, 200))
     raw = bytearray(good[:61] + b"\xff" * (len(good) - 61))
     raw[17:21] = google_crc32c.value(bytes(raw[21:])).to_bytes(4, "big")

@@ -7,7 +7,7 @@ import pytest
 
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.errors import InvalidBatch
-from purgatorio.broker.log.validator import Admission
+from purgatorio.broker.log.validator import MAX_RECORD_ERRORS, MAX_RECORDS, Admission, RecordValidation
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record, build_batch, iter_records, read_header, validate_batch
@@ -40,13 +40,76 @@ def test_a_good_batch_is_taken_as_it_is(batch: bytes) -> None:
     assert header.record_count == 2
 
 
-def test_garbage_in_the_records_is_none_of_the_brokers_business(batch: bytes) -> None:
-    """Batches are opaque: only what the header says is checked, the rest is between the clients."""
-    opaque = build_batch([Record(0, NOW_MS, None, b"x")], compression=Compression.NONE)
-    raw = bytearray(opaque[:61] + b"\xff" * (len(opaque) - 61))
+@pytest.fixture
+def garbage() -> bytes:
+    """A batch with a good header and CRC, and without a readable record."""
+    raw = bytearray(build_batch([Record(0, NOW_MS, None, b"x")]))
+    raw[61:] = b"\xff" * (len(raw) - 61)
     raw[17:21] = _crc(raw)
-    assert admit(bytes(raw)) == bytes(raw)
-    assert refusal(bytes(raw), cleanup_policy=("compact",)) is ErrorCode.INVALID_RECORD
+    return bytes(raw)
+
+
+def test_garbage_in_the_records_is_invalid(garbage: bytes) -> None:
+    assert refusal(garbage) is ErrorCode.INVALID_RECORD
+
+
+def test_records_are_checked_with_every_codec(batch_of) -> None:
+    for compression in Compression:
+        good = batch_of(b"one", b"two", at_ms=NOW_MS, compression=compression)
+        assert admit(good) == good
+        lying = bytearray(good)
+        lying[23:27] = (2).to_bytes(4, "big")  # last offset delta
+        lying[57:61] = (3).to_bytes(4, "big")  # record count
+        lying[17:21] = _crc(lying)
+        assert refusal(bytes(lying)) is ErrorCode.INVALID_RECORD
+
+
+def test_with_header_validation_records_are_read_only_where_the_topic_needs_it(garbage: bytes) -> None:
+    header_only = RecordValidation(full=False)
+    _, admitted = Admission(LogConfig(), header_only).admit(garbage, NOW_MS)
+    assert admitted == garbage
+    with pytest.raises(InvalidBatch):
+        Admission(LogConfig(cleanup_policy=("compact",)), header_only).admit(garbage, NOW_MS)
+
+
+def test_the_batches_of_one_request_unpack_to_a_limit_together(batch_of) -> None:
+    validation = RecordValidation(max_unpacked_bytes=25_000)
+    admission = Admission(LogConfig(), validation)
+    packed = batch_of(bytes(10_000), at_ms=NOW_MS, compression=Compression.ZSTD)
+    plain = batch_of(bytes(30_000), at_ms=NOW_MS)
+    for _ in range(3):
+        validation.begin_request()
+        for records in (packed, packed):
+            admission.admit(records, NOW_MS)
+        with pytest.raises(InvalidBatch) as caught:
+            admission.admit(packed, NOW_MS)
+        assert caught.value.error_code is ErrorCode.MESSAGE_TOO_LARGE
+        admission.admit(plain, NOW_MS)
+
+
+def test_a_batch_of_too_many_records_is_too_large(batch_of) -> None:
+    raw = bytearray(batch_of(b"one", at_ms=NOW_MS))
+    raw[23:27] = MAX_RECORDS.to_bytes(4, "big")
+    raw[57:61] = (MAX_RECORDS + 1).to_bytes(4, "big")
+    raw[17:21] = _crc(raw)
+    assert refusal(bytes(raw)) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_kip_467_the_refusal_names_the_records_at_fault(batch_of) -> None:
+    mixed = batch_of(b"v", b"w", b"x", keys=(None, b"a", None), at_ms=NOW_MS)
+    with pytest.raises(InvalidBatch) as caught:
+        admit(mixed, cleanup_policy=("compact",))
+    assert caught.value.error_code is ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in caught.value.record_errors] == [0, 2]
+    late = batch_of(b"v", b"w", at_ms=(NOW_MS, NOW_MS - HOUR_MS - 1))
+    with pytest.raises(InvalidBatch) as caught:
+        admit(late, message_timestamp_before_max_ms=HOUR_MS)
+    assert caught.value.error_code is ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in caught.value.record_errors] == [1]
+    many = batch_of(*[b"v"] * 500, at_ms=NOW_MS)
+    with pytest.raises(InvalidBatch) as caught:
+        admit(many, cleanup_policy=("compact",))
+    assert len(caught.value.record_errors) == MAX_RECORD_ERRORS
 
 
 def _crc(raw: bytearray) -> bytes:
@@ -164,6 +227,7 @@ def test_a_batch_that_gets_too_large_by_unpacking_is_refused(batch_of) -> None:
 
 
 def test_a_bomb_is_refused_where_its_records_must_be_read(batch_of) -> None:
-    bomb = batch_of(bytes(101 << 20), at_ms=NOW_MS, compression=Compression.ZSTD)
+    bomb = batch_of(bytes(33 << 20), at_ms=NOW_MS, compression=Compression.ZSTD)
     assert len(bomb) < 100_000
     assert refusal(bomb, compression_type="gzip") is ErrorCode.MESSAGE_TOO_LARGE
+    assert refusal(bomb) is ErrorCode.MESSAGE_TOO_LARGE

@@ -1,0 +1,245 @@
+"""Checks the records inside a batch without building them: lengths, offsets, keys and headers.
+
+`check_records` accepts the records that `iter_records` can read and that Kafka accepts from producers. There are three
+ways, fastest first:
+
+1. Records of one size that differ in content only are checked column by column: slices with their size as the step.
+2. A record without headers costs a few comparisons of bytes.
+3. Every other record is checked field by field.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from purgatorio.protocol.errors import InvalidRecordError
+
+_NULL: Final = 1
+"""The length -1 as a varint."""
+_FAR: Final = 1 << 40
+"""A position behind all data: the next look-up fails, and the record is checked field by field."""
+_WORTHWHILE_RUN: Final = 16
+_TRY_AGAIN_AFTER: Final = 64
+_TWO_BYTES_FROM: Final = 64
+_THREE_BYTES_FROM: Final = 8192
+_ONE_BYTE_DELTAS: Final = bytes(range(0, 128, 2))
+_FIRST_DELTA_BYTES: Final = bytes(2 * index & 127 | 128 for index in range(_THREE_BYTES_FROM))
+_SECOND_DELTA_BYTES: Final = bytes(2 * index >> 7 for index in range(_THREE_BYTES_FROM))
+_HIGH_BYTES: Final = bytes(range(128, 256))
+_INT32_BYTES: Final = 5
+_INT64_BYTES: Final = 10
+
+
+class InvalidRecordAtError(InvalidRecordError):
+    """A record of a batch is malformed.
+
+    Attributes:
+        index: the record's position in the batch.
+        reason: the message without the position.
+    """
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(f"record {index} of the batch {reason}")
+        self.index = index
+        self.reason = reason
+
+
+def check_records(data: bytes, count: int) -> None:
+    """Check the records of a produced batch.
+
+    Args:
+        data: the records, decompressed.
+        count: their number according to the header; their offset deltas have to be 0, 1, 2 and so on.
+
+    Raises:
+        InvalidRecordAtError: a record is malformed, or the data ends before the last record does.
+        InvalidRecordError: bytes follow the last record.
+    """
+    position = index = 0
+    next_try = 0
+    while index < count:
+        end = _end_of_plain_record(data, position, index)
+        if end < 0:
+            end = _check_record(data, position, index)
+        elif index >= next_try and data[position : position + 1] == data[end : end + 1]:
+            alike = _count_alike(data, position, end - position, index, count)
+            # Where records differ, the search for runs costs no more than a small part of the check.
+            next_try = index + alike + (0 if alike >= _WORTHWHILE_RUN else _TRY_AGAIN_AFTER)
+            index += alike
+            end += alike * (end - position)
+        position = end
+        index += 1
+    if position != len(data):
+        raise InvalidRecordError(f"{len(data) - position} bytes follow the {count} records of a batch")
+
+
+# Complex, since all is inlined: a call per field would double its time, and it runs once per produced record.
+def _end_of_plain_record(data: bytes, position: int, index: int) -> int:  # noqa: C901
+    """Return where a record ends if it is a plain one, else -1.
+
+    Plain is a record without headers, with lengths below 8192, a timestamp delta below 2^20 and the offset delta
+    `index`, below 8192. The positions only grow, so that all fields lie inside the record if the last one does.
+    """
+    try:
+        size = data[position]
+        position += 1
+        if size > 127:
+            high = data[position]
+            position = position + 1 if high < 128 else _FAR
+            size += (high << 7) - 128
+        end = position + (size >> 1) if not size & 1 else _FAR
+        position += 1  # past the attributes, which are not used
+        if data[position] > 127:
+            position += 1
+            if data[position] > 127:
+                position += 1
+                if data[position] > 127:
+                    return -1
+        position += 1
+        size = data[position]
+        position += 1
+        if size > 127:
+            high = data[position]
+            position = position + 1 if high < 128 else _FAR
+            size += (high << 7) - 128
+        if size != index + index:
+            return -1
+        size = data[position]
+        position += 1
+        if size != _NULL:
+            if size > 127:
+                high = data[position]
+                position = position + 1 if high < 128 else _FAR
+                size += (high << 7) - 128
+            position = position + (size >> 1) if not size & 1 else _FAR
+        size = data[position]
+        position += 1
+        if size != _NULL:
+            if size > 127:
+                high = data[position]
+                position = position + 1 if high < 128 else _FAR
+                size += (high << 7) - 128
+            position = position + (size >> 1) if not size & 1 else _FAR
+        return end if data[position] == 0 and position + 1 == end else -1
+    except IndexError:
+        return -1
+
+
+def _count_alike(data: bytes, start: int, size: int, index: int, count: int) -> int:
+    """Return how many records that follow a plain one are as plain and have fields of the same lengths.
+
+    Args:
+        start: the position of the plain record.
+        size: its size in bytes.
+        index: its number, which is its offset delta.
+        count: the number of records of the batch.
+    """
+    one_byte_delta = index < _TWO_BYTES_FROM
+    last = min(count, _TWO_BYTES_FROM if one_byte_delta else _THREE_BYTES_FROM)
+    rows = min(last - index, (len(data) - start) // size)
+    stop = start + rows * size
+
+    def same(position: int) -> int:
+        """Return how many rows begin with the same byte in this column."""
+        column = data[position:stop:size]
+        return len(column) - len(column.lstrip(column[:1]))
+
+    position = start
+    lengths = [position]  # the positions of bytes that have to be the same in each row
+    if data[position] > 127:
+        position += 1
+        lengths.append(position)
+    position += 2
+    # The timestamp delta has the same number of bytes in each row: all but the last are high, the last is not.
+    times = [position]
+    while data[position] > 127:
+        position += 1
+        times.append(position)
+    deltas = position + 1
+    position = deltas + (1 if one_byte_delta else 2)
+    for _ in ("key", "value"):
+        lengths.append(position)
+        length = data[position]
+        if length > 127:
+            position += 1
+            lengths.append(position)
+            length += (data[position] << 7) - 128
+        position += 1 + (length >> 1 if length != _NULL else 0)
+    lengths.append(position)  # the number of headers
+    rows = min(map(same, lengths))
+    stop = start + rows * size
+    if rows < _WORTHWHILE_RUN:
+        return 0
+    same_times = data[times[-1] : stop : size].isascii() and not any(
+        data[each:stop:size].translate(None, _HIGH_BYTES) for each in times[:-1]
+    )
+    return rows - 1 if same_times and _deltas_ascend(data[deltas:stop], size, index, rows) else 0
+
+
+def _deltas_ascend(data: bytes, size: int, index: int, rows: int) -> bool:
+    """Return whether the offset deltas ascend by one from `index`; `data` begins with the first one."""
+    if index < _TWO_BYTES_FROM:
+        return data[::size] == _ONE_BYTE_DELTAS[index : index + rows]
+    first, second = _FIRST_DELTA_BYTES[index : index + rows], _SECOND_DELTA_BYTES[index : index + rows]
+    return data[::size] == first and data[1::size] == second
+
+
+def _check_record(data: bytes, position: int, index: int) -> int:
+    """Check one record field by field, and return where it ends.
+
+    Raises:
+        InvalidRecordAtError: it is malformed.
+    """
+    try:
+        length, position = _varint(data, position, _INT32_BYTES)
+        end = position + length
+        if length < 0 or end > len(data):
+            raise _Malformed(f"has a length of {length} bytes, which does not fit its batch")
+        _, position = _varint(data, position + 1, _INT64_BYTES)
+        delta, position = _varint(data, position, _INT32_BYTES)
+        if delta != index:
+            raise _Malformed(f"has the offset delta {delta}")
+        position = _past_bytes(data, position, end)
+        position = _past_bytes(data, position, end)
+        count, position = _varint(data, position, _INT32_BYTES)
+        if not 0 <= count <= end - position:
+            raise _Malformed(f"has {count} headers, which do not fit it")
+        for _ in range(count):
+            if _varint(data, position, _INT32_BYTES)[0] < 0:
+                raise _Malformed("has a header without a name")
+            position = _past_bytes(data, position, end)
+            position = _past_bytes(data, position, end)
+        if position != end:
+            raise _Malformed(f"is {position - end:+d} bytes longer than it says")
+    except IndexError:
+        raise InvalidRecordAtError(index, "ends after its batch") from None
+    except _Malformed as error:
+        raise InvalidRecordAtError(index, str(error)) from None
+    return end
+
+
+class _Malformed(Exception):
+    """A field of a record is malformed."""
+
+
+def _past_bytes(data: bytes, position: int, end: int) -> int:
+    """Return the position after a key, a value, or a header's name or value."""
+    length, position = _varint(data, position, _INT32_BYTES)
+    if length < -1 or position + length > end:
+        raise _Malformed(f"has a field of {length} bytes, which does not fit it")
+    return position + max(0, length)
+
+
+def _varint(data: bytes, position: int, max_bytes: int) -> tuple[int, int]:
+    """Read a zigzag varint; return it and its end position."""
+    result = shift = 0
+    for _ in range(max_bytes):
+        byte = data[position]
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 128:
+            if result >> (32 if max_bytes == _INT32_BYTES else 64):
+                raise _Malformed("has a varint that is out of range")
+            return (result >> 1) ^ -(result & 1), position
+        shift += 7
+    raise _Malformed(f"has a varint of more than {max_bytes} bytes")

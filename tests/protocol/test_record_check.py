@@ -1,0 +1,148 @@
+"""Records inside batches: the check agrees with the reader, for good records and for damaged ones."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from purgatorio.protocol.errors import CorruptRecordError, InvalidRecordError
+from purgatorio.protocol.record_check import InvalidRecordAtError, check_records
+from purgatorio.protocol.records import HEADER_SIZE, Record, build_batch, iter_records
+
+START_MS = 1_700_000_000_000
+
+
+def records_of(*records: Record) -> bytes:
+    return build_batch(records)[HEADER_SIZE:]
+
+
+def plain(count: int, value: bytes | None = b"value", key: bytes | None = None) -> list[Record]:
+    return [Record(i, START_MS + i, key, value, ()) for i in range(count)]
+
+
+def random_record(rng: random.Random, offset: int) -> Record:
+    def sometimes(*lengths: int) -> bytes | None:
+        length = rng.choice((-1, *lengths))
+        return None if length < 0 else rng.randbytes(length)
+
+    headers = tuple((f"h{i}", sometimes(0, 3, 70)) for i in range(rng.choice((0, 0, 0, 1, 3))))
+    timestamp_ms = START_MS + rng.choice((-(2**40), -1, 0, 5, 100, 10_000, 2**21, 2**40))
+    return Record(
+        offset, timestamp_ms, sometimes(0, 1, 63, 64, 300), sometimes(0, 1, 63, 64, 8191, 8192, 20_000), headers
+    )
+
+
+def test_all_kinds_of_records_are_accepted() -> None:
+    rng = random.Random(5)
+    for count in (1, 2, 70, 300):
+        check_records(records_of(*(random_record(rng, offset) for offset in range(count))), count)
+
+
+def test_more_than_8192_records_are_accepted() -> None:
+    check_records(records_of(*plain(8300, b"")), 8300)
+
+
+@pytest.mark.parametrize("count", [0, 2, 4])
+def test_a_wrong_count_is_refused(count: int) -> None:
+    with pytest.raises(InvalidRecordError):
+        check_records(records_of(*plain(3)), count)
+
+
+def test_the_error_says_which_record_is_malformed() -> None:
+    good = records_of(*plain(3))
+    size = len(good) // 3
+    with pytest.raises(InvalidRecordAtError, match=r"^record 1 of the batch has the offset delta 0$") as caught:
+        check_records(good[:size] + good[:size] + good[2 * size :], 3)
+    assert (caught.value.index, caught.value.reason) == (1, "has the offset delta 0")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"\x0c\x00\x00\x00\x03\x00\x00",  # a key of -2 bytes
+        b"\x0c\x00\x00\x00\x01\x14\x00",  # a value that is longer than its record
+        b"\x0c\x00\x00\x00\x01\x00\x02",  # a header that is not there
+        b"\x0e\x00\x00\x00\x01\x00\x02\x01",  # a header without a name
+        b"\x0c\x00\x00\x00\x01\x02\x00",  # a value that takes the byte of the header count
+        b"\x0d\x00\x00\x00\x01\x00\x00",  # a negative length
+        b"\x20\x00\x00\x00\x01\x00\x00",  # a length past the batch
+        b"\x8c\x80\x80\x80\x80\x00\x00\x00\x00\x01\x00\x00",  # a length of six bytes
+        b"\xff\xff\xff\xff\xff",  # garbage
+    ],
+)
+def test_a_malformed_record_is_refused(record: bytes) -> None:
+    with pytest.raises(InvalidRecordAtError):
+        check_records(record, 1)
+
+
+@pytest.mark.parametrize("value", [b"", b"v" * 10, b"v" * 100, None])
+@pytest.mark.parametrize("key", [None, b"", b"k" * 20, b"k" * 70])
+def test_a_damaged_byte_in_a_run_of_records_of_one_size_is_found_as_the_reader_finds_it(
+    key: bytes | None, value: bytes | None
+) -> None:
+    rng = random.Random(9)
+    batch = bytearray(build_batch(plain(150, value, key)))
+    check_records(bytes(batch[HEADER_SIZE:]), 150)
+    for _ in range(400):
+        position = rng.randrange(HEADER_SIZE, len(batch))
+        before, batch[position] = batch[position], rng.randrange(256)
+        try:
+            check_records(bytes(batch[HEADER_SIZE:]), 150)
+        except InvalidRecordError:
+            pass
+        else:
+            assert _can_be_read(bytes(batch)), position
+        batch[position] = before
+
+
+def test_a_damaged_batch_is_accepted_only_if_it_can_be_read() -> None:
+    """Flip each bit of small batches, and many of large ones; whatever is accepted, the reader reads."""
+    rng = random.Random(11)
+    accepted = refused = 0
+    for sample in range(40):
+        count = rng.choice((1, 2, 3))
+        batch = bytearray(build_batch([random_record(rng, offset) for offset in range(count)]))
+        bits = range(HEADER_SIZE * 8, len(batch) * 8)
+        for bit in bits if len(bits) < 2000 else rng.sample(bits, 300):
+            batch[bit // 8] ^= 1 << bit % 8
+            try:
+                check_records(bytes(batch[HEADER_SIZE:]), count)
+            except InvalidRecordError:
+                refused += 1
+            else:
+                accepted += 1
+                assert _can_be_read(bytes(batch)), (sample, bit)
+            batch[bit // 8] ^= 1 << bit % 8
+    assert accepted > 1000
+    assert refused > 300
+
+
+def _can_be_read(batch: bytes) -> bool:
+    try:
+        list(iter_records(batch))
+    except CorruptRecordError as error:
+        # Header names that are not UTF-8, and timestamps past 64 bits, are between the clients.
+        return "UTF-8" in str(error) or "timestamp" in str(error)
+    return True
+
+
+def test_random_bytes_are_accepted_only_if_they_can_be_read() -> None:
+    """Bytes that look like records: the check must not take a wrong turn that the reader does not take."""
+    rng = random.Random(3)
+    alphabet = bytes((*(0, 1, 2, 4, 6, 8) * 4, 3, 5, 10, 12, 14, 16, 127, 128, 129, 130, 140, 255))
+    header = build_batch(plain(1))[:HEADER_SIZE]
+    accepted = 0
+    for _ in range(30_000):
+        data = bytes(rng.choices(alphabet, k=rng.randrange(6, 12)))
+        plausible = bytes((2 * (len(data) - 1), 0, 0, 0))
+        kept = rng.randrange(5)
+        data = plausible[:kept] + data[kept:]
+        try:
+            check_records(data, 1)
+        except InvalidRecordError:
+            continue
+        accepted += 1
+        length = (len(header) + len(data) - 12).to_bytes(4, "big")
+        assert _can_be_read(header[:8] + length + header[12:] + data), data
+    assert accepted > 50
