@@ -178,6 +178,12 @@ def nonmonotonic_send(partition: PartitionHistory) -> Iterator[str]:
                     yield f"{told}, acknowledged at {earlier.time_ms} and {later.time_ms} ms"
 
 
+def sequence_refused(partition: PartitionHistory) -> Iterator[str]:
+    """A broker called sequences out of order that were not; librdkafka then writes again what is written."""
+    for event in partition.refused:
+        yield f"broker {event.broker} to {event.producer} at {event.time_ms} ms, sequence {event.sequence}"
+
+
 def nonmonotonic_poll(partition: PartitionHistory) -> Iterator[str]:
     """A consumer received, within one assignment, an offset that is not above the previous one."""
     for before, offset, poll in partition.backward:
@@ -236,6 +242,7 @@ _ALL: Final[Mapping[str, Callable[[PartitionHistory], Iterator[str]]]] = {
     "inconsistent-offsets": inconsistent_offsets,
     "duplicate": duplicate,
     "nonmonotonic-send": nonmonotonic_send,
+    "sequence-refused": sequence_refused,
     "nonmonotonic-poll": nonmonotonic_poll,
     "poll-skip": poll_skip,
     "consumer-reset": consumer_reset,

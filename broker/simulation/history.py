@@ -95,6 +95,16 @@ class Unknown(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceRefused(Event):
+    """A broker answered OUT_OF_ORDER_SEQUENCE_NUMBER to a producer that sends its batches in order."""
+
+    producer: str
+    partition: str
+    broker: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
 class Assigned(Event):
     """A consumer starts or restarts to read at an offset, which is negative if it does not know it yet.
 
@@ -184,7 +194,20 @@ E = TypeVar("E", bound=Event)
 
 _TYPES: Final[dict[str, type[Event]]] = {
     kind.__name__: kind
-    for kind in (Sent, Acked, Failed, Unknown, Assigned, Polled, Drained, Cleaned, Fault, FencedAnswer, UncleanElection)
+    for kind in (
+        Sent,
+        Acked,
+        Failed,
+        Unknown,
+        SequenceRefused,
+        Assigned,
+        Polled,
+        Drained,
+        Cleaned,
+        Fault,
+        FencedAnswer,
+        UncleanElection,
+    )
 }
 
 

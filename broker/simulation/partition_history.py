@@ -17,6 +17,7 @@ from purgatorio.broker.simulation.history import (
     History,
     Polled,
     Sent,
+    SequenceRefused,
     UncleanElection,
 )
 from purgatorio.broker.simulation.told import ToldWatermarks
@@ -119,6 +120,7 @@ class PartitionHistory:
         self.forward: list[Jump] = []
         self.precommitted: list[tuple[int, Polled]] = []
         self.fenced: list[FencedAnswer] = []
+        self.refused: list[SequenceRefused] = []
         self.owed: list[Acked] = []
         self.final: set[int] = set()
         self.drained: Drained | None = None
@@ -154,6 +156,8 @@ class PartitionHistory:
     def _take_rare(self, event: Event) -> None:
         if isinstance(event, FencedAnswer):
             self.fenced.append(event)
+        elif isinstance(event, SequenceRefused):
+            self.refused.append(event)
         elif isinstance(event, UncleanElection):
             self._begin_era()
         elif isinstance(event, Cleaned):

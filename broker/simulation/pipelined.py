@@ -1,13 +1,11 @@
 """A simulated idempotent producer with several requests in flight, which treats errors as librdkafka does.
 
-librdkafka (2.x) keeps up to five Produce requests of a partition in flight. It keeps the order of its batches through
-retries, and tells errors of the oldest batch in flight from errors of later ones:
+librdkafka (2.x) keeps up to five Produce requests of a partition in flight, and their order through retries:
 
 * After a retriable error or a lost connection it sends the batch and all later ones again, with the same sequences.
-* OUT_OF_ORDER_SEQUENCE_NUMBER for a later batch is a consequence of the failure of an earlier one: it sends it again.
-* OUT_OF_ORDER_SEQUENCE_NUMBER for the oldest batch means that the sequences are out of step. It gets a new producer
-  epoch, and sends all that is not acknowledged again from sequence 0. A batch that a broker has written all the same is
-  then written twice: so no broker should ever give that answer to this producer.
+* After OUT_OF_ORDER_SEQUENCE_NUMBER ("skipped sequence numbers") it waits for the other answers, gets a new producer
+  epoch, and sends all that is not acknowledged again from sequence 0. What a broker has written all the same is then
+  written twice. So no broker should ever give that answer to this producer; if one does, the history says so.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from purgatorio.broker.simulation.clients import (
     Output,
     Unavailable,
 )
-from purgatorio.broker.simulation.history import Acked, Failed, History, Sent, Unknown
+from purgatorio.broker.simulation.history import Acked, Failed, History, Sent, SequenceRefused, Unknown
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -146,12 +144,13 @@ class PipelinedProducer:
                 failure = self._settle(flights.popleft(), leader)
         if failure is None:
             return
+        failures = {failure}
         for flight in flights:
             await asyncio.wait([flight.answer])
-            self._settle(flight, leader)  # OUT_OF_ORDER is a consequence of the failure before it
-        if failure is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            failures.add(self._settle(flight, leader) or failure)
+        if ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER in failures:
             await self._identify(*self._producer)
-        elif not failure.retriable:
+        elif not all(each.retriable for each in failures):
             self._begin_anew()
 
     def _fill(self, connection: PeerConnection, flights: deque[_Flight], stopped: Callable[[], bool]) -> None:
@@ -198,7 +197,11 @@ class PipelinedProducer:
         partition = answer.responses[0].partition_responses[0]
         code = ErrorCode(partition.error_code)
         if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            if code not in NOT_WRITTEN and code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                name, now_ms = self._client.name, self._clock.now_ms()
+                refused = SequenceRefused(now_ms, name, self._output.name, leader.broker_id, batch.sequence)
+                self._history.record(refused)
+            elif code not in NOT_WRITTEN:
                 batch.maybe_written = True
             return code
         first = partition.base_offset if code is ErrorCode.NONE else -1

@@ -62,6 +62,7 @@ def test_every_check_has_a_name_and_a_sentence() -> None:
         "inconsistent-offsets",
         "duplicate",
         "nonmonotonic-send",
+        "sequence-refused",
         "nonmonotonic-poll",
         "poll-skip",
         "consumer-reset",

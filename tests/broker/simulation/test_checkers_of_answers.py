@@ -14,6 +14,7 @@ from purgatorio.broker.simulation.history import (
     History,
     Polled,
     Sent,
+    SequenceRefused,
     UncleanElection,
     Unknown,
 )
@@ -172,3 +173,7 @@ def test_a_producer_whose_leader_epoch_had_ended_proves_nothing_of_that_epoch() 
     later = polled((0, 1), high_watermark=1, epoch=6)
     events = [*sent(1, 2), acked(1, 0, acks=1), later, acked(2, 0, acks=1)]
     assert "inconsistent-offsets" not in names(*events), "broker 1 may lead again, in a later epoch"
+
+
+def test_an_idempotent_producer_that_is_told_of_sequences_out_of_order_is_found() -> None:
+    assert names(SequenceRefused(1, "p", P, 2, 7)) == ["sequence-refused"]

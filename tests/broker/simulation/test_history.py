@@ -21,6 +21,7 @@ from purgatorio.broker.simulation.history import (
     History,
     Polled,
     Sent,
+    SequenceRefused,
     UncleanElection,
     Unknown,
 )
@@ -39,6 +40,7 @@ EVENTS: list[Event] = [
     Cleaned(11, "orders-0", True, 0),
     Assigned(12, "c", "orders-0", 0, True),
     Acked(13, "p", "orders-0", 8, 2, 1, 3, 5),
+    SequenceRefused(14, "p", "orders-0", 2, 7),
     Polled(14, "c", "orders-0", ((2, 8),), 3, False, 3, 5, True, 13),
 ]
 
