@@ -72,10 +72,10 @@ class BrokerCard {
   }
 
   #showState(broker, runs) {
-    const epoch = broker.broker_epoch < 0 ? "" : ` · epoch ${broker.broker_epoch}`;
+    const epoch = broker.broker_epoch < 0 ? "" : `Broker epoch ${broker.broker_epoch}. `;
     const lease = !runs ? "" : broker.fenced ? " · fenced" : broker.lease.held ? " · lease held" : " · lease run out";
-    setText(this.state, `${broker.state}${epoch}${lease}`);
-    this.state.title = "The broker epoch is new with every start of the broker; without a lease it leads nothing";
+    setText(this.state, `${broker.state}${lease}`);
+    this.state.title = epoch + "The broker epoch is new with every start of the broker; without a lease it leads nothing";
     this.stop.hidden = this.kill.hidden = !runs;
     this.start.hidden = runs;
     this.gate.hidden = this.numbers.hidden = !runs;
