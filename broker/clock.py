@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 TURNS_PER_STEP: Final = 20
-"""Turns of the event loop after each step of `ManualClock.run_for`: a request to another broker, its answer and what
+"""Turns of the event loop after each step of `ManualClock.run_for`. A request to another broker, its answer and what
 comes of it take about ten."""
 _FIRST_SWEEP: Final = 1_000
 """Waiting and cancelled alarms of a `ManualClock` at which it first looks for cancelled ones."""

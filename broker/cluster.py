@@ -73,7 +73,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """bootstrap.servers for a Kafka client: the running brokers as `host:port,host:port`."""
+        """The addresses of the running brokers with commas between, for a Kafka client (`bootstrap.servers`)."""
         return ",".join(f"{host}:{port}" for _, host, port in self.addresses)
 
     @property

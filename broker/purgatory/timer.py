@@ -67,7 +67,7 @@ class Timer:
 
     @property
     def size(self) -> int:
-        """Number of entries that wait, exactly: without those that were cancelled or have run."""
+        """The exact number of entries that wait, without those that were cancelled or have run."""
         return len(self._wheel)
 
     @property

@@ -36,3 +36,5 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
         text = page.read_text()
         assert 'src="http' not in text, page
         assert 'rel="stylesheet" type="text/css" href="http' not in text, page
+        # What stands before a colon in the first line of a property's docstring would become its type.
+        assert 'Type<span class="colon">' not in text, page
