@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs (key 44): change some configs of topics and keep the others (KIP-339).
 
 Versions 0–1. The operations are SET, DELETE (reset to the default), APPEND and SUBTRACT (lists only). Any broker
-answers. Broker configs cannot be changed.
+answers. Broker configs cannot be changed; resetting them succeeds, since they have no other value.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import (
     ConfigChange,
+    ConfigOperation,
     TopicResult,
     TopicSettings,
     incremental_alter_topic_configs,
@@ -44,7 +45,7 @@ class _IncrementalAlterConfigs(ClusterChange[ResourceResult]):
         self._request = request
 
     def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[ResourceResult]]:
-        return alter_resources(image, self._request.resources, self._alter_topic)
+        return alter_resources(image, self._request.resources, self._alter_topic, _only_resets)
 
     def _alter_topic(self, image: ClusterImage, resource: AlterConfigsResource) -> tuple[ClusterImage, TopicResult]:
         return incremental_alter_topic_configs(
@@ -60,6 +61,10 @@ class _IncrementalAlterConfigs(ClusterChange[ResourceResult]):
 
     def refuse(self, error_code: ErrorCode) -> IncrementalAlterConfigsResponse:
         return error_response(self._request, error_code)
+
+
+def _only_resets(resource: AlterConfigsResource) -> bool:
+    return all(config.config_operation == ConfigOperation.DELETE for config in resource.configs)
 
 
 def _response(results: Iterable[ResourceResult]) -> IncrementalAlterConfigsResponse:

@@ -5,8 +5,8 @@ setting that is its default (``log.retention.ms`` for ``retention.ms``). `TOPIC_
 CreateTopics, AlterConfigs and DescribeConfigs; `purgatorio.broker.config` makes the broker's settings from them. The
 defaults are Kafka's where the documentation does not say otherwise.
 
-Some of Kafka's configs are about files and disks. They are accepted, so that scripts that set them work, but have no
-effect, and their documentation says so.
+Some of Kafka's configs are about files, disks, tiers and throttles. They are accepted, so that scripts that
+set them work, but have no effect, and their documentation says so.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from purgatorio.broker.log.config_keys import (
     config_text,
     long_number,
     ratio,
+    replica_list,
     whole_number,
 )
 from purgatorio.protocol.compression import Compression
@@ -52,6 +53,9 @@ TimestampTypeText = Literal["CreateTime", "LogAppendTime"]
 
 _HOUR_MS: Final = 60 * 60 * 1000
 _DAY_MS: Final = 24 * _HOUR_MS
+_NO_LEVELS: Final = "Accepted, without effect: where the broker compresses, it uses one level per codec."
+_NO_THROTTLE: Final = "Accepted, without effect: replication is not throttled."
+_NO_TIERS: Final = "Accepted, without effect: there is no tiered storage."
 _NO_EFFECT: Final = "Accepted, without effect: logs live in memory."
 
 
@@ -67,6 +71,8 @@ class LogConfig:
         ("compact", "delete"),
         broker="log.cleanup.policy",
     )
+    compression_gzip_level: int = whole_number("compression.gzip.level", -1, _NO_LEVELS, low=-1, high=9, without=(0,))
+    compression_lz4_level: int = whole_number("compression.lz4.level", 9, _NO_LEVELS, low=1, high=17)
     compression_type: str = choice(
         "compression.type",
         "producer",
@@ -74,6 +80,7 @@ class LogConfig:
         get_args(CompressionTypeText),
         broker="compression.type",
     )
+    compression_zstd_level: int = whole_number("compression.zstd.level", 3, _NO_LEVELS, low=-131_072, high=22)
     delete_retention_ms: int = long_number(
         "delete.retention.ms",
         _DAY_MS,
@@ -84,7 +91,15 @@ class LogConfig:
     file_delete_delay_ms: int = long_number("file.delete.delay.ms", 60_000, _NO_EFFECT, low=0)
     flush_messages: int = long_number("flush.messages", MAX_LONG, _NO_EFFECT, low=1)
     flush_ms: int = long_number("flush.ms", MAX_LONG, _NO_EFFECT, low=0)
+    follower_replication_throttled_replicas: tuple[str, ...] = replica_list(
+        "follower.replication.throttled.replicas", _NO_THROTTLE
+    )
     index_interval_bytes: int = whole_number("index.interval.bytes", 4096, _NO_EFFECT, low=0)
+    leader_replication_throttled_replicas: tuple[str, ...] = replica_list(
+        "leader.replication.throttled.replicas", _NO_THROTTLE
+    )
+    local_retention_bytes: int = long_number("local.retention.bytes", -2, _NO_TIERS, low=-2)
+    local_retention_ms: int = long_number("local.retention.ms", -2, _NO_TIERS, low=-2)
     max_compaction_lag_ms: int = long_number(
         "max.compaction.lag.ms",
         MAX_LONG,
@@ -136,6 +151,14 @@ class LogConfig:
         broker="min.insync.replicas",
     )
     preallocate: bool = boolean("preallocate", False, _NO_EFFECT)
+    remote_log_copy_disable: bool = boolean("remote.log.copy.disable", False, _NO_TIERS)
+    remote_log_delete_on_disable: bool = boolean("remote.log.delete.on.disable", False, _NO_TIERS)
+    remote_storage_enable: bool = boolean(
+        "remote.storage.enable",
+        False,
+        "Only false: there is no tiered storage. Kafka too refuses true where brokers have none.",
+        only=False,
+    )
     retention_bytes: int = long_number(
         "retention.bytes",
         -1,
@@ -170,7 +193,8 @@ class LogConfig:
     unclean_leader_election_enable: bool = boolean(
         "unclean.leader.election.enable",
         False,
-        "Whether a replica that may lack acknowledged records can become leader when no other is left.",
+        "Accepted, without effect: a replica that may lack acknowledged records becomes leader only by an unclean "
+        "election that an operator asks for (ElectLeaders, purgatorio topics elect --unclean).",
     )
 
     @classmethod

@@ -6,6 +6,7 @@ The configs themselves are declared in `purgatorio.broker.log.config`, each by o
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -91,8 +92,9 @@ def whole_number(
     high: int = MAX_INT,
     kind: ConfigType = ConfigType.INT,
     broker: str | None = None,
+    without: Sequence[int] = (),
 ) -> Any:
-    """Declare a config of type INT."""
+    """Declare a config of type INT, from `low` to `high` without the numbers in `without`."""
 
     def parse(text: str) -> int:
         try:
@@ -101,6 +103,8 @@ def whole_number(
             raise ValueError(f"'{text}' is not a whole number") from None
         if not low <= value <= high:
             raise ValueError(f"{value} is not between {low} and {high}")
+        if value in without:
+            raise ValueError(f"{value} is not allowed")
         return value
 
     return _declare(ConfigKey(name, kind, default, doc, parse, broker, low, high))
@@ -126,13 +130,16 @@ def ratio(name: str, default: float, doc: str, *, broker: str | None = None) -> 
     return _declare(ConfigKey(name, ConfigType.DOUBLE, default, doc, parse, broker, 0.0, 1.0))
 
 
-def boolean(name: str, default: bool, doc: str) -> Any:
-    """Declare a config of type BOOLEAN."""
+def boolean(name: str, default: bool, doc: str, *, only: bool | None = None) -> Any:
+    """Declare a config of type BOOLEAN; `only` is the one value that it may have, None: both."""
 
     def parse(text: str) -> bool:
         if text.lower() not in ("true", "false"):
             raise ValueError(f"'{text}' is neither true nor false")
-        return text.lower() == "true"
+        value = text.lower() == "true"
+        if only is not None and value is not only:
+            raise ValueError(f"it cannot be {text.lower()} here")
+        return value
 
     return _declare(ConfigKey(name, ConfigType.BOOLEAN, default, doc, parse))
 
@@ -159,6 +166,21 @@ def choices(name: str, default: tuple[str, ...], doc: str, items: Sequence[str],
         return given
 
     return _declare(ConfigKey(name, ConfigType.LIST, default, doc, parse, broker))
+
+
+def replica_list(name: str, doc: str) -> Any:
+    """Declare a config of type LIST that names replicas, as partition:broker, or all of them by ``*``; none by default."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        given = tuple(item.strip() for item in text.split(",") if item.strip())
+        if given == ("*",):
+            return given
+        for item in given:
+            if not re.fullmatch(r"\d+:\d+", item):
+                raise ValueError(f"'{item}' names no replica; one is partition:broker, and * alone names all")
+        return given
+
+    return _declare(ConfigKey(name, ConfigType.LIST, (), doc, parse))
 
 
 def _declare(key: ConfigKey) -> Any:

@@ -77,6 +77,12 @@ def test_broker_configs_cannot_be_changed(cluster: Any, name: str) -> None:
     assert "cannot be changed while it runs" in result.error_message
 
 
+def test_resetting_a_brokers_throttles_succeeds_as_after_kafka_reassign_partitions(cluster: Any) -> None:
+    rates = [(f"{side}.replication.throttled.rate", DELETE, None) for side in ("leader", "follower")]
+    results = ask(cluster, alter(BROKER, "1", *rates), alter(BROKER, "2", *rates, ("num.io.threads", SET, "3")))
+    assert [result.error_code for result in results] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+
+
 def test_a_whole_request_can_be_answered_with_an_error(cluster: Any) -> None:
     request = IncrementalAlterConfigsRequest(resources=[alter(TOPIC, "a")])
     seen = cluster.travel(1, incremental_alter_configs.error_response(request, ErrorCode.NOT_CONTROLLER))

@@ -119,3 +119,33 @@ def test_lists_are_trimmed_and_may_be_empty() -> None:
 def test_compression_of_the_producer_and_none_at_all_are_two_things() -> None:
     assert LogConfig(compression_type="producer").compression is None
     assert LogConfig(compression_type="uncompressed").compression is Compression.NONE
+
+
+KAFKA_4_CONFIGS_WITHOUT_EFFECT = {
+    "compression.gzip.level": ("-1", ["1", "9"], ["0", "10", "-2"]),
+    "compression.lz4.level": ("9", ["1", "17"], ["0", "18"]),
+    "compression.zstd.level": ("3", ["-131072", "22"], ["23"]),
+    "follower.replication.throttled.replicas": ("", ["*", "0:1,1:2"], ["0", "*,0:1", "a:b"]),
+    "leader.replication.throttled.replicas": ("", ["*", "0:1, 1:2", ""], ["0:"]),
+    "local.retention.bytes": ("-2", ["-1", "5"], ["-3"]),
+    "local.retention.ms": ("-2", ["-1", "5"], ["-3"]),
+    "remote.log.copy.disable": ("false", ["true"], ["maybe"]),
+    "remote.log.delete.on.disable": ("false", ["true"], ["1"]),
+    "remote.storage.enable": ("false", ["false"], ["true"]),
+}
+
+
+@pytest.mark.parametrize("name", KAFKA_4_CONFIGS_WITHOUT_EFFECT)
+def test_kafka_4s_topic_configs_are_known(name: str) -> None:
+    default, good, bad = KAFKA_4_CONFIGS_WITHOUT_EFFECT[name]
+    assert LogConfig().to_strings()[name] == default
+    for text in good:
+        assert LogConfig.from_strings({name: text}).to_strings()[name] == text.replace(" ", "")
+    for text in bad:
+        with pytest.raises(InvalidConfig):
+            LogConfig.from_strings({name: text})
+
+
+def test_configs_without_effect_say_so() -> None:
+    for name in (*KAFKA_4_CONFIGS_WITHOUT_EFFECT, "unclean.leader.election.enable"):
+        assert name == "remote.storage.enable" or "without effect" in TOPIC_CONFIGS[name].doc
