@@ -169,7 +169,7 @@ def choices(name: str, default: tuple[str, ...], doc: str, items: Sequence[str],
 
 
 def replica_list(name: str, doc: str) -> Any:
-    """Declare a config of type LIST that names replicas, as partition:broker, or all of them by ``*``; none by default."""
+    """Declare a config of type LIST that names replicas as partition:broker, or all by ``*``; none by default."""
 
     def parse(text: str) -> tuple[str, ...]:
         given = tuple(item.strip() for item in text.split(",") if item.strip())

@@ -1,0 +1,155 @@
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.ExecutionException;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.Config;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/** Runs one check with the Java client: `Checks CHECK BOOTSTRAP TOPIC`. Prints what the test compares. */
+public class Checks {
+    static String bootstrap;
+    static String topic;
+
+    public static void main(String[] arguments) throws Exception {
+        bootstrap = arguments[1];
+        topic = arguments[2];
+        switch (arguments[0]) {
+            case "describe" -> describe();
+            case "round-trip" -> roundTrip();
+            case "record-errors" -> recordErrors();
+            case "admin" -> admin();
+            default -> throw new IllegalArgumentException(arguments[0]);
+        }
+    }
+
+    static Properties settings(String... more) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", bootstrap);
+        for (int i = 0; i < more.length; i += 2) {
+            settings.put(more[i], more[i + 1]);
+        }
+        return settings;
+    }
+
+    static Admin client() {
+        return Admin.create(settings("request.timeout.ms", "10000", "default.api.timeout.ms", "20000"));
+    }
+
+    static void create(Admin admin, Map<String, String> configs) throws Exception {
+        NewTopic wanted = new NewTopic(topic, 2, (short) 3).configs(configs);
+        admin.createTopics(List.of(wanted)).all().get();
+    }
+
+    static void describe() throws Exception {
+        try (Admin admin = client()) {
+            create(admin, Map.of("min.insync.replicas", "2"));
+            TopicDescription found = admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic);
+            found.partitions().forEach(partition -> System.out.println(
+                partition.partition() + " replicas=" + partition.replicas().size() + " isr=" + partition.isr().size()
+                    + " elr=" + partition.elr() + " last=" + partition.lastKnownElr()));
+        }
+    }
+
+    static void roundTrip() throws Exception {
+        int total = 0;
+        for (String codec : List.of("none", "gzip", "snappy", "lz4", "zstd")) {
+            Properties settings = settings("acks", "all", "compression.type", codec, "linger.ms", "5");
+            try (var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
+                for (int number = 0; number < 200; number++, total++) {
+                    var record = new ProducerRecord<>(topic, 0, codec, "value " + total);
+                    record.headers().add("number", Integer.toString(total).getBytes());
+                    producer.send(record);
+                }
+            }
+        }
+        TopicPartition partition = new TopicPartition(topic, 0);
+        List<ConsumerRecord<String, String>> records = new ArrayList<>();
+        var strings = new StringDeserializer();
+        try (var consumer = new KafkaConsumer<>(settings("enable.auto.commit", "false"), strings, strings)) {
+            consumer.assign(List.of(partition));
+            consumer.seekToBeginning(List.of(partition));
+            long deadline = System.currentTimeMillis() + 20_000;
+            while (records.size() < total && System.currentTimeMillis() < deadline) {
+                consumer.poll(Duration.ofMillis(500)).forEach(records::add);
+            }
+        }
+        boolean inOrder = true;
+        for (int number = 0; number < records.size(); number++) {
+            inOrder &= records.get(number).offset() == number && records.get(number).value().equals("value " + number);
+        }
+        System.out.println(records.size() + " in order: " + inOrder);
+    }
+
+    static void recordErrors() throws Exception {
+        try (Admin admin = client()) {
+            create(admin, Map.of("cleanup.policy", "compact"));
+        }
+        Properties settings = settings("acks", "all", "linger.ms", "500", "batch.size", "100000");
+        try (var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
+            var good = producer.send(new ProducerRecord<>(topic, 0, "key", "good"));
+            var bad = producer.send(new ProducerRecord<>(topic, 0, null, "bad"));
+            producer.flush();
+            for (var sent : List.of(good, bad)) {
+                try {
+                    sent.get();
+                    System.out.println("acknowledged");
+                } catch (ExecutionException error) {
+                    System.out.println(error.getCause().getClass().getSimpleName() + ": " + error.getCause().getMessage());
+                }
+            }
+        }
+    }
+
+    static void admin() throws Exception {
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+        TopicPartition partition = new TopicPartition(topic, 0);
+        try (Admin admin = client()) {
+            create(admin, Map.of("compression.zstd.level", "5", "local.retention.ms", "-2"));
+            try (var producer = new KafkaProducer<>(settings(), new StringSerializer(), new StringSerializer())) {
+                for (int number = 0; number < 5; number++) {
+                    producer.send(new ProducerRecord<>(topic, 0, null, "value"));
+                }
+            }
+            var change = new AlterConfigOp(new ConfigEntry("retention.ms", "60000"), AlterConfigOp.OpType.SET);
+            admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all().get();
+            Config configs = admin.describeConfigs(List.of(resource)).all().get().get(resource);
+            System.out.println("retention.ms=" + configs.get("retention.ms").value());
+            System.out.println("end=" + offset(admin, partition, OffsetSpec.latest()));
+            for (long before : new long[] {3, 1}) {
+                var deleted = admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(before)));
+                System.out.println("low watermark=" + deleted.all().thenApply(done -> lowest(deleted, partition)).get());
+            }
+            System.out.println("start=" + offset(admin, partition, OffsetSpec.earliest()));
+            admin.deleteTopics(Collections.singleton(topic)).all().get();
+        }
+    }
+
+    static long offset(Admin admin, TopicPartition partition, OffsetSpec spec) throws Exception {
+        return admin.listOffsets(Map.of(partition, spec)).partitionResult(partition).get().offset();
+    }
+
+    static long lowest(org.apache.kafka.clients.admin.DeleteRecordsResult deleted, TopicPartition partition) {
+        try {
+            return deleted.lowWatermarks().get(partition).get().lowWatermark();
+        } catch (InterruptedException | ExecutionException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+}
