@@ -10,6 +10,7 @@ replicas.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -42,6 +43,9 @@ from purgatorio.protocol.primitives import ZERO_UUID
 
 TOPIC_IDS_DECLARED_VERSION = 10
 TOPIC_IDS_ANSWERED_VERSION = 12
+MAX_CREATED_TOPICS = 200
+"""The most topics that one request creates. The others are answered with UNKNOWN_TOPIC_OR_PARTITION, upon which clients
+ask again: so thousands of new topics come in slices, between which the brokers do their other work."""
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: MetadataRequest, reply: Reply) -> None:
@@ -106,14 +110,15 @@ def _to_create(
     if asked is None or not request.allow_auto_topic_creation or not admin.auto_create_topics_enable:
         return []
     topics = admin.store.image.topics
-    return [
+    missing = (
         NewTopic(topic.name)
         for topic in asked
         if topic.topic_id == ZERO_UUID
         and topic.name is not None
         and topic.name not in topics
         and topic_name_problem(topic.name) is None
-    ]
+    )
+    return list(itertools.islice(missing, MAX_CREATED_TOPICS))
 
 
 def _response(

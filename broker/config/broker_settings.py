@@ -45,7 +45,7 @@ class BrokerConfig(BaseModel):
     )
 
     # Topics
-    num_partitions: int = number(1, "Partitions of a new topic if the client names no number.", ge=1, le=10_000)
+    num_partitions: int = number(1, "Partitions of a new topic if the client names no number.", ge=1, le=1_000)
     default_replication_factor: int = number(
         1,
         "Replicas of a new topic if the client names no number. The default of a cluster is 3, or the number of its "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -62,6 +63,6 @@ class MetadataPurgatories:
 def _changed_partitions(name: str, old: Topic | None, new: Topic | None) -> Iterator[TopicPartition]:
     before = () if old is None else old.partitions
     after = () if new is None else new.partitions
-    for index in range(max(len(before), len(after))):
-        if before[index : index + 1] != after[index : index + 1]:
+    for index, (was, now) in enumerate(itertools.zip_longest(before, after)):
+        if was is not now:  # an image shares the rows that it did not change with the one before
             yield TopicPartition(name, index)

@@ -137,13 +137,14 @@ class ReplicaManager:
                 # Consumers may read from this follower now, so it waits to learn the high watermark.
                 self.fetch_purgatory.check_and_complete(FollowerKey(broker_id), "rack")
             changed: list[TopicPartition] = []
-            for name, old in before.items():
+            for name, gone in before.items():
                 new = image.topics.get(name)
-                if new is None or new.topic_id != old.topic_id:
-                    changed += self._remove_topic(old)
+                if new is None or new.topic_id != gone.topic_id:
+                    changed += self._remove_topic(gone)
             for name, topic in image.topics.items():
-                if before.get(name) is not topic:
-                    changed += self._apply_topic(topic, self.incarnation)
+                old = before.get(name)
+                if old is not topic:
+                    changed += self._apply_topic(topic, old, self.incarnation)
             if changed:
                 self._wake_reassigned_followers()
                 for tp in changed:
@@ -189,10 +190,20 @@ class ReplicaManager:
             self._observer.partition_removed(tp)
             self._resigned(tp)
 
-    def _apply_topic(self, topic: Topic, incarnation: BrokerIncarnation) -> list[TopicPartition]:
+    def _apply_topic(self, topic: Topic, before: Topic | None, incarnation: BrokerIncarnation) -> list[TopicPartition]:
+        """Apply what differs from the last image's topic, and return the partitions that changed here.
+
+        An image shares the rows that it did not change with the one before, so comparing identities tells: what one
+        changed partition costs must not grow with the partitions of its topic.
+        """
         config = LogConfig.from_strings(topic.configs, self._log_defaults)
+        rows: Sequence[PartitionState] = ()
+        if before is not None and before.topic_id == topic.topic_id and before.configs == topic.configs:
+            rows = before.partitions
         changed = []
         for index, state in enumerate(topic.partitions):
+            if index < len(rows) and rows[index] is state:
+                continue
             tp = TopicPartition(topic.name, index)
             partition = self.partitions.get(tp)
             if self.broker_id not in state.replicas:

@@ -78,6 +78,15 @@ def test_an_unknown_topic_is_created_before_the_answer(cluster: Any) -> None:
     assert all(partition.leader_id in {1, 2, 3} for partition in topic.partitions)
 
 
+def test_one_request_creates_so_many_topics_and_clients_ask_again_for_the_others(cluster: Any) -> None:
+    """Thousands in one go let no broker renew its lease in time."""
+    names = [f"topic-{number}" for number in range(metadata.MAX_CREATED_TOPICS + 5)]
+    for expected in ([ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 5, [ErrorCode.NONE] * 5):
+        answer = cluster.ask(metadata, 9, by_name(*names))
+        errors = [topic.error_code for topic in answer.topics]
+        assert errors == [ErrorCode.NONE] * metadata.MAX_CREATED_TOPICS + expected
+
+
 def test_a_creation_is_not_answered_before_the_broker_sees_the_topic(cluster: Any) -> None:
     reply = cluster.send(metadata, 12, by_name("orders"))
     assert reply.responses == []
