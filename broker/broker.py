@@ -109,7 +109,7 @@ class Broker:
             config.broker_id,
             clock=lease_clock,
             log_defaults=self._topics.log,
-            memory=MemoryBudget(config.log_memory_bytes),
+            memory=MemoryBudget(config.log_memory_bytes, clock.now_ms),
             actions=self.actions,
             produce_purgatory=self.produce_purgatory,
             fetch_purgatory=self.fetch_purgatory,

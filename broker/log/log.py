@@ -15,7 +15,7 @@ from purgatorio.broker.log.compaction import Compaction
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.epochs import LeaderEpochs
 from purgatorio.broker.log.errors import InvalidBatch, LogError, MemoryExhausted, OffsetOutOfRange, UnexpectedOffset
-from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.broker.log.memory import Age, MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerBatch, ProducerStates
 from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
 from purgatorio.broker.log.segments import LogRead, Segments
@@ -60,6 +60,7 @@ class Log:
         config: the configuration of its topic; may be replaced at any time.
         memory: the broker's cap on log memory; not given: no limit.
         validation: how the broker checks the records in produced batches; not given: in full.
+        name: the partition's name, for log lines.
 
     Attributes:
         log_start_offset: the lowest offset that can be read.
@@ -71,8 +72,14 @@ class Log:
     """
 
     def __init__(
-        self, config: LogConfig, *, memory: MemoryBudget | None = None, validation: RecordValidation | None = None
+        self,
+        config: LogConfig,
+        *,
+        memory: MemoryBudget | None = None,
+        validation: RecordValidation | None = None,
+        name: str = "",
     ) -> None:
+        self.name = name
         self._validation = validation
         self._memory = memory if memory is not None else MemoryBudget(_NO_LIMIT_BYTES)
         self._memory.add(self)
@@ -419,12 +426,12 @@ class Log:
             excess_bytes -= segment.size_bytes
         return len(self._segments)
 
-    def oldest_evictable(self) -> int | None:
-        """For the memory budget: the sequence of the oldest segment, or None if it is empty or not all committed."""
+    def oldest_evictable(self) -> Age | None:
+        """For the memory budget: the age of the oldest segment, or None if it is empty or not all committed."""
         segment = self._segments[0]
         if not segment.batches or segment.next_offset > self.high_watermark:
             return None
-        return segment.sequence
+        return segment is self._segments.active, segment.appended_ms, segment.sequence
 
     def evict_oldest(self) -> None:
         """For the memory budget: delete the oldest segment."""

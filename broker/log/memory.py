@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
+from collections.abc import Callable
 from typing import Final, Protocol
+
+from purgatorio.logger import get_logger
 
 MIN_SEGMENT_BYTES: Final = 1024 * 1024
 _SEGMENTS_PER_BUDGET: Final = 64
 _ROOM_DIVISOR: Final = 32
+WARNING_INTERVAL_MS: Final = 60_000
+"""A broker whose logs are full deletes all the time; one warning a minute tells enough."""
+_NAMED_LOGS: Final = 3
+
+Age = tuple[bool, int, int]
+"""The order in which segments are deleted: whether it is the log's active segment, the time of its newest record in
+milliseconds since 1970, and the order in which segments were made."""
+
+_log = get_logger(__name__)
 
 
 class Evictable(Protocol):
     """A log, whose oldest segment the budget may delete; tests have logs without records."""
 
-    def oldest_evictable(self) -> int | None:
-        """The sequence of its oldest segment, or None if that may not be deleted now."""
+    @property
+    def name(self) -> str:
+        """Its name in the warning."""
+        ...
+
+    def oldest_evictable(self) -> Age | None:
+        """The age of its oldest segment, or None if that may not be deleted now."""
         ...
 
     def evict_oldest(self) -> None:
@@ -23,7 +41,10 @@ class Evictable(Protocol):
 
 
 class MemoryBudget:
-    """Counts the bytes of all logs of a broker; past the cap it deletes the oldest segments among all logs.
+    """Counts the bytes of all logs of a broker; past the cap it deletes the segments with the oldest records.
+
+    The age of a segment is that of its newest record. A log's active segment is deleted only when all logs have no
+    other: a topic with many records loses its own old ones, not the few new ones of a topic with few.
 
     Only committed records are deleted (below the high watermark that a log was told), even if their topic's retention
     would keep them: a broker that keeps records in memory would otherwise die and lose all of them. Appends are refused
@@ -31,14 +52,18 @@ class MemoryBudget:
 
     Args:
         limit_bytes: the cap. Producer state is not counted; it has its own bound per log.
+        now_ms: the monotonic time; a warning about deleted records comes at most every `WARNING_INTERVAL_MS`.
     """
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self.evicted_bytes = 0
         self.max_segment_bytes = max(MIN_SEGMENT_BYTES, limit_bytes // _SEGMENTS_PER_BUDGET)
         self._logs: dict[Evictable, None] = {}
+        self._now_ms = now_ms
+        self._warned_ms: int | None = None
+        self._not_told_bytes: Counter[str] = Counter()
         self._sequence = 0
 
     def next_sequence(self) -> int:
@@ -76,10 +101,29 @@ class MemoryBudget:
         heapq.heapify(heap)
         while heap and self.used_bytes > target_bytes:
             _, n, log = heap[0]
+            used_bytes = self.used_bytes
             log.evict_oldest()
+            self._not_told_bytes[log.name] += used_bytes - self.used_bytes
             age = log.oldest_evictable()
             if age is None:
                 heapq.heappop(heap)
             else:
                 heapq.heapreplace(heap, (age, n, log))
         self.evicted_bytes += before_bytes - self.used_bytes
+        if self.used_bytes < before_bytes:
+            self._warn()
+
+    def _warn(self) -> None:
+        now_ms = self._now_ms()
+        if self._warned_ms is not None and now_ms - self._warned_ms < WARNING_INTERVAL_MS:
+            return
+        self._warned_ms = now_ms
+        lost = self._not_told_bytes
+        _log.warning(
+            "the logs' memory is full: the oldest records were deleted, before their topics' retention",
+            deleted_bytes=lost.total(),
+            partitions=", ".join(f"{name} ({size_bytes} bytes)" for name, size_bytes in lost.most_common(_NAMED_LOGS)),
+            others=max(0, len(lost) - _NAMED_LOGS),
+            limit_bytes=self.limit_bytes,
+        )
+        lost.clear()

@@ -212,7 +212,7 @@ class ReplicaManager:
                     changed.append(tp)
                 continue
             if partition is None:
-                log = Log(config, memory=self._memory, validation=self._validation)
+                log = Log(config, memory=self._memory, validation=self._validation, name=str(tp))
                 log.producers.expiration_ms = self._producer_id_expiration_ms
                 partition = Partition(tp, topic.topic_id, incarnation, log, may_lead=self._may_lead)
                 self.partitions[tp] = partition

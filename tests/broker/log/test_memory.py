@@ -7,9 +7,10 @@ import pytest
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.errors import MemoryExhausted
 from purgatorio.broker.log.log import Log
-from purgatorio.broker.log.memory import MIN_SEGMENT_BYTES, MemoryBudget
+from purgatorio.broker.log.memory import MIN_SEGMENT_BYTES, WARNING_INTERVAL_MS, MemoryBudget
 from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
 from purgatorio.protocol.errors import ErrorCode
+from tests.logs import capture_logs
 
 BATCH_BYTES = 1000
 
@@ -18,10 +19,10 @@ BATCH_BYTES = 1000
 def append(batch_of):
     """A function that appends batches of 1000 bytes, with their overhead, and commits them."""
 
-    def append_to(log: Log, count: int = 1, *, commit: bool = True) -> None:
+    def append_to(log: Log, count: int = 1, *, commit: bool = True, wall_ms: int = 0) -> None:
         value = bytes(BATCH_BYTES - BATCH_OVERHEAD_BYTES - len(batch_of(b"")) - 2)
         for _ in range(count):
-            log.append_as_leader(batch_of(value), leader_epoch=0, wall_ms=0)
+            log.append_as_leader(batch_of(value), leader_epoch=0, wall_ms=wall_ms)
             if commit:
                 log.high_watermark = log.log_end_offset
 
@@ -135,3 +136,60 @@ def test_a_closed_log_is_not_asked_any_more(append) -> None:
     closed.close()
     append(log, 7)
     assert log.log_start_offset == 3
+
+
+def test_a_flood_loses_its_own_records_and_not_the_newest_of_a_quiet_topic(append) -> None:
+    """The quiet topic's segment is the older one, and its records are the newer ones."""
+    budget = MemoryBudget(64 * BATCH_BYTES)
+    quiet, flood = small_logs(budget, 2)
+    append(quiet, wall_ms=1)
+    for second in range(2, 50):
+        append(flood, 3, wall_ms=second)
+    append(quiet, wall_ms=50)
+    append(flood, 60, wall_ms=51)
+    assert quiet.log_start_offset == 0
+    assert flood.log_start_offset > 0
+    assert budget.used_bytes <= budget.limit_bytes
+
+
+def test_a_quiet_topics_newest_records_stay_even_if_they_are_old(append) -> None:
+    """An hour old, and all that the topic has: a consumer of it has lost nothing to its neighbour."""
+    budget = MemoryBudget(64 * BATCH_BYTES)
+    quiet, flood = small_logs(budget, 2)
+    append(quiet, 2, wall_ms=0)
+    append(flood, 500, wall_ms=3_600_000)
+    assert quiet.log_start_offset == 0
+
+
+def test_records_go_by_their_age_among_topics_that_have_several_segments(append) -> None:
+    """Not by the time at which their segments began."""
+    budget = MemoryBudget(24 * BATCH_BYTES)
+    slow, fast = small_logs(budget, 2)
+    append(slow, wall_ms=1)
+    append(fast, 3, wall_ms=2)
+    append(slow, 2, wall_ms=9)
+    for log in (slow, fast):
+        append(log, 6, wall_ms=10)
+    append(fast, 7, wall_ms=11)
+    assert (slow.log_start_offset, fast.log_start_offset) == (0, 3)
+
+
+def test_one_warning_a_minute_names_the_partitions_and_the_bytes(append) -> None:
+    now_ms = 0
+    budget = MemoryBudget(64 * BATCH_BYTES, lambda: now_ms)
+    log = Log(LogConfig(segment_bytes=3_000), memory=budget, name="orders-0")
+    append(log, 64)
+    with capture_logs() as logs:
+        append(log, 1)
+    (line,) = logs
+    assert line["log_level"] == "warning"
+    assert line["deleted_bytes"] == budget.evicted_bytes
+    assert line["partitions"] == f"orders-0 ({budget.evicted_bytes} bytes)"
+    before_bytes = budget.evicted_bytes
+    with capture_logs() as logs:
+        append(log, 100)
+        assert logs == []
+        now_ms = WARNING_INTERVAL_MS
+        while not logs:
+            append(log)
+    assert [line["deleted_bytes"] for line in logs] == [budget.evicted_bytes - before_bytes]
