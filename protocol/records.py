@@ -291,11 +291,32 @@ def iter_records(
             iterator raises at the damaged record, after it has yielded the records before it.
     """
     header = read_header(batch)
+    yield from iter_unpacked(header, unpack_records(header, batch, max_bytes) if data is None else data)
+
+
+def unpack_records(header: BatchHeader, batch: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+    """Return the decompressed records of one batch, for `iter_unpacked`.
+
+    Args:
+        header: the header of `batch`.
+        batch: exactly one batch.
+        max_bytes: the largest allowed size of the result.
+
+    Raises:
+        CorruptRecordError: as `iter_records`, for what it says of decompression.
+    """
     body = memoryview(batch)[HEADER_SIZE : header.size_bytes]
     if header.record_count <= 0 and not body:
-        return
-    if data is None:
-        data = decompress(header.compression, body, max_bytes)
+        return b""
+    return decompress(header.compression, body, max_bytes)
+
+
+def iter_unpacked(header: BatchHeader, data: bytes) -> Iterator[Record]:
+    """Iterate over the records of a batch that were decompressed; several times, if need be.
+
+    Raises:
+        CorruptRecordError: as `iter_records`, for what it says of malformed records.
+    """
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
     position, previous_delta, last_delta = 0, -1, header.last_offset_delta

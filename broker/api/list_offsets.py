@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.log.time_index import LookUpBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
@@ -42,6 +43,7 @@ NOT_FOUND = (-1, -1, -1)
 
 def handle(replicas: ReplicaManager, ctx: RequestContext, request: ListOffsetsRequest, reply: Reply) -> None:
     """Answer for every partition."""
+    budget = LookUpBudget()
     response = ListOffsetsResponse()
     repeated = _repeated(request)
     for topic in request.topics:
@@ -51,7 +53,7 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ListOffsetsRe
             if tp in repeated:
                 answers.append(_failed(wanted, ErrorCode.INVALID_REQUEST))
             else:
-                answers.append(_answer(replicas.lookup, tp, ctx.api_version, request, wanted))
+                answers.append(_answer(replicas.lookup, tp, ctx.api_version, request, wanted, budget))
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     reply(response)
 
@@ -79,6 +81,7 @@ def _answer(
     version: int,
     request: ListOffsetsRequest,
     wanted: ListOffsetsPartition,
+    budget: LookUpBudget,
 ) -> ListOffsetsPartitionResponse:
     if wanted.timestamp < 0 and version < FIRST_VERSIONS.get(wanted.timestamp, version + 1):
         return _failed(wanted, ErrorCode.UNSUPPORTED_VERSION)
@@ -86,14 +89,16 @@ def _answer(
     try:
         partition = lookup.find(tp)
         partition.check_leader(wanted.current_leader_epoch)
-        answer.offset, answer.timestamp, answer.leader_epoch = _look_up(partition, version, request, wanted.timestamp)
+        answer.offset, answer.timestamp, answer.leader_epoch = _look_up(
+            partition, version, request, wanted.timestamp, budget
+        )
     except PartitionError as error:
         answer.error_code = error.error_code
     return answer
 
 
 def _look_up(
-    partition: Partition, version: int, request: ListOffsetsRequest, timestamp_ms: int
+    partition: Partition, version: int, request: ListOffsetsRequest, timestamp_ms: int, budget: LookUpBudget
 ) -> tuple[int, int, int]:
     """Return offset, timestamp and leader epoch.
 
@@ -116,8 +121,8 @@ def _look_up(
     if timestamp_ms == LATEST:
         return end_offset, -1, partition.leader_epoch
     if timestamp_ms == MAX_TIMESTAMP:
-        return log.max_timestamp(end_offset) or NOT_FOUND
-    return log.offset_for_timestamp(timestamp_ms, end_offset) or NOT_FOUND
+        return log.max_timestamp(end_offset, budget) or NOT_FOUND
+    return log.offset_for_timestamp(timestamp_ms, end_offset, budget) or NOT_FOUND
 
 
 def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:

@@ -19,7 +19,7 @@ from purgatorio.broker.log.memory import Age, MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerBatch, ProducerStates
 from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
 from purgatorio.broker.log.segments import LogRead, Segments
-from purgatorio.broker.log.time_index import TimestampOffset, find_max_timestamp, find_timestamp
+from purgatorio.broker.log.time_index import LookUpBudget, TimestampOffset, find_max_timestamp, find_timestamp
 from purgatorio.broker.log.validator import Admission, RecordValidation
 from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.end_marker import read_end_marker
@@ -292,16 +292,21 @@ class Log:
         """Whether `offset` lies on an older segment than `end_offset`, the end of the reader's range."""
         return self._segments.number_of(offset) < self._segments.number_of(end_offset)
 
-    def offset_for_timestamp(self, timestamp_ms: int, end_offset: int) -> TimestampOffset | None:
+    def offset_for_timestamp(
+        self, timestamp_ms: int, end_offset: int, budget: LookUpBudget | None = None
+    ) -> TimestampOffset | None:
         """The first record before `end_offset` whose timestamp is not before `timestamp_ms`: offset, timestamp, epoch.
 
-        The batches' headers are searched first; then one batch is unpacked, within a limit.
-        """
-        return find_timestamp(self._segments, timestamp_ms, self.log_start_offset, end_offset)
+        The batches' headers are searched first; then the batch is unpacked.
 
-    def max_timestamp(self, end_offset: int) -> TimestampOffset | None:
-        """The first record before `end_offset` that has the highest timestamp there (KIP-734)."""
-        return find_max_timestamp(self._segments, self.log_start_offset, end_offset)
+        Args:
+            budget: what all look-ups of a request may cost; the answer is inexact once it is spent (see `time_index`).
+        """
+        return find_timestamp(self._segments, timestamp_ms, self.log_start_offset, end_offset, budget or LookUpBudget())
+
+    def max_timestamp(self, end_offset: int, budget: LookUpBudget | None = None) -> TimestampOffset | None:
+        """The first record before `end_offset` that has the highest timestamp there (KIP-734); see above."""
+        return find_max_timestamp(self._segments, self.log_start_offset, end_offset, budget or LookUpBudget())
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The offset below which all records are committed and of no open transaction; at most the high watermark."""

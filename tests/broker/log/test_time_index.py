@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import google_crc32c
 import pytest
 
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
-from purgatorio.broker.log.time_index import TimestampOffset
+from purgatorio.broker.log.time_index import MAX_LOOKS, MAX_UNPACKED_BYTES, LookUpBudget, TimestampOffset
 from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.records import iter_records, read_header
@@ -115,3 +116,68 @@ def test_every_look_up_agrees_with_a_look_at_every_record(seed: int, batch_of) -
             assert log.offset_for_timestamp(timestamp_ms, end) == expected
         newest = max(visible, key=lambda record: (record.timestamp_ms, -record.offset), default=None)
         assert log.max_timestamp(end) == newest
+
+
+def overstated(batch: bytes, max_timestamp_ms: int) -> bytes:
+    """The batch with a highest timestamp that no record has, as a client may write it."""
+    changed = bytearray(batch)
+    changed[35:43] = max_timestamp_ms.to_bytes(8)
+    changed[17:21] = google_crc32c.value(bytes(changed[21:])).to_bytes(4)
+    return bytes(changed)
+
+
+BOMB_BYTES = 30 * 1024 * 1024
+LATER_MS = 1_000_000
+
+
+@pytest.fixture
+def bombs(batch_of) -> Log:
+    """Batches of a few KB that unpack to 30 MiB each, and whose headers promise a late record."""
+    log = Log(LogConfig(message_timestamp_after_max_ms=10 * LATER_MS))
+    for _ in range(10):
+        bomb = batch_of(bytes(BOMB_BYTES), at_ms=100, compression=Compression.ZSTD)
+        append(log, overstated(bomb, LATER_MS))
+    return log
+
+
+def test_batches_that_unpack_to_much_are_not_unpacked(bombs: Log) -> None:
+    """Thirty of 3 KB that unpack to 99 MiB took 5 s; the answer is the start of the first of them."""
+    tracemalloc.start()
+    try:
+        assert bombs.offset_for_timestamp(LATER_MS, 10) == (0, LATER_MS, 0)
+        assert bombs.max_timestamp(10) == (0, LATER_MS, 0)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 3 * MAX_UNPACKED_BYTES
+
+
+def test_the_look_ups_of_a_request_share_its_budget(batch_of) -> None:
+    """Each batch alone is within it."""
+    log = Log(LogConfig(message_timestamp_after_max_ms=10 * LATER_MS))
+    for _ in range(5):
+        append(log, overstated(batch_of(bytes(3 * 1024 * 1024), at_ms=100, compression=Compression.ZSTD), LATER_MS))
+    budget = LookUpBudget()
+    assert log.offset_for_timestamp(LATER_MS, 5, budget) == (2, LATER_MS, 0), "two were unpacked in vain"
+    assert log.offset_for_timestamp(LATER_MS, 5, budget) == (0, LATER_MS, 0), "none is any more"
+
+
+def test_many_records_are_looked_at_only_so_far(batch_of) -> None:
+    """The answer is not after the wanted record, so that a consumer misses none."""
+    log = Log(LogConfig())
+    times = (*(100,) * (MAX_LOOKS + 500), 200)
+    append(log, batch_of(*[b"v"] * len(times), at_ms=times))
+    found = log.offset_for_timestamp(200, len(times))
+    assert found is not None
+    assert MAX_LOOKS - 10 < found.offset <= len(times) - 1
+
+
+def test_many_headers_are_looked_at_only_so_far(batch_of) -> None:
+    """One that lies makes all later ones of its segment candidates."""
+    log = Log(LogConfig(message_timestamp_after_max_ms=10 * LATER_MS))
+    append(log, overstated(batch_of(b"v", at_ms=100), LATER_MS))
+    for _ in range(50):
+        append(log, batch_of(b"v", at_ms=100))
+    budget = LookUpBudget()
+    budget.looks = 20
+    assert log.offset_for_timestamp(LATER_MS, 51, budget) == (19, 100, 0)
