@@ -14,7 +14,8 @@ and up to there at most four times the space that the output needs.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Generator
 from typing import Final
 
 import cramjam
@@ -25,6 +26,9 @@ Buffer = bytes | bytearray | memoryview
 
 MAX_DECOMPRESSED_BYTES: Final = 100 * 1024 * 1024
 """The default limit of a decompressed batch: the largest uncompressed batch, by socket.request.max.bytes."""
+
+STEP_BYTES: Final = 256 * 1024
+"""The input of one step of `compress_steps`: 10 ms for gzip, 2 ms for zstd. A multiple of the codecs' blocks."""
 
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 _FIRST_GUESS_BYTES: Final = 4096
@@ -42,6 +46,7 @@ _LZ4_UNCOMPRESSED: Final = 1 << 31
 _LZ4_END_MARK: Final = b"\x00\x00\x00\x00"
 
 _GZIP_LEVEL: Final = 6
+_GZIP_WINDOW_BITS: Final = 31  # the largest window, and gzip's header
 _ZSTD_LEVEL: Final = 3
 
 
@@ -66,6 +71,41 @@ def compress(codec: Compression, data: Buffer) -> bytes:
     if codec is Compression.SNAPPY:
         return _compress_snappy(memoryview(data))
     return bytes(data)
+
+
+def compress_steps(codec: Compression, data: Buffer) -> Generator[None, None, bytes]:
+    """Do what `compress` does, in steps of `STEP_BYTES`; the generator returns the result."""
+    if len(data) <= STEP_BYTES:
+        return compress(codec, data)
+    view = memoryview(data)
+    steps = (view[start : start + STEP_BYTES] for start in range(0, len(view), STEP_BYTES))
+    parts: list[bytes] = []
+    if codec is Compression.GZIP:
+        gzip = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW_BITS)
+        for step in steps:
+            parts.append(gzip.compress(step))
+            yield
+        parts.append(gzip.flush())
+    elif codec is Compression.ZSTD:
+        zstd = cramjam.zstd.Compressor(level=_ZSTD_LEVEL)
+        for step in steps:
+            zstd.compress(bytes(step))
+            yield
+        parts.append(bytes(zstd.finish()))
+    elif codec is Compression.LZ4:
+        parts.append(_LZ4_FRAME_HEADER)
+        for step in steps:
+            parts += _lz4_blocks(step)
+            yield
+        parts.append(_LZ4_END_MARK)
+    elif codec is Compression.SNAPPY:
+        parts.append(_XERIAL_HEADER)
+        for step in steps:
+            parts += _xerial_blocks(step)
+            yield
+    else:
+        parts.append(bytes(view))
+    return b"".join(parts)
 
 
 def decompress(codec: Compression, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
@@ -155,15 +195,23 @@ def _decompress_snappy_block(block: memoryview, max_bytes: int) -> bytes:
 
 
 def _compress_snappy(data: memoryview) -> bytes:
-    parts = [_XERIAL_HEADER]
+    return b"".join((_XERIAL_HEADER, *_xerial_blocks(data)))
+
+
+def _xerial_blocks(data: memoryview) -> list[bytes]:
+    parts: list[bytes] = []
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
         parts += (len(block).to_bytes(4, "big"), block)
-    return b"".join(parts)
+    return parts
 
 
 def _compress_lz4(data: memoryview) -> bytes:
-    parts = [_LZ4_FRAME_HEADER]
+    return b"".join((_LZ4_FRAME_HEADER, *_lz4_blocks(data), _LZ4_END_MARK))
+
+
+def _lz4_blocks(data: memoryview) -> list[bytes]:
+    parts: list[bytes] = []
     for start in range(0, len(data), _LZ4_BLOCK_BYTES):
         plain = data[start : start + _LZ4_BLOCK_BYTES]
         block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
@@ -171,5 +219,4 @@ def _compress_lz4(data: memoryview) -> bytes:
             parts += (len(block).to_bytes(4, "little"), block)
         else:
             parts += ((len(plain) | _LZ4_UNCOMPRESSED).to_bytes(4, "little"), bytes(plain))
-    parts.append(_LZ4_END_MARK)
-    return b"".join(parts)
+    return parts

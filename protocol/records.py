@@ -24,6 +24,7 @@ from purgatorio.protocol.errors import (
     InvalidRecordError,
     UnsupportedCompressionError,
 )
+from purgatorio.protocol.record_encoding import RecordsEncoder
 
 HEADER_SIZE: Final = 61
 """Size in bytes of the batch header, which lies before the records."""
@@ -55,7 +56,6 @@ _DELETE_HORIZON: Final = 0x40
 _LAST_CODEC: Final = max(Compression)
 _MIN_INT64: Final = -(2**63)
 _MAX_INT64: Final = 2**63 - 1
-_MAX_UINT64: Final = 2**64 - 1
 
 _crc32c = google_crc32c.value
 
@@ -408,36 +408,6 @@ def _read_varint(data: bytes, position: int, max_shift: int = 35) -> tuple[int, 
     return (result >> 1) ^ -(result & 1), position
 
 
-def _write_varint(out: bytearray, value: int) -> None:
-    encoded = ((value << 1) ^ (value >> 63)) & _MAX_UINT64
-    while encoded >= 0x80:
-        out.append(encoded & 0x7F | 0x80)
-        encoded >>= 7
-    out.append(encoded)
-
-
-def _write_bytes(out: bytearray, value: bytes | None) -> None:
-    if value is None:
-        out.append(1)
-    else:
-        _write_varint(out, len(value))
-        out += value
-
-
-def _write_record(out: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
-    body = bytearray(1)
-    _write_varint(body, timestamp_delta)
-    _write_varint(body, offset_delta)
-    _write_bytes(body, record.key)
-    _write_bytes(body, record.value)
-    _write_varint(body, len(record.headers))
-    for name, value in record.headers:
-        _write_bytes(body, name.encode())
-        _write_bytes(body, value)
-    _write_varint(out, len(body))
-    out += body
-
-
 def build_batch(
     records: Iterable[Record],
     *,
@@ -476,32 +446,70 @@ def build_batch(
     base_timestamp = listed[0].timestamp_ms if listed else NO_TIMESTAMP
     if delete_horizon_ms is not None:
         base_timestamp = delete_horizon_ms
-    body = bytearray()
-    previous_delta = -1
+    encoder = RecordsEncoder(base_offset, base_timestamp)
     for record in listed:
-        delta = record.offset - base_offset
-        if delta <= previous_delta:
-            raise EncodeError(f"offset {record.offset} does not ascend in a batch that starts at {base_offset}")
-        previous_delta = delta
-        _write_record(body, record, delta, record.timestamp_ms - base_timestamp)
-    max_timestamp = max((record.timestamp_ms for record in listed), default=NO_TIMESTAMP)
+        encoder.add(record)
+    return seal_batch(
+        encoder,
+        compress(compression, encoder.body) if listed else b"",
+        base_offset=base_offset,
+        compression=compression,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        leader_epoch=leader_epoch,
+        transactional=transactional,
+        control=control,
+        log_append_time_ms=log_append_time_ms,
+        last_offset_delta=last_offset_delta,
+        delete_horizon_ms=delete_horizon_ms,
+    )
+
+
+def seal_batch(
+    encoder: RecordsEncoder,
+    payload: bytes,
+    *,
+    base_offset: int,
+    compression: Compression,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    leader_epoch: int,
+    transactional: bool = False,
+    control: bool = False,
+    log_append_time_ms: int | None = None,
+    last_offset_delta: int | None = None,
+    delete_horizon_ms: int | None = None,
+) -> bytes:
+    """Build a batch of records that were encoded, and compressed, before.
+
+    Args:
+        encoder: encoded the records; relative to `delete_horizon_ms` if that is given.
+        payload: its body, compressed.
+
+    The other arguments are those of `build_batch`.
+
+    Raises:
+        EncodeError: a field is out of range.
+    """
+    max_timestamp = encoder.max_timestamp_ms
     attributes = compression | (_TRANSACTIONAL if transactional else 0) | (_CONTROL if control else 0)
     if log_append_time_ms is not None:
         attributes |= _LOG_APPEND_TIME
         max_timestamp = log_append_time_ms
     if delete_horizon_ms is not None:
         attributes |= _DELETE_HORIZON
-    payload = compress(compression, body) if listed else b""
     try:
         after_crc = _AFTER_CRC.pack(
             attributes,
-            last_offset_delta if last_offset_delta is not None else max(previous_delta, 0),
-            base_timestamp,
+            last_offset_delta if last_offset_delta is not None else max(encoder.last_delta, 0),
+            encoder.base_timestamp_ms,
             max_timestamp,
             producer_id,
             producer_epoch,
             base_sequence,
-            len(listed),
+            encoder.count,
         )
         crc = _crc32c(after_crc + payload)
         length = _MIN_LENGTH + len(payload)

@@ -450,7 +450,7 @@ class Log:
         return before_bytes - self.size_bytes
 
     def compaction_steps(self, high_watermark: int, wall_ms: int) -> Iterator[None]:
-        """Keep only the newest record of each key, in steps of one batch, between which the log may be used.
+        """Keep only the newest record of each key, in steps of bounded work, between which the log may be used.
 
         Does nothing if the cleanup policy is not compact. Compaction does not touch the active segment or records at or
         above the high watermark or the last stable offset. Offsets do not change. Tombstones are dropped

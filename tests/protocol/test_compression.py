@@ -13,7 +13,7 @@ from aiokafka import codec as aiokafka_codec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purgatorio.protocol.compression import Compression, compress, decompress
+from purgatorio.protocol.compression import STEP_BYTES, Compression, compress, compress_steps, decompress
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode, RecordTooLargeError
 
 CODECS = [codec for codec in Compression if codec is not Compression.NONE]
@@ -152,3 +152,18 @@ def test_garbage_is_refused_or_decompressed_within_the_limit(
     for payload in (garbage, bytes(damaged)):
         with contextlib.suppress(CorruptRecordError):
             assert len(decompress(codec, payload, 5000)) <= 5000
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("size_bytes", [0, 10, STEP_BYTES, STEP_BYTES + 1, 3 * STEP_BYTES + 7])
+def test_compression_in_steps_has_a_result_that_unpacks(codec: Compression, size_bytes: int) -> None:
+    data = random.Random(size_bytes).randbytes(size_bytes // 2) + bytes(size_bytes - size_bytes // 2)
+    steps = compress_steps(codec, data)
+    count = 0
+    with pytest.raises(StopIteration) as stopped:  # noqa: PT012 -- the result comes with it
+        while True:
+            next(steps)
+            count += 1
+    assert decompress(codec, stopped.value.value) == data
+    large = size_bytes > STEP_BYTES and codec is not Compression.NONE
+    assert count == (-(-size_bytes // STEP_BYTES) if large else 0)

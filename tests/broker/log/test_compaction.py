@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import google_crc32c
 import pytest
@@ -401,3 +402,67 @@ def test_any_history_keeps_the_newest_of_each_key_and_every_offset_readable(seed
         read = log.read(offset, max_bytes=1, end_offset=log.log_end_offset)
         assert not read.parts or read_header(read.parts[0]).last_offset >= offset
         assert log.size_between(offset, log.log_end_offset) >= read.size_bytes
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_a_batch_of_many_records_is_compacted_in_steps_of_bounded_work(
+    put, compression: Compression, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1.2 million tiny records in one batch held the event loop for seconds, as one step."""
+    monkeypatch.setattr(compaction, "STEP_RECORDS", 100)
+    monkeypatch.setattr("purgatorio.protocol.compression.STEP_BYTES", 64 * 1024)
+    log = compacted(segment_bytes=1_000_000)
+    put(log, *[(b"%d" % (number % 700), b"v" * 200) for number in range(1_000)], compression=compression)
+    put(log, *[(b"%d" % number, b"w") for number in range(100)])
+    put(log, (b"last", bytes(900_000)))
+    put(log, (b"active", b"v"))
+    reads: list[int] = []
+    iter_unpacked = compaction.iter_unpacked
+
+    def counted(header, data):
+        for record in iter_unpacked(header, data):
+            reads.append(record.offset)
+            yield record
+
+    monkeypatch.setattr(compaction, "iter_unpacked", counted)
+    most = 0
+    for _ in log.compaction_steps(log.log_end_offset, NOW_MS):
+        most = max(most, len(reads))
+        reads.clear()
+    assert most <= 200, "the end of one batch and the beginning of the next, at most"
+    expected = {b"%d" % number: b"w" if number < 100 else b"v" * 200 for number in range(700)}
+    kept = {key: value for _, key, value in content(log)[:-2]}
+    assert kept == expected
+    for batch in batches(log):
+        check_crc(read_header(batch), batch)
+
+
+def test_a_batch_that_unpacks_to_too_much_stays_as_it_is(put) -> None:
+    log = compacted(segment_bytes=100_000)
+    bomb = (b"a", bytes(compaction.MAX_UNPACKED_BYTES))
+    put(log, bomb, compression=Compression.ZSTD)
+    put(log, (b"a", b"v" * 99_000))
+    put(log, (b"b", b"v" * 99_000))
+    tracemalloc.start()
+    try:
+        compact_all(log)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [key for _, key, _ in content(log)] == [b"a", b"a", b"b"]
+    assert peak_bytes < 2 * compaction.MAX_UNPACKED_BYTES
+
+
+def test_no_key_of_a_damaged_large_batch_supersedes_a_record(put, batch_of, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "STEP_RECORDS", 10)
+    log = compacted(segment_bytes=2_000)
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    damaged = bytearray(batch_of(*[b"v"] * 50, keys=tuple([b"a"] * 50)))
+    damaged[-1] = 9  # the last record announces headers that it lacks
+    damaged[17:21] = google_crc32c.value(bytes(damaged[21:])).to_bytes(4)
+    monkeypatch.setattr(log._admission, "_reads_records", False)
+    log.append_as_leader(bytes(damaged), leader_epoch=0, wall_ms=NOW_MS)
+    put(log, (b"c", b"v" * 1_900))
+    put(log, (b"c", b"v" * 1_900))
+    compact_all(log)
+    assert next(iter_records(batches(log)[0])).key == b"a"
