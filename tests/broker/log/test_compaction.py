@@ -457,11 +457,10 @@ def test_no_key_of_a_damaged_large_batch_supersedes_a_record(put, batch_of, monk
     monkeypatch.setattr(compaction, "STEP_RECORDS", 10)
     log = compacted(segment_bytes=2_000)
     put(log, (b"a", b"1"), (b"b", b"1"))
-    damaged = bytearray(batch_of(*[b"v"] * 50, keys=tuple([b"a"] * 50)))
+    damaged = bytearray(batch_of(*[b"v"] * 50, keys=tuple([b"a"] * 50), base_offset=2, leader_epoch=0))
     damaged[-1] = 9  # the last record announces headers that it lacks
     damaged[17:21] = google_crc32c.value(bytes(damaged[21:])).to_bytes(4)
-    monkeypatch.setattr(log._admission, "_reads_records", False)
-    log.append_as_leader(bytes(damaged), leader_epoch=0, wall_ms=NOW_MS)
+    log.append_as_follower(bytes(damaged), wall_ms=NOW_MS)
     put(log, (b"c", b"v" * 1_900))
     put(log, (b"c", b"v" * 1_900))
     compact_all(log)
