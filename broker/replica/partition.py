@@ -289,6 +289,16 @@ class Partition:
         """Whether the ISR has at least min.insync.replicas replicas."""
         return len(self.isr) >= self.min_in_sync_replicas
 
+    def check_order(self, records: Buffer, now_ms: int) -> None:
+        """Check that no batch has to come before this one that was refused and that its producer sends again.
+
+        Raises:
+            PartitionError: with the code of that batch.
+        """
+        code = self.refused.waits_for_another(records, self.log.producers, now_ms)
+        if code is not None:
+            raise PartitionError(code, f"{self.tp} waits for an earlier batch of this producer that was refused")
+
     def append_as_leader(self, records: Buffer, *, acks: int, wall_ms: int) -> AppendInfo:
         """Append a producer's batch.
 

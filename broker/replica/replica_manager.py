@@ -30,12 +30,7 @@ from purgatorio.broker.log.producer_state import PRODUCER_EXPIRATION_MS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.controller import InSyncProposal
-from purgatorio.broker.metadata.image import (
-    BrokerIncarnation,
-    ClusterImage,
-    PartitionState,
-    Topic,
-)
+from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords, PendingDeletion
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch, FollowerKey
@@ -51,7 +46,6 @@ from purgatorio.protocol.messages.fetch import PartitionData
 from purgatorio.protocol.primitives import Buffer
 
 logger = get_logger(__name__)
-
 
 LAGGING_METADATA_WAIT_MS = 20
 """The longest wait of a follower's fetch that lacks assigned partitions: the follower's image may be older."""
@@ -77,6 +71,7 @@ class ReplicaManager:
 
     Attributes:
         incarnation: this broker's incarnation; None until it is registered, and no image is applied before.
+        memory: the budget that all logs of this broker share.
         lookup: finds replicas, and names the leaders of other partitions.
     """
 
@@ -104,7 +99,7 @@ class ReplicaManager:
         self.delete_records_purgatory = delete_records_purgatory
         self._clock = clock
         self._log_defaults = log_defaults
-        self._memory = memory
+        self.memory = memory
         self._actions = actions
         self._observer = observer
         self._propose = propose
@@ -212,7 +207,7 @@ class ReplicaManager:
                     changed.append(tp)
                 continue
             if partition is None:
-                log = Log(config, memory=self._memory, validation=self._validation, name=str(tp))
+                log = Log(config, memory=self.memory, validation=self._validation, name=str(tp))
                 log.producers.expiration_ms = self._producer_id_expiration_ms
                 partition = Partition(tp, topic.topic_id, incarnation, log, may_lead=self._may_lead)
                 self.partitions[tp] = partition
@@ -290,7 +285,7 @@ class ReplicaManager:
             if records is None:
                 raise PartitionError(ErrorCode.INVALID_RECORD, f"no records for {tp}")
             if partition.refused:
-                self._check_order(partition, records)
+                partition.check_order(records, self._clock.now_ms())
             info = partition.append_as_leader(records, acks=acks, wall_ms=self._clock.wall_ms())
         except (PartitionError, LogError) as error:
             if partition is not None and records is not None:
@@ -309,16 +304,6 @@ class ReplicaManager:
             self._observer.appended(tp, info.record_count, info.size_bytes)
             self._wake(tp, high_watermark_moved=partition.advance_high_watermark(), cause="append")
         return PendingAck(partition, info.last_offset + 1, result)
-
-    def _check_order(self, partition: Partition, records: Buffer) -> None:
-        """Check that no earlier batch of the producer was refused and is to be retried first.
-
-        Raises:
-            PartitionError: with the code of that batch.
-        """
-        code = partition.refused.waits_for_another(records, partition.log.producers, self._clock.now_ms())
-        if code is not None:
-            raise PartitionError(code, f"{partition.tp} waits for an earlier batch of this producer that was refused")
 
     # --- delete records ---
 

@@ -216,7 +216,7 @@ class Invariants:
         self._seen[partition.broker_id, partition.tp] = _Seen(partition, partition.leader_epoch, high_watermark)
 
     def _check_memory(self, broker: Broker) -> None:
-        memory = broker.replicas._memory
+        memory = broker.replicas.memory
         held = {id(partition.log) for partition in broker.replicas.partitions.values()}
         used_bytes = sum(partition.log._segments.memory_bytes for partition in broker.replicas.partitions.values())
         if memory.used_bytes != used_bytes or {id(log) for log in memory._logs} != held:

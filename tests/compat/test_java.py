@@ -72,6 +72,7 @@ def test_kip_467_the_producer_tells_a_record_at_fault_from_its_neighbours(run_ch
 def test_configs_offsets_and_deletions_are_as_the_admin_client_expects(run_check: Check, topic: str) -> None:
     assert run_check("admin", topic) == [
         "retention.ms=60000",
+        "replica here: true",
         "end=5",
         "low watermark=3",
         "low watermark=3",

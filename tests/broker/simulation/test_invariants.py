@@ -147,7 +147,7 @@ def test_a_high_watermark_past_the_end_of_the_log_is_found(loop: SimulatedLoop) 
 
 def test_bytes_that_the_memory_budget_does_not_count_are_found(loop: SimulatedLoop) -> None:
     async def damage(three: Three) -> None:
-        three.cluster.brokers[2].replicas._memory.release(1)
+        three.cluster.brokers[2].replicas.memory.release(1)
 
     assert run(loop, damage) == {"memory-account"}
 

@@ -131,6 +131,8 @@ public class Checks {
             admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all().get();
             Config configs = admin.describeConfigs(List.of(resource)).all().get().get(resource);
             System.out.println("retention.ms=" + configs.get("retention.ms").value());
+            var logDirs = admin.describeLogDirs(List.of(1)).allDescriptions().get().get(1);
+            System.out.println("replica here: " + logDirs.get("memory").replicaInfos().containsKey(partition));
             System.out.println("end=" + offset(admin, partition, OffsetSpec.latest()));
             for (long before : new long[] {3, 1}) {
                 var deleted = admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(before)));
