@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from purgatorio.broker.simulation import mutants
-from purgatorio.broker.simulation.run import simulate
+from purgatorio.broker.simulation.run import Scenario, simulate
 from tests.broker.simulation.seeds import CHUNK, HEAVY_CHUNK, HEAVY_SEEDS, SEEDS, SEEDS_A_DAY, Seeds
 
 CHUNK_TIMEOUT_SECONDS = 300
@@ -49,7 +49,7 @@ def test_many_seeds_pass_all_checks(heavy_seeds: Seeds) -> None:
 FOUND_AT = {
     "identity": (16, 27, 48),
     "old-assignments": (29, 34, 37),
-    "maximal-isr": (171, 340),
+    "maximal-isr": (5,),
     "min-isr": (7, 16, 28),
     "elr": (4, 45, 48),
     "explicit-unclean": (2, 4, 7),
@@ -57,6 +57,9 @@ FOUND_AT = {
     "self-fencing": (12, 14, 15),
     "patient-restart": (1,),
 }
+
+# It takes a leader that cannot reach the store while a follower lags; with all faults one seed of hundreds has that.
+SCENARIOS = {"maximal-isr": Scenario(faults=("hold-followers", "store"))}
 
 
 def test_there_is_a_mutant_for_each_of_the_nine_rules() -> None:
@@ -68,11 +71,12 @@ def test_there_is_a_mutant_for_each_of_the_nine_rules() -> None:
 @pytest.mark.timeout(2 * CHUNK_TIMEOUT_SECONDS)
 @pytest.mark.parametrize("rule", FOUND_AT)
 def test_without_a_rule_the_checks_find_it_out(rule: str, record_property: pytest.RecordProperty) -> None:
+    scenario = SCENARIOS.get(rule)
     for seed in dict.fromkeys((*FOUND_AT[rule], *range(1, SEEDS + 1))):
         with mutants.without(rule):
-            found = mutants.proofs(rule, simulate(seed).anomalies)
+            found = mutants.proofs(rule, simulate(seed, scenario).anomalies)
         if found:
-            assert simulate(seed).anomalies == [], "with the rule, the same seed passes"
+            assert simulate(seed, scenario).anomalies == [], "with the rule, the same seed passes"
             if seed not in FOUND_AT[rule]:
                 record_property("note", f"mutant {rule}: found at seed {seed}, and at none of {FOUND_AT[rule]}")
             return
