@@ -229,6 +229,8 @@ class Connection(asyncio.Protocol):
         waiting, replies, session = self._requests.waiting, self._replies, self.session
         begin, dispatch = replies.in_flight.append, self._services.dispatcher.dispatch
         turns_left = self._services.limits.max_requests_per_turn
+        now_seconds = self._services.clock.now_seconds
+        end_seconds = now_seconds() + self._services.limits.max_turn_ms / 1000
         replies.in_turn = True
         while waiting and turns_left:
             if not replies.may_start():
@@ -240,6 +242,8 @@ class Connection(asyncio.Protocol):
             exchange = Exchange(self, len(frame) + SIZE_BYTES, self._received_seconds)
             begin(exchange)
             dispatch(frame, exchange, session, self._received_ms)
+            if waiting and now_seconds() > end_seconds:
+                break
         replies.in_turn = False
         self._flush()
         self._steer_reading()

@@ -44,6 +44,7 @@ class ConnectionLimits:
             allocated (Kafka: socket.request.max.bytes).
         max_in_flight_requests: unanswered requests of one connection; at this number no more are started or read.
         max_requests_per_turn: requests of one connection that are started before other connections get a turn.
+        max_turn_ms: time for which further requests of one connection are started before other connections get a turn.
         max_connections: connections of a listener; further ones are closed at once (Kafka: max.connections).
         max_connections_per_ip: connections from one address (Kafka: max.connections.per.ip).
         request_memory_bytes: bytes of all connections' requests that are being received or worked on; at this size no
@@ -68,6 +69,7 @@ class ConnectionLimits:
     max_request_bytes: int = 100 * _MIB
     max_in_flight_requests: int = 1_000
     max_requests_per_turn: int = 128
+    max_turn_ms: int = 10
     max_connections: int = 10_000
     max_connections_per_ip: int = 10_000
     request_memory_bytes: int = 512 * _MIB

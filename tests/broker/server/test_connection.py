@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from purgatorio.broker.request import Reply
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.protocol.messages.api_versions import ApiVersionsResponse
 from tests.logs import capture_logs
@@ -307,6 +308,26 @@ def test_answers_held_back_by_a_parked_request_are_bounded(make_bench: MakeBench
     _answer(bench)
     bench.run()
     assert transport.correlation_ids() == list(range(1, 52))
+    assert transport.reading
+
+
+def test_requests_that_take_long_are_not_all_started_in_one_turn(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """Pipelined, 128 of 25 ms each would make all other connections wait for three seconds."""
+    bench = make_bench(max_turn_ms=10)
+    connection, transport = bench.connect()
+
+    def slow(reply: Reply) -> None:
+        bench.clock.advance_ms(8)
+        bench.handler.answer(reply)
+
+    bench.handler.decide = slow
+    connection.data_received(_requests(request_of, 7))
+    assert transport.correlation_ids() == [1, 2]
+    assert not transport.reading
+    bench.run_once()
+    assert transport.correlation_ids() == [1, 2, 3, 4]
+    bench.run()
+    assert transport.correlation_ids() == list(range(1, 8))
     assert transport.reading
 
 

@@ -1,0 +1,150 @@
+"""What the worst requests cost a whole broker: CPU while the event loop is held, and memory.
+
+The costs are of one core of the machine that runs the test, so the bounds here are those of the design (25 ms, and a
+few MB or 8 times the request) with room for slow and busy machines. The worst request of a run is noted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Iterable
+from typing import NamedTuple
+
+import pytest
+
+from purgatorio.broker.broker import PLAINTEXT
+from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.request import Session
+from purgatorio.broker.server.dispatch import Dispatcher
+from purgatorio.broker.server.exchange import Exchange
+from purgatorio.broker.server.limits import Refusal
+from purgatorio.protocol.api import APIS
+from tests.broker.server.hostile import HostileRequest, hostile_requests
+from tests.protocol.test_decoders_fuzz import mutated
+
+MAX_HOLD_MS = 25 * 4
+MAX_MEMORY_TIMES = 8
+MAX_MEMORY_BYTES = 16 * 1024 * 1024
+"""What a request may take however small it is: objects of 4,000 elements, or 25,000 of a fetch, and their answer."""
+TRIES = 3
+WIDE = 3_900
+
+
+class Cost(NamedTuple):
+    """The longest hold of the event loop that a request caused, and what it was."""
+
+    hold_ms: float
+    title: str
+
+
+class _Connection:
+    """Takes the answer; counts no refusal as a failure."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.session = Session(connection_id="c", listener="PLAINTEXT", host="192.0.2.7", peer="192.0.2.7:1")
+
+    def answered(self, exchange: Exchange) -> None:
+        """Any answer will do."""
+
+    def refused(self, exchange: Exchange, reason: Refusal, detail: str) -> None:
+        assert reason is not Refusal.INTERNAL_ERROR, detail
+
+
+class Target:
+    """A broker that gets frames without a socket; it creates no topics, whose cost depends on their number."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._dispatcher = Dispatcher(cluster.brokers[0].listeners[PLAINTEXT]._routes)
+        self._holds_ms: list[float] = []
+        run = asyncio.Handle._run
+
+        def timed(handle: asyncio.Handle) -> None:
+            began = time.thread_time()
+            run(handle)
+            self._holds_ms.append((time.thread_time() - began) * 1_000)
+
+        self.timed = timed
+
+    def send(self, frame: bytes) -> float:
+        """Dispatch a frame, and return for how long that held the loop, in milliseconds of CPU."""
+        connection = _Connection()
+        began = time.thread_time()
+        self._dispatcher.dispatch(frame, Exchange(connection, len(frame), 0.0), connection.session, 0)
+        return (time.thread_time() - began) * 1_000
+
+    async def hold_ms(self, frame: bytes) -> float:
+        """Send a frame a few times; return the longest hold that it causes, now or in the next turns of the loop."""
+        best_ms = float("inf")
+        for _ in range(TRIES):
+            self._holds_ms.clear()
+            held_ms = self.send(frame)
+            await asyncio.sleep(0)  # this turn's own hold holds the frame's
+            self._holds_ms.clear()
+            for _ in range(8):
+                await asyncio.sleep(0)
+            best_ms = min(best_ms, max([held_ms, *self._holds_ms]))
+            if best_ms <= MAX_HOLD_MS / 10:
+                break
+        return best_ms
+
+
+@pytest.fixture
+async def target(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Target]:
+    config = ClusterConfig(brokers=1, port=0, admin_port=0, broker={"auto_create_topics_enable": False})
+    async with Cluster(config) as cluster:
+        target = Target(cluster)
+        monkeypatch.setattr(asyncio.Handle, "_run", target.timed)
+        yield target
+
+
+async def worst(target: Target, hostile: Iterable[HostileRequest]) -> Cost:
+    costs = [Cost(await target.hold_ms(request.frame), request.title) for request in hostile]
+    return max(costs)
+
+
+async def test_no_wide_request_holds_the_loop(target: Target, record_property: pytest.RecordProperty) -> None:
+    """As wide as allowed, and too wide."""
+    wide = (request for distinct in (False, True) for request in hostile_requests(WIDE, distinct=distinct))
+    cost = await worst(target, wide)
+    record_property("note", f"hostile frames: the longest hold of the loop was {cost.hold_ms:.0f} ms, {cost.title}")
+    too_wide = await worst(target, hostile_requests(None, distinct=True))
+    assert max(cost, too_wide).hold_ms < MAX_HOLD_MS, max(cost, too_wide)
+
+
+async def test_no_wide_request_takes_much_memory(target: Target) -> None:
+    for request in hostile_requests(None, distinct=True):
+        target.send(request.frame)  # what is kept for good: compiled codecs, metrics
+        tracemalloc.start()
+        try:
+            target.send(request.frame)
+            _, peak_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak_bytes < max(MAX_MEMORY_TIMES * len(request.frame), MAX_MEMORY_BYTES), request.title
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(900)
+async def test_no_random_frame_holds_the_loop(target: Target, record_property: pytest.RecordProperty) -> None:
+    """Damaged wide requests of every version, and a megabyte of each byte."""
+    rng = random.Random(7)
+
+    def frames() -> Iterable[HostileRequest]:
+        for title, frame in hostile_requests(WIDE, distinct=True, versions="all"):
+            for _ in range(5):
+                yield HostileRequest(f"damaged {title}", frame[:14] + mutated(rng, frame[14:]))
+        for key, api in APIS.items():
+            for version in api.versions:
+                head = key.to_bytes(2) + version.to_bytes(2) + bytes(4) + b"\0\0"
+                for byte in (0, 1, 2, 0x7F, 0x80, 0xFF):
+                    yield HostileRequest(f"{key} v{version} of {byte:#x}", head + bytes([byte]) * 1_000_000)
+
+    cost = await worst(target, frames())
+    record_property("note", f"random frames: the longest hold of the loop was {cost.hold_ms:.0f} ms, {cost.title}")
+    assert cost.hold_ms < MAX_HOLD_MS, cost
