@@ -282,7 +282,8 @@ class Broker:
             self._tasks = None
             for listener in self.listeners.values():
                 await listener.drain(0)
-            logger.info("broker stopped", broker=self.broker_id)
+            if started.done():
+                logger.info("broker stopped", broker=self.broker_id)
 
     async def _listen(self) -> tuple[Endpoint, ...]:
         """Start the listeners; returns their advertised endpoints.
