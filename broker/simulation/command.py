@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 import sys
 import textwrap
 from collections import Counter
@@ -16,9 +17,12 @@ from purgatorio.broker.simulation.internal_errors import INTERNAL_ERROR, MEANING
 from purgatorio.broker.simulation.invariants import INVARIANTS
 from purgatorio.broker.simulation.nemesis import FAULTS
 from purgatorio.broker.simulation.run import Report, Scenario, simulate
+from purgatorio.broker.simulation.sometimes import SOMETIMES
 
 NOT_CONVERGED: Final = "The cluster did not recover after all faults were healed, or an operation stayed parked."
 MAX_ANOMALIES_SHOWN: Final = 10
+SEEDS_THAT_REACH_ALL: Final = 100
+"""So many seeds of all faults have to reach each path of `SOMETIMES`; the rarest comes up once in about twenty."""
 
 
 class UsageError(Exception):
@@ -45,7 +49,7 @@ def run(
         history: a file to write the history to, one JSON object a line; for one seed only.
 
     Returns:
-        0 if every check passed, else 1.
+        0 if every check passed, and enough seeds reached each of the rare paths, else 1.
 
     Raises:
         UsageError: a fault or the rule is unknown, or `history` is given with several seeds.
@@ -58,10 +62,12 @@ def run(
     if without is not None:
         print(f"Without rule {mutants.describe(without)}\n")
     failed = 0
+    reached: Counter[str] = Counter()
     for each in range(seed, seed + seeds):
         with mutants.without(without) if without is not None else contextlib.nullcontext():
             report = simulate(each, scenario)
         failed += bool(report.anomalies)
+        reached += report.reached
         if seeds == 1:
             print_report(report)
             if history is not None:
@@ -71,7 +77,11 @@ def run(
             print(f"seed {each}: {names}   {_replay(report, without)}", flush=True)
     if seeds > 1:
         print(f"{seeds - failed} of {seeds} seeds passed all checks.")
-    return 1 if failed else 0
+    is_telling = seeds >= SEEDS_THAT_REACH_ALL and scenario == Scenario() and without is None
+    missed = [path for path in SOMETIMES if is_telling and not reached[path]]
+    for path in missed:
+        print(f"never reached: {path}   {SOMETIMES[path]}")
+    return 1 if failed or missed else 0
 
 
 def _checked(faults: str) -> tuple[str, ...]:
@@ -83,13 +93,13 @@ def _checked(faults: str) -> tuple[str, ...]:
 
 
 def _replay(report: Report, without: str | None) -> str:
-    """Return the command line that runs this seed again."""
+    """Return the command line that runs this seed again, and the version of Python; another's history may differ."""
     options = f" --without {without}" if without is not None else ""
     if report.scenario.seconds != Scenario().seconds:
         options += f" --seconds {report.scenario.seconds:g}"
     if report.scenario.faults:
         options += f" --faults {','.join(report.scenario.faults)}"
-    return f"purgatorio simulate --seed {report.seed}{options}"
+    return f"purgatorio simulate --seed {report.seed}{options}   # Python {platform.python_version()}"
 
 
 def print_report(report: Report) -> None:
