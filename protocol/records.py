@@ -48,7 +48,8 @@ _CRC_START: Final = 17
 _CRC_END: Final = 21
 _MIN_LENGTH: Final = HEADER_SIZE - _LENGTH_END
 
-_CODEC_MASK: Final = 0x07
+CODEC_MASK: Final = 0x07
+"""The bits of a batch's attributes that name its codec; 0: not compressed."""
 _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
@@ -101,7 +102,7 @@ class BatchHeader(NamedTuple):
         Raises:
             UnsupportedCompressionError: the codec is unknown.
         """
-        codec = self.attributes & _CODEC_MASK
+        codec = self.attributes & CODEC_MASK
         if codec > _LAST_CODEC:
             raise UnsupportedCompressionError(f"unknown compression codec {codec}")
         return Compression(codec)
@@ -236,8 +237,8 @@ def validate_batch(header: BatchHeader, batch: Buffer) -> None:
     count = header.record_count
     if count <= 0 or count != header.last_offset_delta + 1:
         raise InvalidRecordError(f"{count} records do not fit a last offset delta of {header.last_offset_delta}")
-    if header.attributes & _CODEC_MASK > _LAST_CODEC:
-        raise UnsupportedCompressionError(f"unknown compression codec {header.attributes & _CODEC_MASK}")
+    if header.attributes & CODEC_MASK > _LAST_CODEC:
+        raise UnsupportedCompressionError(f"unknown compression codec {header.attributes & CODEC_MASK}")
     if header.attributes & _CONTROL:
         raise InvalidRecordError("control records are not for clients to write")
     if header.base_sequence < 0 <= header.producer_id:

@@ -83,9 +83,9 @@ class BrokerConfig(BaseModel):
     compression_type: CompressionTypeText = topic_default("compression.type")
     record_validation: Literal["full", "header"] = text(
         "full",
-        "Purgatorio's own: how produced batches are checked. full: with their records, as Kafka does; a batch of more "
-        "than 100,000 records is refused, and a request whose batches unpack to more than 32 MiB. header: the header "
-        "and the CRC only, unless the topic needs the records; malformed records then reach consumers.",
+        "Purgatorio's own: how produced batches are checked. full: with their records, as Kafka does, up to 50,000 "
+        "records of a request (more if they have one size); past 32 MiB of unpacked batches a request is refused. "
+        "header: the header and the CRC only, unless the topic needs the records; malformed records reach consumers.",
     )
     producer_id_expiration_ms: int = number(
         _DAY_MS, "Idle time after which a broker forgets a producer's sequence numbers.", ge=1

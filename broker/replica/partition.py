@@ -290,7 +290,7 @@ class Partition:
         return len(self.isr) >= self.min_in_sync_replicas
 
     def check_order(self, records: Buffer, now_ms: int) -> None:
-        """Check that no batch has to come before this one that was refused and that its producer sends again.
+        """Check that no earlier batch of the producer was refused and is to be retried first.
 
         Raises:
             PartitionError: with the code of that batch.

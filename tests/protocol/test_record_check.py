@@ -7,7 +7,7 @@ import random
 import pytest
 
 from purgatorio.protocol.errors import CorruptRecordError, InvalidRecordError
-from purgatorio.protocol.record_check import InvalidRecordAtError, check_records
+from purgatorio.protocol.record_check import FIELD_BY_FIELD_COST, InvalidRecordAtError, check_records
 from purgatorio.protocol.records import HEADER_SIZE, Record, build_batch, iter_records
 
 START_MS = 1_700_000_000_000
@@ -41,6 +41,17 @@ def test_all_kinds_of_records_are_accepted() -> None:
 
 def test_more_than_8192_records_are_accepted() -> None:
     check_records(records_of(*plain(8300, b"")), 8300)
+
+
+def test_a_budget_limits_the_work_and_records_of_one_size_cost_nothing() -> None:
+    rng = random.Random(1)
+    mixed = [Record(i, START_MS, None, b"v" * (i % 2), ()) for i in range(60)]
+    data = records_of(*mixed)
+    assert check_records(data, 60, 100) == 40
+    assert check_records(data[:100] + b"garbage", 60, 5) == 0, "the rest is not checked"
+    assert check_records(records_of(*plain(60)), 60, 5) == 4
+    headers = [Record(i, START_MS, None, rng.randbytes(i), (("a", b"b"),)) for i in range(3)]
+    assert check_records(records_of(*headers), 3, 100) == 100 - 3 * FIELD_BY_FIELD_COST
 
 
 @pytest.mark.parametrize("count", [0, 2, 4])

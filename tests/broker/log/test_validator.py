@@ -7,7 +7,7 @@ import pytest
 
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.errors import InvalidBatch
-from purgatorio.broker.log.validator import MAX_RECORD_ERRORS, MAX_RECORDS, Admission, RecordValidation
+from purgatorio.broker.log.validator import MAX_RECORD_ERRORS, MAX_RECORDS_READ, Admission, RecordValidation
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record, build_batch, iter_records, read_header, validate_batch
@@ -87,12 +87,23 @@ def test_the_batches_of_one_request_unpack_to_a_limit_together(batch_of) -> None
         admission.admit(plain, NOW_MS)
 
 
-def test_a_batch_of_too_many_records_is_too_large(batch_of) -> None:
-    raw = bytearray(batch_of(b"one", at_ms=NOW_MS))
-    raw[23:27] = MAX_RECORDS.to_bytes(4, "big")
-    raw[57:61] = (MAX_RECORDS + 1).to_bytes(4, "big")
+def test_a_batch_of_too_many_records_is_too_large_for_a_topic_whose_records_are_read(batch_of) -> None:
+    raw = bytearray(batch_of(b"one", keys=(b"k",), at_ms=NOW_MS))
+    raw[23:27] = MAX_RECORDS_READ.to_bytes(4, "big")
+    raw[57:61] = (MAX_RECORDS_READ + 1).to_bytes(4, "big")
     raw[17:21] = _crc(raw)
-    assert refusal(bytes(raw)) is ErrorCode.MESSAGE_TOO_LARGE
+    assert refusal(bytes(raw), cleanup_policy=("compact",)) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_the_records_of_one_request_are_checked_up_to_a_limit(batch_of, garbage: bytes) -> None:
+    admission = Admission(LogConfig(), validation := RecordValidation(max_checks=3))
+    for values in ((b"1", b"22", b"333"), (b"1", b"22", b"333", b"4444")):
+        validation.begin_request()
+        admission.admit(batch_of(*values, at_ms=NOW_MS), NOW_MS)
+        assert admission.admit(garbage, NOW_MS)[1] == garbage
+    validation.begin_request()
+    with pytest.raises(InvalidBatch):
+        admission.admit(garbage, NOW_MS)
 
 
 def test_kip_467_the_refusal_names_the_records_at_fault(batch_of) -> None:
