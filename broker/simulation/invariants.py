@@ -154,6 +154,7 @@ class Invariants:
     def _compare(self, known: _Known, committed: list[_Batch]) -> None:
         """Compare a replica's committed batches with those that are known, and add those that follow them."""
         log, high_watermark = known.partition.log, known.partition.high_watermark
+        known_start = committed[0].base_offset if committed else 0
         known_end = committed[-1].last_offset + 1 if committed else 0
         unchecked = known.batches[known.checked :]
         mine = [batch for batch in unchecked if log.log_start_offset <= batch.last_offset < high_watermark]
@@ -161,13 +162,15 @@ class Invariants:
         start = known.batches[known.checked - 1].last_offset + 1 if known.checked else log.log_start_offset
         first = bisect_left(committed, start, key=lambda batch: batch.last_offset)
         expected = [batch for batch in committed[first:] if batch.last_offset < high_watermark]
-        shared = [batch for batch in mine if batch.base_offset < known_end]
+        shared = [batch for batch in mine if known_start <= batch.base_offset < known_end]
         if shared != expected:
             what = f"{_name(known.partition)} has {_difference(shared, expected)} was committed"
             self._violated("committed-prefix", str(known.partition.tp), what)
             return
-        if start <= known_end or not committed:
-            committed += mine[len(shared) :]
+        following = [batch for batch in mine if batch.base_offset >= known_end]
+        if following and following[0].base_offset > known_end:
+            committed.clear()  # what lay between was committed and deleted between two looks
+        committed += following
         known.checked = len(known.batches) - len([b for b in unchecked if b.last_offset >= high_watermark])
 
     def _leads_now(self, partition: Partition) -> bool:

@@ -105,6 +105,26 @@ def test_nothing_is_found_in_a_cluster_in_order(loop: SimulatedLoop) -> None:
     assert all(meaning.endswith(".") for meaning in INVARIANTS.values())
 
 
+async def deleted_between_two_looks(three: Three) -> None:
+    await three.append(5)
+    for broker_id in (1, 2, 3):
+        three.replica(broker_id).log.advance_log_start(13)
+    await three.append(3)
+
+
+def test_records_that_are_committed_and_deleted_between_two_looks_are_not_missed(loop: SimulatedLoop) -> None:
+    assert run(loop, deleted_between_two_looks) == set()
+
+
+def test_what_follows_deleted_records_is_looked_at(loop: SimulatedLoop) -> None:
+    async def damage(three: Three) -> None:
+        await deleted_between_two_looks(three)
+        assert three.found() == set()
+        three.leader.log.truncate_to(16)
+
+    assert "committed-prefix" in run(loop, damage)
+
+
 def test_a_leader_that_lacks_committed_records_is_found(loop: SimulatedLoop) -> None:
     async def damage(three: Three) -> None:
         three.leader.log.truncate_fully_and_start_at(0)
