@@ -83,6 +83,7 @@ class Deadlines:
         if completed:
             self._has_requested = True
             self._partial_since_ms = now_ms
+            self._request.forget()  # what comes now is another request
         elif not continued:
             self._partial_since_ms = now_ms
 

@@ -179,3 +179,12 @@ def test_the_time_of_a_shortage_begins_anew_with_each_shortage() -> None:
     assert _slow(deadlines, IN_TIME_MS) is None
     assert _slow(deadlines, LATE_MS, partial_bytes=1_000, taken_bytes=0) is None
     assert _slow(deadlines, 2 * IN_TIME_MS, partial_bytes=1_000, taken_bytes=0) is None
+
+
+def test_each_request_has_the_time_of_a_shortage_for_itself() -> None:
+    """A client that sends one small request after the other may hold a part of one at every sweep."""
+    deadlines = _after_a_request()
+    for sweep in range(10):
+        now_ms = sweep * (LIMITS.shortage_ms - 1)
+        deadlines.received(OPENED_MS + now_ms, completed=True, continued=True)
+        assert _slow(deadlines, now_ms, partial_bytes=100) is None
