@@ -32,11 +32,11 @@ class RefusalLog:
     def __init__(self, listener: str, clock: Clock) -> None:
         self._listener = listener
         self._clock = clock
-        self._budgets: dict[Refusal, _Budget] = {}
+        self._budgets: dict[Refusal, LineBudget] = {}
 
     def refused(self, reason: Refusal, detail: str, *, peer: str, client_id: str | None, **fields: object) -> None:
         """Log one refusal, or count it if its reason has used up its lines."""
-        budget = self._budgets.setdefault(reason, _Budget())
+        budget = self._budgets.setdefault(reason, LineBudget())
         left_out = budget.take(self._clock.now_ms())
         if left_out is None:
             return
@@ -53,8 +53,8 @@ class RefusalLog:
         )
 
 
-class _Budget:
-    """The lines of one reason in the current period."""
+class LineBudget:
+    """The lines of one reason in the current period: at most `LINES_PER_PERIOD` within `PERIOD_MS`."""
 
     def __init__(self) -> None:
         self._ends_ms: int | None = None
@@ -62,7 +62,7 @@ class _Budget:
         self._left_out = 0
 
     def take(self, now_ms: int) -> int | None:
-        """Take one line; returns how many were left out before it, or None if this one is left out."""
+        """Take one line; return how many were left out before it, or None if this one is left out."""
         if self._ends_ms is None or now_ms >= self._ends_ms:
             self._ends_ms = now_ms + PERIOD_MS
             self._left = LINES_PER_PERIOD

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from purgatorio.broker.clock import Alarm, Clock, time_limit
+from purgatorio.broker.server.refusal_log import LineBudget
 
 MAX_CONNECTIONS: Final = 100
 KEEP_ALIVE_SECONDS: Final = 15
@@ -29,11 +31,31 @@ STOP_GRACE_MS: Final = 400
 """How long a stopping server waits for requests, and once more after it has closed their connections."""
 
 
+class _SparseLogger(logging.LoggerAdapter[logging.Logger]):
+    """uvicorn's logger; of its warnings, which clients cause by bad requests, it passes only a few on."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(logging.getLogger("uvicorn.error"))
+        self._clock = clock
+        self._budget = LineBudget()
+
+    @property
+    def level(self) -> int:
+        """The level of uvicorn's logger, which uvicorn looks at."""
+        return self.logger.level
+
+    def warning(self, msg: object, *args: object, **kwargs: Any) -> None:
+        """Pass a warning on, unless there were many."""
+        if self._budget.take(self._clock.now_ms()) is not None:
+            super().warning(msg, *args, **kwargs)
+
+
 class _Config(uvicorn.Config):
     """uvicorn's settings, and the clock, which reaches each connection with them."""
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self.clock = clock
+        self.logger = _SparseLogger(clock)
         self.waiting: dict[Connection, None] = {}
         """The connections that wait for their client, the longest waiting first: it has to send or to take bytes."""
         super().__init__(
@@ -62,6 +84,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection, and close another one, or this one, if there are too many."""
+        self.logger = cast("logging.Logger", self.config.logger)  # an adapter does for uvicorn
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
             waiting = self.config.waiting

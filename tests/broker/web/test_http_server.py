@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.server.refusal_log import LINES_PER_PERIOD
 from purgatorio.broker.web import http_server
 from purgatorio.broker.web.requests import json_response
 from purgatorio.broker.web.server import AdminServer
@@ -143,6 +144,14 @@ async def test_what_is_no_http_is_refused(connect: Any) -> None:
     reader, writer = await connect()
     writer.write(b"\x16\x03\x01 hello\r\n\r\n")
     assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_a_flood_of_what_is_no_http_makes_few_log_lines(connect: Any, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(LINES_PER_PERIOD + 20):
+        reader, writer = await connect()
+        writer.write(b"hello\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+    assert [record.getMessage() for record in caplog.records] == ["Invalid HTTP request received."] * LINES_PER_PERIOD
 
 
 async def test_a_request_under_way_does_not_hold_the_stop_up(
