@@ -15,6 +15,8 @@ from typing import Final
 from purgatorio.protocol.errors import InvalidRecordError
 
 NO_LIMIT: Final = 1 << 62
+SEARCH_COST: Final = 3
+ALIKE_PER_COST: Final = 16
 FIELD_BY_FIELD_COST: Final = 8
 """The time that a record takes that is checked field by field, against one that is not."""
 
@@ -24,6 +26,7 @@ _FAR: Final = 1 << 40
 """A position behind all data: the next look-up fails, and the record is checked field by field."""
 _WORTHWHILE_RUN: Final = 16
 _TRY_AGAIN_AFTER: Final = 64
+_FIRST_WINDOW: Final = 64
 _TWO_BYTES_FROM: Final = 64
 _THREE_BYTES_FROM: Final = 8192
 _ONE_BYTE_DELTAS: Final = bytes(range(0, 128, 2))
@@ -55,7 +58,8 @@ def check_records(data: bytes, count: int, budget: int = NO_LIMIT) -> int:
         data: the records, decompressed.
         count: their number according to the header; their offset deltas have to be 0, 1, 2 and so on.
         budget: the work to spend. A record that is checked by the second way costs 1, by the third way
-            `FIELD_BY_FIELD_COST`; records of one size cost nothing.
+            `FIELD_BY_FIELD_COST`; `ALIKE_PER_COST` records of one size cost 1, and
+            the search for them `SEARCH_COST`.
 
     Returns:
         The rest of the budget; at most 0 if the records that follow were not checked.
@@ -65,7 +69,7 @@ def check_records(data: bytes, count: int, budget: int = NO_LIMIT) -> int:
         InvalidRecordError: bytes follow the last record.
     """
     position = index = 0
-    next_try = 0
+    next_try, window = 0, _FIRST_WINDOW
     while index < count:
         if budget <= 0:
             return budget
@@ -75,9 +79,11 @@ def check_records(data: bytes, count: int, budget: int = NO_LIMIT) -> int:
             end = _check_record(data, position, index)
             budget -= FIELD_BY_FIELD_COST - 1
         elif index >= next_try and data[position : position + 1] == data[end : end + 1]:
-            alike = _count_alike(data, position, end - position, index, count)
-            # Where records differ, the search for runs costs no more than a small part of the check.
-            next_try = index + alike + (0 if alike >= _WORTHWHILE_RUN else _TRY_AGAIN_AFTER)
+            # The search looks no further than four times what it found last, so that its work follows the records.
+            alike = _count_alike(data, position, end - position, index, min(count, index + window))
+            window = 4 * window if alike == window - 1 else _FIRST_WINDOW
+            next_try = index + alike + (0 if alike else _TRY_AGAIN_AFTER)
+            budget -= SEARCH_COST + alike // ALIKE_PER_COST
             index += alike
             end += alike * (end - position)
         position = end
@@ -146,7 +152,7 @@ def _count_alike(data: bytes, start: int, size: int, index: int, count: int) -> 
         start: the position of the plain record.
         size: its size in bytes.
         index: its number, which is its offset delta.
-        count: the number of records of the batch.
+        count: the number of records of the batch, or of those that are looked at.
     """
     one_byte_delta = index < _TWO_BYTES_FROM
     last = min(count, _TWO_BYTES_FROM if one_byte_delta else _THREE_BYTES_FROM)
@@ -170,6 +176,8 @@ def _count_alike(data: bytes, start: int, size: int, index: int, count: int) -> 
         position += 1
         times.append(position)
     deltas = position + 1
+    if one_byte_delta and data[deltas] > 127:
+        return 0  # more bytes than it needs
     position = deltas + (1 if one_byte_delta else 2)
     for _ in ("key", "value"):
         lengths.append(position)

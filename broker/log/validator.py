@@ -30,8 +30,8 @@ MAX_RECORDS_READ: Final = 50_000
 """Records in a batch for a topic whose records the broker reads in full, which takes microseconds each and is done in
 one go. Producers' default batches are far smaller: librdkafka's have at most 10,000 records, Java's 16 KiB."""
 CHECKS_PER_REQUEST: Final = 50_000
-"""Records of one request that are checked, about 20 ms; one with headers counts as 8, those of one size in a run do not
-count. What follows in the request is taken by its header: it is rare, and refusing it would hurt good producers."""
+"""Records of one request that are checked, about 20 ms; one with headers counts as 8, 16 of one size in a run count as
+one. What follows in the request is taken by its header: it is rare, and refusing it would hurt good producers."""
 MAX_UNPACKED_BYTES: Final = 32 * 1024 * 1024
 """Bytes that the batches of one request may unpack to where their records are read: 32 times the largest batch by
 default. Small batches that unpack to much (decompression bombs) could hold up the broker for long otherwise."""

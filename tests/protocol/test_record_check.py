@@ -7,7 +7,13 @@ import random
 import pytest
 
 from purgatorio.protocol.errors import CorruptRecordError, InvalidRecordError
-from purgatorio.protocol.record_check import FIELD_BY_FIELD_COST, InvalidRecordAtError, check_records
+from purgatorio.protocol.record_check import (
+    ALIKE_PER_COST,
+    FIELD_BY_FIELD_COST,
+    SEARCH_COST,
+    InvalidRecordAtError,
+    check_records,
+)
 from purgatorio.protocol.records import HEADER_SIZE, Record, build_batch, iter_records
 
 START_MS = 1_700_000_000_000
@@ -43,13 +49,30 @@ def test_more_than_8192_records_are_accepted() -> None:
     check_records(records_of(*plain(8300, b"")), 8300)
 
 
-def test_a_budget_limits_the_work_and_records_of_one_size_cost_nothing() -> None:
+def test_offset_deltas_of_more_bytes_than_they_need_are_read_as_the_reader_reads_them() -> None:
+    record = b"\x10\x00\x00%b\x01\x02v\x00"
+    data = b"".join(record % bytes((2 * index | 128, 0)) for index in range(60))
+    check_records(data, 60)
+    with pytest.raises(InvalidRecordAtError, match=r"^record 30 "):
+        check_records(data[: 30 * 9] + data[29 * 9 : -9], 60)
+
+
+def test_a_wrong_offset_delta_in_a_long_run_is_found() -> None:
+    good = records_of(*plain(5000, b"value", b"k"))
+    check_records(good, 5000)
+    delta = bytes((0x80 | (2 * 4000 & 127), 2 * 4000 >> 7))
+    at = good.index(delta + delta) + 2  # the timestamp's, then the offset's
+    with pytest.raises(InvalidRecordAtError, match=r"^record \d+ of the batch has the offset delta"):
+        check_records(good[:at] + bytes((0x81,)) + good[at + 1 :], 5000)
+
+
+def test_a_budget_limits_the_work_and_records_of_one_size_cost_little() -> None:
     rng = random.Random(1)
     mixed = [Record(i, START_MS, None, b"v" * (i % 2), ()) for i in range(60)]
     data = records_of(*mixed)
     assert check_records(data, 60, 100) == 40
     assert check_records(data[:100] + b"garbage", 60, 5) == 0, "the rest is not checked"
-    assert check_records(records_of(*plain(60)), 60, 5) == 4
+    assert check_records(records_of(*plain(60)), 60, 5) == 5 - 1 - SEARCH_COST - 59 // ALIKE_PER_COST
     headers = [Record(i, START_MS, None, rng.randbytes(i), (("a", b"b"),)) for i in range(3)]
     assert check_records(records_of(*headers), 3, 100) == 100 - 3 * FIELD_BY_FIELD_COST
 
