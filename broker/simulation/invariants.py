@@ -159,7 +159,8 @@ class Invariants:
         unchecked = known.batches[known.checked :]
         mine = [batch for batch in unchecked if log.log_start_offset <= batch.last_offset < high_watermark]
         # Offsets ascend: what was checked before is a prefix, and all of it was committed.
-        start = known.batches[known.checked - 1].last_offset + 1 if known.checked else log.log_start_offset
+        checked_end = known.batches[known.checked - 1].last_offset + 1 if known.checked else 0
+        start = max(log.log_start_offset, checked_end)
         first = bisect_left(committed, start, key=lambda batch: batch.last_offset)
         expected = [batch for batch in committed[first:] if batch.last_offset < high_watermark]
         shared = [batch for batch in mine if known_start <= batch.base_offset < known_end]

@@ -116,6 +116,16 @@ def test_records_that_are_committed_and_deleted_between_two_looks_are_not_missed
     assert run(loop, deleted_between_two_looks) == set()
 
 
+def test_a_log_start_that_moves_within_a_segment_is_no_loss(loop: SimulatedLoop) -> None:
+    async def delete(three: Three) -> None:
+        await three.append(2)
+        assert three.found() == set()
+        await three.append(2)
+        three.leader.log.advance_log_start(13)
+
+    assert run(loop, delete) == {"lost-wake-up"}, "nothing woke the followers, but no record is missed"
+
+
 def test_what_follows_deleted_records_is_looked_at(loop: SimulatedLoop) -> None:
     async def damage(three: Three) -> None:
         await deleted_between_two_looks(three)
