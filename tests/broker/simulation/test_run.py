@@ -30,6 +30,7 @@ That took 7 to 10 ms on one core. The number of calls is the same on a busy mach
 QUIET = Scenario(partitions=1, pause_ms=(500.0, 1500.0), swarm=False)
 
 
+@pytest.mark.no_cover  # other simulations cover what it does, in less time
 @pytest.mark.timeout(300)
 def test_a_thousand_seconds_of_three_brokers_are_simulated_with_few_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
     callbacks = 0
@@ -47,6 +48,7 @@ def test_a_thousand_seconds_of_three_brokers_are_simulated_with_few_callbacks(mo
     assert callbacks <= CALLBACKS_PER_SECOND * report.virtual_seconds
 
 
+@pytest.mark.no_cover
 @pytest.mark.timeout(300)
 def test_a_simulated_second_costs_few_calls() -> None:
     calls = 0
