@@ -74,6 +74,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         _running = None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Measure no coverage in a test that has the mark `no_cover`."""
+    measuring = sys.modules.get("coverage") and sys.modules["coverage"].Coverage.current()
+    if not measuring or item.get_closest_marker("no_cover") is None:
+        return (yield)
+    measuring.stop()
+    try:
+        return (yield)
+    finally:
+        measuring.start()
+
+
 def _refuse_unmarked_processes(event: str, args: tuple[Any, ...]) -> None:
     if event == "subprocess.Popen" and _running is not None:
         marked = any(_running.get_closest_marker(mark) for mark in SLOW_MARKS)

@@ -21,7 +21,7 @@ case "$1 $2" in
     "-c "*) exit 0 ;;
     "-m venv")
         mkdir -p "$3/bin" && cp "$0" "$3/bin/python"
-        for tool in purgatorio ruff mypy dmypy lint-imports; do
+        for tool in purgatorio ruff mypy dmypy lint-imports coverage; do
             printf '#!/bin/sh\\necho "'$tool' $*"\\n[ "$FAIL" != '$tool' ]\\n' > "$3/bin/$tool"
             chmod +x "$3/bin/$tool"
         done
@@ -184,6 +184,10 @@ def test_ci_runs_the_same_script() -> None:
     assert 'exec ./scripts/test --coverage "$@"' in script.read_text()
 
 
-def test_coverage_is_of_branches_and_listed(machine: Machine) -> None:
+def test_the_coverage_of_all_processes_is_reported_and_its_bar_is_a_check(machine: Machine) -> None:
     machine.put_python("python3")
-    assert "loadgroup --cov --cov-report=term-missing:skip-covered\n" in machine.call("test", "--coverage").stdout
+    done = machine.call("test", "--coverage", "tests/x.py", fail="pytest")
+    said = [line for line in done.stdout.splitlines() if line.startswith("coverage ")]
+    run = "coverage run -m pytest -n auto --dist loadgroup tests/x.py"
+    assert said == ["coverage erase", run, "coverage combine --quiet", "coverage report"]
+    assert machine.call("test", "--coverage", fail="coverage").returncode == 1
