@@ -407,7 +407,8 @@ class ReplicaManager:
                 size_bytes = sum(map(len, cast("list[bytes]", data.records))) if data.records else 0
                 if params.is_follower:
                     observer.replicated_out(size_bytes)
-                    self._note_sent(params.replica_id, fetch.tp, data.high_watermark)
+                    if not data.error_code:  # an error comes without a high watermark
+                        self._note_sent(params.replica_id, fetch.tp, data.high_watermark)
                 elif data.error_code:
                     observer.fetch_failed(fetch.tp)
                 else:

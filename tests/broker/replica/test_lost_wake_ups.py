@@ -57,6 +57,20 @@ def test_a_follower_that_consumers_may_read_from_again_learns_the_high_watermark
     assert waiting.data.high_watermark == 1
 
 
+def test_an_error_in_a_response_to_a_follower_says_nothing_of_the_high_watermark_that_it_knows(broker: Harness) -> None:
+    """A fetch that waits, and one of the follower's next incarnation that is refused: seed 382 of the simulation."""
+    broker.brokers = {i: replace(registered, rack=f"r{i}") for i, registered in broker.brokers.items()}
+    broker.set_topics(topic(partition_epoch=1))
+    broker.produce(acks=1)
+    broker.follow((2, 1), (3, 1))
+    waiting = broker.follow((2, 1))[0]
+    sent = broker.partition().followers[2].last_sent_high_watermark
+    refused = broker.fetch((ORDERS, 99), replica_id=2)
+    assert (sent, refused.data.error_code) == (1, ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert not waiting.answered
+    assert broker.partition().followers[2].last_sent_high_watermark == sent
+
+
 def test_the_fetch_of_the_last_follower_acknowledges_at_once_with_no_other_event(broker: Harness) -> None:
     produced = broker.produce()
     broker.follow((2, 1))
