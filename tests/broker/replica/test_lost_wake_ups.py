@@ -62,7 +62,7 @@ def test_an_error_in_a_response_to_a_follower_says_nothing_of_the_high_watermark
     broker.brokers = {i: replace(registered, rack=f"r{i}") for i, registered in broker.brokers.items()}
     broker.set_topics(topic(partition_epoch=1))
     broker.produce(acks=1)
-    broker.follow((2, 1), (3, 1))
+    broker.follow((2, 1), (3, 1), (2, 1))
     waiting = broker.follow((2, 1))[0]
     sent = broker.partition().followers[2].last_sent_high_watermark
     refused = broker.fetch((ORDERS, 99), replica_id=2)
