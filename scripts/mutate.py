@@ -67,16 +67,16 @@ MUTANTS: Final = (
     ),
     Mutant(
         "produce-is-not-woken",
-        "broker/replica/replica_manager.py",
-        "            self.produce_purgatory.check_and_complete(tp, cause)\n",
+        "broker/replica/events.py",
+        "            self._produce_purgatory.check_and_complete(tp, cause)\n",
         "            pass\n",
         REPLICA,
     ),
     Mutant(
         "fetch-is-not-woken",
-        "broker/replica/replica_manager.py",
-        "        self.fetch_purgatory.check_and_complete(tp, cause)\n\n    def append_as_follower",
-        "\n    def append_as_follower",
+        "broker/replica/events.py",
+        "        self._fetch_purgatory.check_and_complete(tp, cause)\n",
+        "",
         REPLICA,
     ),
     Mutant(

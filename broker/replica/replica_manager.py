@@ -1,30 +1,15 @@
-"""All replicas of one broker: appends, fetches and deletions, and the delayed operations that wait for them.
+"""All replicas of one broker: the image that they follow, and the upkeep of their logs.
 
-Events, and the purgatories whose operations they check:
-
-| event | Produce | Fetch |
-|---|---|---|
-| leader append that advances the high watermark (no other in-sync replica) | yes | yes |
-| leader append that does not | | yes: followers read up to the log end offset |
-| follower fetch that advances the high watermark | yes | yes |
-| role or ISR changed, partition removed | yes | yes |
-| records deleted on request or by retention | | yes: followers have to delete them, too |
-| the high watermark of a follower replica advanced (KAFKA-14334) | | yes |
-
-Every entry point runs ``with self._actions``: events are handled when the outermost call returns, since the completion
-of one operation may cause the next event.
+The requests to them are in `writes` and `fetches`, the wake-ups of parked requests in `events`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import cast
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.log.config import LogConfig
-from purgatorio.broker.log.errors import InvalidBatch
-from purgatorio.broker.log.log import Log, LogError
+from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import PRODUCER_EXPIRATION_MS
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -32,23 +17,20 @@ from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
-from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords, PendingDeletion
+from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch, FollowerKey
-from purgatorio.broker.replica.delayed_produce import DelayedProduce, PendingAck
+from purgatorio.broker.replica.delayed_produce import DelayedProduce
+from purgatorio.broker.replica.events import ReplicaEvents
+from purgatorio.broker.replica.fetches import ReplicaFetches
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
-from purgatorio.broker.replica.partition import Partition, PartitionError
-from purgatorio.broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
-from purgatorio.broker.replica.results import AppendDone, AppendResult, DeleteRecordsDone, DeleteRecordsResult
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.reader import ReplicaReader
+from purgatorio.broker.replica.writes import LeaderWrites
 from purgatorio.logger import get_logger
-from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.fetch import PartitionData
 from purgatorio.protocol.primitives import Buffer
 
 logger = get_logger(__name__)
-
-LAGGING_METADATA_WAIT_MS = 20
-"""The longest wait of a follower's fetch that lacks assigned partitions: the follower's image may be older."""
 
 
 class ReplicaManager:
@@ -73,6 +55,9 @@ class ReplicaManager:
         incarnation: this broker's incarnation; None until it is registered, and no image is applied before.
         memory: the budget that all logs of this broker share.
         lookup: finds replicas, and names the leaders of other partitions.
+        append: see `LeaderWrites.append`.
+        delete_records: see `LeaderWrites.delete_records`.
+        fetch: see `ReplicaFetches.fetch`.
     """
 
     def __init__(
@@ -113,6 +98,34 @@ class ReplicaManager:
         self._leadership_listeners: list[LeadershipListener] = []
         self.lookup = ReplicaLookup(broker_id, self.partitions, lambda: self._image)
         self.reader = ReplicaReader(self.lookup, self._follower_assignments, lambda: self._racks)
+        self._events = ReplicaEvents(produce_purgatory, fetch_purgatory)
+        writes = LeaderWrites(
+            self.lookup,
+            clock=clock,
+            actions=actions,
+            events=self._events,
+            produce_purgatory=produce_purgatory,
+            delete_records_purgatory=delete_records_purgatory,
+            observer=observer,
+            validation=self._validation,
+        )
+        fetches = ReplicaFetches(
+            self.partitions,
+            self.reader,
+            follower_assignments=self._follower_assignments,
+            racks=lambda: self._racks,
+            image=lambda: self._image,
+            clock=clock,
+            actions=actions,
+            events=self._events,
+            fetch_purgatory=fetch_purgatory,
+            delete_records_purgatory=delete_records_purgatory,
+            observer=observer,
+            propose=propose,
+        )
+        self.append = writes.append
+        self.delete_records = writes.delete_records
+        self.fetch = fetches.fetch
 
     # --- metadata ---
 
@@ -143,7 +156,7 @@ class ReplicaManager:
             if changed:
                 self._wake_reassigned_followers()
                 for tp in changed:
-                    self._wake(tp, high_watermark_moved=True, cause="partition state")
+                    self._events.changed(tp, "partition state", high_watermark_moved=True)
                     self.delete_records_purgatory.check_and_complete(tp, "partition state")
 
     def add_leadership_listener(self, listener: LeadershipListener) -> None:
@@ -236,193 +249,7 @@ class ReplicaManager:
                 followed.setdefault(partition.leader, []).append(partition)
         return followed
 
-    # --- append ---
-
-    def append(
-        self,
-        batches: Sequence[tuple[TopicPartition, Buffer | None]],
-        *,
-        acks: int,
-        timeout_ms: int,
-        done: AppendDone,
-        client: str = "",
-    ) -> None:
-        """Append each partition's batch as its leader, for clients, coordinators and the delay recorder.
-
-        Args:
-            batches: each partition with its record batch; None (the request had no records) is refused.
-            acks: 0 or 1: `done` is called before this returns; -1: when all in-sync replicas have the records.
-            timeout_ms: the longest wait for the in-sync replicas; then REQUEST_TIMED_OUT, though the records stay in
-                the log.
-            done: receives a result for each batch, in the order of `batches`; called once.
-            client: the client id, shown while the request waits.
-        """
-        with self._actions:
-            self._validation.begin_request()
-            results: list[AppendResult] = []
-            pending: list[PendingAck] = []
-            for tp, records in batches:
-                result = AppendResult()
-                results.append(result)
-                ack = self._append(tp, records, result, acks)
-                if ack is not None:
-                    pending.append(ack)
-            if acks == -1 and pending:
-                operation = DelayedProduce(
-                    timeout_ms, pending, self.lookup, partial(done, results), self._observer.produce_expired
-                )
-                operation.client = client
-                keys = [ack.partition.tp for ack in pending]
-                self.produce_purgatory.try_complete_else_watch(operation, keys)
-            else:
-                done(results)
-
-    def _append(self, tp: TopicPartition, records: Buffer | None, result: AppendResult, acks: int) -> PendingAck | None:
-        """Append one batch and fill in its result; returns the pending acknowledgement, or None if it was refused."""
-        partition = None
-        try:
-            partition = self.lookup.find(tp)
-            if records is None:
-                raise PartitionError(ErrorCode.INVALID_RECORD, f"no records for {tp}")
-            if partition.refused:
-                partition.check_order(records, self._clock.now_ms())
-            info = partition.append_as_leader(records, acks=acks, wall_ms=self._clock.wall_ms())
-        except (PartitionError, LogError) as error:
-            if partition is not None and records is not None:
-                partition.refused.note(records, error.error_code, self._clock.now_ms())
-            self._observer.append_failed(tp)
-            result.error_code = error.error_code
-            result.error_message = str(error)
-            if isinstance(error, InvalidBatch):
-                result.record_errors = error.record_errors
-            result.leader_id, result.leader_epoch = self.lookup.hint(tp, error.error_code)
-            return None
-        result.base_offset = info.first_offset
-        result.log_append_time_ms = info.log_append_time_ms
-        result.log_start_offset = info.log_start_offset
-        if not info.duplicate:
-            self._observer.appended(tp, info.record_count, info.size_bytes)
-            self._wake(tp, high_watermark_moved=partition.advance_high_watermark(), cause="append")
-        return PendingAck(partition, info.last_offset + 1, result)
-
-    # --- delete records ---
-
-    def delete_records(
-        self,
-        deletions: Sequence[tuple[TopicPartition, int]],
-        *,
-        timeout_ms: int,
-        done: DeleteRecordsDone,
-        client: str = "",
-    ) -> None:
-        """Delete each partition's records before an offset, as its leader (KIP-107).
-
-        Args:
-            deletions: each partition with the offset before which its records are deleted; -1: the high watermark.
-            timeout_ms: the longest wait for the in-sync replicas; then REQUEST_TIMED_OUT.
-            done: receives a result for each deletion, in the order of `deletions`; called once.
-            client: the client id, shown while the request waits.
-        """
-        with self._actions:
-            results: list[DeleteRecordsResult] = []
-            pending: list[PendingDeletion] = []
-            for tp, offset in deletions:
-                result = DeleteRecordsResult()
-                results.append(result)
-                try:
-                    partition = self.lookup.find(tp)
-                    pending.append(PendingDeletion(partition, partition.delete_records_before(offset), result))
-                except PartitionError as error:
-                    result.error_code = error.error_code
-                else:
-                    self._wake(tp, high_watermark_moved=False, cause="log start")
-            if not pending:
-                done(results)
-                return
-            operation = DelayedDeleteRecords(max(0, timeout_ms), pending, self.lookup, partial(done, results))
-            operation.client = client
-            keys = [deletion.partition.tp for deletion in pending]
-            self.delete_records_purgatory.try_complete_else_watch(operation, keys)
-
-    # --- fetch ---
-
-    def fetch(
-        self, params: FetchParams, fetches: list[PartitionFetch], answer: Callable[[list[PartitionData]], None]
-    ) -> None:
-        """Read, record a follower's progress, and answer: at once, when `min_bytes` can be read, or at the deadline."""
-        with self._actions:
-            result = self.reader.read_all(params, fetches)
-            if params.is_follower:
-                incarnation = BrokerIncarnation(params.replica_id, params.replica_epoch)
-                self._note_progress(incarnation, fetches, result.partitions)
-            answer = self._counting(params, fetches, answer)
-            if len(fetches) < self._assigned_to(params):
-                params.max_wait_ms = min(params.max_wait_ms, LAGGING_METADATA_WAIT_MS)
-            if params.max_wait_ms <= 0 or not fetches or result.answer_now or result.size_bytes >= params.min_bytes:
-                answer(result.partitions)
-            else:
-                operation = DelayedFetch(params, fetches, self.reader, answer, self._observer.fetch_expired)
-                self.fetch_purgatory.try_complete_else_watch(operation, operation.watch_keys())
-
-    def _assigned_to(self, params: FetchParams) -> int:
-        """Return the number of partitions that a follower should fetch from this broker; 0 for a consumer."""
-        return len(self._follower_assignments.get(params.replica_id, ())) if params.is_follower else 0
-
-    def _note_progress(
-        self, incarnation: BrokerIncarnation, fetches: Sequence[PartitionFetch], partitions: Sequence[PartitionData]
-    ) -> None:
-        """Record that a follower has all records before its fetch offset, if the read succeeded without divergence."""
-        now_ms = self._clock.now_ms()
-        may_join = self._image is not None and self._image.is_alive(incarnation)
-        for fetch, data in zip(fetches, partitions, strict=True):
-            if data.error_code or data.diverging_epoch.end_offset >= 0:
-                continue
-            request, partition = fetch.request, self.partitions[fetch.tp]
-            if partition.follower_fetched(incarnation, request.fetch_offset, request.log_start_offset, now_ms):
-                self._wake(fetch.tp, high_watermark_moved=True, cause="high watermark")
-            if self.delete_records_purgatory.num_delayed:
-                self.delete_records_purgatory.check_and_complete(fetch.tp, "follower fetch")
-            if may_join and incarnation.broker_id not in partition.isr:
-                proposal = partition.propose_to_add(incarnation)
-                if proposal is not None:
-                    self._propose(partition, proposal)
-
-    def _note_sent(self, replica_id: int, tp: TopicPartition, high_watermark: int) -> None:
-        """Record the high watermark that a follower is sent; only needed if brokers have racks (KIP-392)."""
-        if self._racks and (partition := self.partitions.get(tp)) is not None:
-            follower = partition.followers.get(replica_id)
-            if follower is not None:
-                follower.last_sent_high_watermark = high_watermark
-
-    def _counting(
-        self,
-        params: FetchParams,
-        fetches: Sequence[PartitionFetch],
-        answer: Callable[[list[PartitionData]], None],
-    ) -> Callable[[list[PartitionData]], None]:
-        observer = self._observer
-
-        def count_and_answer(partitions: list[PartitionData]) -> None:
-            for fetch, data in zip(fetches, partitions, strict=True):
-                size_bytes = sum(map(len, cast("list[bytes]", data.records))) if data.records else 0
-                if params.is_follower:
-                    observer.replicated_out(size_bytes)
-                    if not data.error_code:  # an error comes without a high watermark
-                        self._note_sent(params.replica_id, fetch.tp, data.high_watermark)
-                elif data.error_code:
-                    observer.fetch_failed(fetch.tp)
-                else:
-                    observer.fetched(fetch.tp, size_bytes)
-            answer(partitions)
-
-        return count_and_answer
-
-    # --- events ---
-
-    def _wake(self, tp: TopicPartition, *, high_watermark_moved: bool, cause: str) -> None:
-        if high_watermark_moved:
-            self.produce_purgatory.check_and_complete(tp, cause)
-        self.fetch_purgatory.check_and_complete(tp, cause)
+    # --- following ---
 
     def append_as_follower(
         self, partition: Partition, records: Buffer, leader_high_watermark: int, leader_log_start_offset: int
@@ -460,13 +287,13 @@ class ReplicaManager:
         with self._actions:
             for tp, partition in self.partitions.items():
                 if partition.is_leader and partition.advance_high_watermark():
-                    self._wake(tp, high_watermark_moved=True, cause="lease held again")
+                    self._events.changed(tp, "lease held again", high_watermark_moved=True)
 
     def withdraw(self, partition: Partition, proposal: InSyncProposal) -> None:
         """End a proposal; check the operations that wait for the partition's watermarks."""
         with self._actions:
             if partition.withdraw(proposal):
-                self._wake(partition.tp, high_watermark_moved=True, cause="high watermark")
+                self._events.changed(partition.tp, "high watermark", high_watermark_moved=True)
             self.delete_records_purgatory.check_and_complete(partition.tp, "ISR")
 
     def retention_steps(self) -> Iterator[None]:
@@ -479,7 +306,7 @@ class ReplicaManager:
                     logger.info("log retention", partition=str(tp), deleted_bytes=deleted_bytes)
                 if partition.log.log_start_offset != start_offset:
                     with self._actions:
-                        self._wake(tp, high_watermark_moved=False, cause="log start")
+                        self._events.changed(tp, "log start", high_watermark_moved=False)
                         self.delete_records_purgatory.check_and_complete(tp, "log start")
             yield
 

@@ -12,8 +12,8 @@ import pytest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
+from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.simulation.cluster import SimulatedCluster
 from purgatorio.broker.simulation.invariants import INVARIANTS, Invariants, could_complete
 from purgatorio.broker.simulation.loop import SimulatedLoop
@@ -185,18 +185,18 @@ def test_bytes_that_the_memory_budget_does_not_count_are_found(loop: SimulatedLo
 def test_an_append_that_does_not_wake_the_followers_is_found(loop: SimulatedLoop) -> None:
     async def damage(three: Three) -> None:
         replicas = three.cluster.brokers[three.leader.broker_id].replicas
-        with mock.patch.object(replicas, "_wake"):
+        with mock.patch.object(replicas._events, "changed"):
             await three.append(1)
 
     assert run(loop, damage) == {"lost-wake-up"}
 
 
 def test_a_high_watermark_that_does_not_wake_the_producer_is_found(loop: SimulatedLoop) -> None:
-    def wake_fetches(self: ReplicaManager, tp: TopicPartition, *, high_watermark_moved: bool, cause: str) -> None:
-        self.fetch_purgatory.check_and_complete(tp, cause)
+    def wake_fetches(self: ReplicaEvents, tp: TopicPartition, cause: str, *, high_watermark_moved: bool) -> None:
+        self._fetch_purgatory.check_and_complete(tp, cause)
 
     async def damage(three: Three) -> None:
-        with mock.patch.object(ReplicaManager, "_wake", wake_fetches):
+        with mock.patch.object(ReplicaEvents, "changed", wake_fetches):
             await three.append(1)
 
     assert run(loop, damage) == {"lost-wake-up"}
