@@ -1,4 +1,4 @@
-"""Measures everything in one run, and prints one table; Spark only with --only spark, since that needs Java.
+"""Measures everything in one run, and prints one table; on request also scale, Spark and Apache Kafka (both need Java).
 
 .venv/bin/python scripts/bench [--quick] [--only NAME]
 """
@@ -12,7 +12,7 @@ import sys
 from rows import Row, table
 
 BENCHMARKS = ("purgatory", "wheel", "codec", "latency", "throughput", "startup")
-ON_REQUEST = ("spark",)
+ON_REQUEST = {"kafka": "side_by_side", "scale": "scale", "spark": "spark"}
 
 
 def main() -> int:
@@ -20,13 +20,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure everything, as ratios where possible.")
     parser.add_argument("--quick", action="store_true", help="small sizes, to check that the benchmarks run")
     parser.add_argument(
-        "--only", choices=BENCHMARKS + ON_REQUEST, action="append", help="run only this benchmark; may be repeated"
+        "--only", choices=(*BENCHMARKS, *ON_REQUEST), action="append", help="run only this benchmark; may be repeated"
     )
     options = parser.parse_args()
     rows: list[Row] = []
     for name in options.only or BENCHMARKS:
         print(f"{name} …", file=sys.stderr, flush=True)
-        rows += importlib.import_module(name).rows(options.quick)
+        rows += importlib.import_module(ON_REQUEST.get(name, name)).rows(options.quick)
     print(table(rows))
     return 0
 

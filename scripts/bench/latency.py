@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 import statistics
-import threading
-import time
 
+from loads import delivery_times, lone_requests, woken_polls
 from processes import Brokers, brokers
 from rows import Row, at_most, percentile
-from wire import Wire, create_topic, fetch_frame, produce_frame
+from wire import create_topic, produce_frame
 
 ROUNDS = 5
-
-
-def _librdkafka(configuration: dict[str, object], topic: str, count: int) -> list[float]:
-    """Seconds from produce to delivery report, one record at a time."""
-    from confluent_kafka import Producer
-
-    producer = Producer({"linger.ms": 0, "acks": 1, "log_level": 0, **configuration})
-    seconds: list[float] = []
-    for number in range(count + count // 4):
-        delivered: list[float] = []
-        started = time.perf_counter()
-        producer.produce(
-            topic, b"x" * 100, partition=0, on_delivery=lambda *_, d=delivered: d.append(time.perf_counter())
-        )
-        while not delivered:
-            producer.poll(1)
-        if number >= count // 4:
-            seconds.append(delivered[0] - started)
-    return seconds
 
 
 def against_the_mock_cluster(running: Brokers, quick: bool) -> Row:
@@ -38,8 +18,8 @@ def against_the_mock_cluster(running: Brokers, quick: bool) -> Row:
     create_topic(running.addresses[0], "latency", 1)
     ratios, ours_us, mock_us = [], [], []
     for _ in range(1 if quick else ROUNDS):
-        ours = _librdkafka({"bootstrap.servers": running.bootstrap}, "latency", count)
-        mock = _librdkafka({"bootstrap.servers": "mock", "test.mock.num.brokers": 1}, "latency", count)
+        ours = delivery_times({"bootstrap.servers": running.bootstrap}, "latency", count)
+        mock = delivery_times({"bootstrap.servers": "mock", "test.mock.num.brokers": 1}, "latency", count)
         ours_us.append(percentile(ours, 0.5) * 1e6)
         mock_us.append(percentile(mock, 0.5) * 1e6)
         ratios.append(ours_us[-1] / mock_us[-1])
@@ -48,26 +28,16 @@ def against_the_mock_cluster(running: Brokers, quick: bool) -> Row:
     return at_most(name, statistics.median(ratios), 1.3, "×", detail)
 
 
-def _round_trips(wire: Wire, request: bytes, count: int) -> list[float]:
-    seconds = []
-    for _ in range(count):
-        started = time.perf_counter()
-        wire.exchange(request)
-        seconds.append(time.perf_counter() - started)
-    return seconds
-
-
 def acks_all_against_acks_one(running: Brokers, quick: bool) -> Row:
     """Three replicas; both in turn over one connection."""
     count = 100 if quick else 1000
-    wire = Wire(create_topic(running.addresses[0], "acks", 3))
+    leader = create_topic(running.addresses[0], "acks", 3)
     ratios, all_us = [], []
     for _ in range(1 if quick else ROUNDS):
-        one = percentile(_round_trips(wire, produce_frame("acks", 100, acks=1), count), 0.5)
-        every = percentile(_round_trips(wire, produce_frame("acks", 100, acks=-1), count), 0.5)
+        one = percentile(lone_requests(leader, produce_frame("acks", 100, acks=1), count), 0.5)
+        every = percentile(lone_requests(leader, produce_frame("acks", 100, acks=-1), count), 0.5)
         ratios.append(every / one)
         all_us.append(every * 1e6)
-    wire.close()
     detail = f" ({statistics.median(all_us):.0f} µs)"
     return at_most("acks=-1, three replicas: p50 against acks=1", statistics.median(ratios), 8, "×", detail)
 
@@ -76,28 +46,7 @@ def woken_long_poll(running: Brokers, quick: bool) -> Row:
     """The time from sending a produce request to the answer of a consumer's parked fetch."""
     count = 50 if quick else 500
     address = create_topic(running.addresses[0], "wake", 1)
-    producer, consumer = Wire(address), Wire(address)
-    answered: list[float] = []
-
-    def poll() -> None:
-        for offset in range(count):
-            consumer.exchange(fetch_frame("wake", offset))
-            answered.append(time.perf_counter())
-
-    polling = threading.Thread(target=poll)
-    polling.start()
-    request = produce_frame("wake", 100, acks=1)
-    waits_ms = []
-    for number in range(count):
-        time.sleep(0.002)  # by then the poll is parked and the broker is idle
-        sent = time.perf_counter()
-        producer.exchange(request)
-        while len(answered) <= number:
-            time.sleep(0)
-        waits_ms.append((answered[number] - sent) * 1000)
-    polling.join()
-    producer.close()
-    consumer.close()
+    waits_ms = [seconds * 1000 for seconds in woken_polls(address, "wake", produce_frame("wake", 100, acks=1), count)]
     name = "produce → parked consumer fetch answered, idle: p99"
     return at_most(name, percentile(waits_ms, 0.99), 3, " ms", f" (p50 {percentile(waits_ms, 0.5):.2f} ms)")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import subprocess
@@ -42,12 +43,13 @@ class Brokers:
     """A running cluster.
 
     Attributes:
+        pids: its processes: one for a cluster of ours, one a broker for Apache Kafka.
         addresses: host and port of each broker.
-        admin_url: the admin HTTP.
-        start_seconds: from the start of the process to the line that says that it accepts.
+        admin_url: the admin HTTP; empty if it has none.
+        start_seconds: from the start of the process until it accepts.
     """
 
-    pid: int
+    pids: tuple[int, ...]
     addresses: list[tuple[str, int]]
     admin_url: str
     start_seconds: float
@@ -59,12 +61,30 @@ class Brokers:
 
     @property
     def resident_mb(self) -> float:
-        """Resident memory; not a number if the system does not report it."""
-        status = Path(f"/proc/{self.pid}/status")
-        if not status.exists():
-            return float("nan")
-        found = re.search(r"VmRSS:\s+(\d+) kB", status.read_text())
-        return int(found.group(1)) / 1000 if found else float("nan")
+        """Resident memory of its processes; not a number if the system does not report it."""
+        return sum(map(_resident_mb, self.pids))
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time that its processes have used; not a number if the system does not report it."""
+        return sum(map(_cpu_seconds, self.pids))
+
+
+def _resident_mb(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        return float("nan")
+    found = re.search(r"VmRSS:\s+(\d+) kB", status.read_text())
+    return int(found.group(1)) / 1000 if found else float("nan")
+
+
+def _cpu_seconds(pid: int) -> float:
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.exists():
+        return float("nan")
+    fields = stat.read_text().rpartition(")")[2].split()  # the name before may contain spaces
+    user, system = int(fields[11]), int(fields[12])
+    return (user + system) / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager
@@ -95,7 +115,7 @@ def brokers(count: int = 3, **settings: object) -> Iterator[Brokers]:
         addresses = [(h, int(p)) for h, p in re.findall(r"broker \d+ +(\S+):(\d+)", printed)]
         admin_url = re.search(r"page +(\S+?)/?\s", printed)
         assert admin_url is not None, printed
-        yield Brokers(process.pid, addresses, admin_url[1], time.perf_counter() - started)
+        yield Brokers((process.pid,), addresses, admin_url[1], time.perf_counter() - started)
 
 
 @contextlib.contextmanager

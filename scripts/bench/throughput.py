@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 
+from loads import records_per_second
 from processes import Brokers, brokers, echo
 from rows import Row, at_least
 from wire import Wire, create_topic, produce_frame
@@ -17,30 +18,14 @@ MEMORY_BYTES = 64 * 1024 * 1024
 WARM_UP = 2 * MEMORY_BYTES // LARGE_BYTES
 
 
-def _records_per_second(configuration: dict[str, object], topic: str, count: int) -> float:
-    from confluent_kafka import Producer
-
-    limits = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 1_000_000}
-    producer = Producer({"linger.ms": 5, "acks": 1, "log_level": 0, **limits, **configuration})
-    producer.produce(topic, b"x" * 100, partition=0)
-    producer.flush()
-    started = time.perf_counter()
-    for number in range(count):
-        producer.produce(topic, b"x" * 100, partition=0)
-        if number % 1000 == 0:
-            producer.poll(0)
-    producer.flush()
-    return count / (time.perf_counter() - started)
-
-
 def against_the_mock_cluster(running: Brokers, quick: bool) -> Row:
     """Batched records of 100 B, acks=1, one librdkafka client; both in turn."""
     count = 20_000 if quick else 300_000
     create_topic(running.addresses[0], "batched", 1)
     ratios, ours_rates = [], []
     for _ in range(1 if quick else ROUNDS):
-        ours = _records_per_second({"bootstrap.servers": running.bootstrap}, "batched", count)
-        mock = _records_per_second({"bootstrap.servers": "mock", "test.mock.num.brokers": 1}, "batched", count)
+        ours = records_per_second({"bootstrap.servers": running.bootstrap}, "batched", count)
+        mock = records_per_second({"bootstrap.servers": "mock", "test.mock.num.brokers": 1}, "batched", count)
         ratios.append(ours / mock)
         ours_rates.append(ours)
     detail = f" ({statistics.median(ours_rates) / 1e6:.2f} M records/s)"

@@ -9,7 +9,7 @@ from typing import Any
 from purgatorio.protocol.api import ApiKey, decode_response, encode_request
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.records import Record, build_batch
 
@@ -47,10 +47,11 @@ def frame(api_key: ApiKey, version: int, message: Any) -> bytes:
     return b"".join(encode_request(api_key, version, 1, "bench", message))
 
 
-def produce_frame(topic: str, value_bytes: int, *, acks: int) -> bytes:
-    """A produce request of one record."""
-    record = Record(0, time.time_ns() // 1_000_000, None, b"x" * value_bytes, ())
-    data = PartitionProduceData(index=0, records=build_batch([record]))
+def produce_frame(topic: str, value_bytes: int, *, acks: int, records: int = 1) -> bytes:
+    """A produce request of one batch."""
+    now_ms = time.time_ns() // 1_000_000
+    batch = build_batch([Record(delta, now_ms, None, b"x" * value_bytes, ()) for delta in range(records)])
+    data = PartitionProduceData(index=0, records=batch)
     topics = [TopicProduceData(name=topic, partition_data=[data])]
     return frame(ApiKey.PRODUCE, PRODUCE_VERSION, ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics))
 
@@ -63,15 +64,31 @@ def fetch_frame(topic: str, offset: int, *, max_wait_ms: int = 10_000) -> bytes:
     return frame(ApiKey.FETCH, FETCH_VERSION, request)
 
 
-def create_topic(bootstrap: tuple[str, int], topic: str, replication_factor: int) -> tuple[str, int]:
-    """Create a topic of one partition, and return the address of its leader."""
+def metadata_of(wire: Wire, topics: list[str]) -> MetadataResponse:
+    """What a broker knows of the cluster and of these topics."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics])
+    answer: MetadataResponse = wire.ask(ApiKey.METADATA, METADATA_VERSION, request)
+    return answer
+
+
+def create_topic(
+    bootstrap: tuple[str, int], topic: str, replication_factor: int, *, partitions: int = 1
+) -> tuple[str, int]:
+    """Create a topic, wait until its partitions have leaders, and return the address of the first one's leader."""
     wire = Wire(bootstrap)
-    new = CreatableTopic(name=topic, num_partitions=1, replication_factor=replication_factor)
-    created = wire.ask(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, CreateTopicsRequest(topics=[new]))
+    new = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=replication_factor)
+    request = CreateTopicsRequest(topics=[new], timeout_ms=TIMEOUT_SECONDS * 1000)
+    created = wire.ask(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, request)
     assert created.topics[0].error_code == 0, created
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
-    metadata = wire.ask(ApiKey.METADATA, METADATA_VERSION, request)
-    leader = metadata.topics[0].partitions[0].leader_id
-    address = next((broker.host, broker.port) for broker in metadata.brokers if broker.node_id == leader)
+    deadline = time.perf_counter() + TIMEOUT_SECONDS
+    while True:
+        metadata = metadata_of(wire, [topic])
+        leaders = {p.partition_index: p.leader_id for p in metadata.topics[0].partitions}
+        if len(leaders) == partitions and min(leaders.values()) >= 0:
+            break
+        # Apache Kafka answers before all of its brokers know the topic.
+        assert time.perf_counter() < deadline, metadata
+        time.sleep(0.02)
+    address = next((broker.host, broker.port) for broker in metadata.brokers if broker.node_id == leaders[0])
     wire.close()
     return address

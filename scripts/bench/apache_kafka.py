@@ -1,0 +1,139 @@
+"""Apache Kafka beside us: the broker's artifacts come by Maven, its logs lie in memory, each broker is a process.
+
+Java 17 and Maven have to be installed. The artifacts (44 MB) are kept in a folder of the user's cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from processes import Brokers
+from wire import Wire, metadata_of
+
+POM = Path(__file__).parent / "java" / "pom.xml"
+VERSION = "4.3.1"
+MAVEN_TIMEOUT_SECONDS = 600
+START_TIMEOUT_SECONDS = 120
+STOP_TIMEOUT_SECONDS = 30
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+# The options of Kafka's own start script, with a smaller heap: 512 MB hold all that is measured here.
+JAVA_OPTIONS = (
+    "-Xms512m",
+    "-Xmx512m",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+
+
+def _artifacts() -> Path:
+    """The folder with Kafka's jars; Maven fills it once."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    folder = cache / "purgatorio" / f"kafka-{VERSION}"
+    if folder.exists():
+        return folder
+    maven = shutil.which("mvn")
+    if maven is None or shutil.which("java") is None:
+        raise SystemExit("This benchmark needs Java 17 and Maven (Debian: apt-get install default-jdk-headless maven).")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+        shutil.copy(POM, made)
+        copy = [maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={made}/lib"]
+        ran = subprocess.run(copy, cwd=made, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_SECONDS, check=False)
+        if ran.returncode:
+            raise SystemExit(f"Maven could not fetch Apache Kafka:\n{ran.stdout}{ran.stderr}")
+        Path(made, "lib").rename(folder)
+    return folder
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago: Kafka's controllers must know each other's before they start."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for free in sockets:
+            free.bind(("127.0.0.1", 0))
+        return [free.getsockname()[1] for free in sockets]
+
+
+def _properties(node: int, port: int, controller_port: int, logs: Path, count: int) -> str:
+    """The settings of one broker: Kafka's defaults but for the addresses, and what a small cluster needs."""
+    listeners = f"PLAINTEXT://127.0.0.1:{port}"
+    roles = "broker"
+    if node == 1:
+        roles, listeners = "broker,controller", f"{listeners},CONTROLLER://127.0.0.1:{controller_port}"
+    settings = {
+        "process.roles": roles,
+        "node.id": node,
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "listeners": listeners,
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": logs / str(node),
+        "offsets.topic.replication.factor": min(count, 3),
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def _memory_folder() -> str | None:
+    """A folder that is held in memory, if this system has one: Kafka's logs then cost no disk, as ours do not."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+@contextlib.contextmanager
+def apache_kafka(count: int = 3) -> Iterator[Brokers]:
+    """Brokers of Apache Kafka in KRaft mode, the first one the controller, too."""
+    *ports, controller_port = _free_ports(count + 1)
+    with tempfile.TemporaryDirectory(dir=_memory_folder(), prefix="kafka-") as made:
+        files = []
+        for node, port in enumerate(ports, start=1):
+            file = Path(made, f"{node}.properties")
+            file.write_text(_properties(node, port, controller_port, Path(made), count))
+            tool = ["java", "-cp", f"{_artifacts()}/*", "kafka.tools.StorageTool"]
+            subprocess.run(
+                [*tool, "format", "-t", CLUSTER_ID, "-c", str(file)],
+                check=True,
+                capture_output=True,
+                timeout=START_TIMEOUT_SECONDS,
+            )
+            files.append(file)
+        started = time.perf_counter()
+        with contextlib.ExitStack() as stack:
+            pids = tuple(stack.enter_context(_broker(file)) for file in files)
+            addresses = [("127.0.0.1", port) for port in ports]
+            _await_brokers(addresses)
+            yield Brokers(pids, addresses, "", time.perf_counter() - started)
+
+
+@contextlib.contextmanager
+def _broker(settings: Path) -> Iterator[int]:
+    """One broker's process id. It ends without Kafka's orderly shutdown: its logs are thrown away."""
+    command = ["java", *JAVA_OPTIONS, "-cp", f"{_artifacts()}/*", "kafka.Kafka", str(settings)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait(timeout=STOP_TIMEOUT_SECONDS)
+
+
+def _await_brokers(addresses: list[tuple[str, int]]) -> None:
+    """Wait until the first broker knows all brokers."""
+    deadline = time.perf_counter() + START_TIMEOUT_SECONDS
+    while time.perf_counter() < deadline:
+        with contextlib.suppress(OSError):
+            wire = Wire(addresses[0])
+            known = metadata_of(wire, []).brokers
+            wire.close()
+            if len(known) == len(addresses):
+                return
+        time.sleep(0.05)
+    raise TimeoutError("Apache Kafka did not start")
