@@ -22,7 +22,7 @@ from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder, create_d
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
-from purgatorio.broker.metadata.controller import ElectionType, elect_leaders, preferred_elections, random_epoch_step
+from purgatorio.broker.metadata.controller import ElectionType, PreferredElections, elect_leaders, random_epoch_step
 from purgatorio.broker.metadata.image import ClusterImage, Endpoint
 from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.metadata.store import MetadataStore
@@ -120,6 +120,7 @@ class Broker:
             validation=RecordValidation(full=config.record_validation == "full"),
             producer_id_expiration_ms=config.producer_id_expiration_ms,
         )
+        self._preferred_elections = PreferredElections(config.broker_id)
         self.recorder = DelayRecorder(self.replicas, self.clock, self.metrics)
         self.request_memory = RequestMemory(config.queued_max_request_bytes)
         self.listeners = self._build_listeners()
@@ -391,7 +392,7 @@ class Broker:
 
     def _elect_preferred_leaders(self) -> Iterator[None]:
         """Submit elections of the partitions whose preferred leader is this broker and that another one leads."""
-        wanted = preferred_elections(self.image, self.broker_id)
+        wanted = self._preferred_elections.wanted(self.image)
         if wanted and self.lifecycle.has_lease():
             self.store.submit(
                 lambda image: elect_leaders(image, wanted, ElectionType.PREFERRED, settings=self._topics),

@@ -213,7 +213,9 @@ class LogConfig:
                 values[key.field_name] = key.parse(text.strip())
             except ValueError as error:
                 raise InvalidConfig(name, str(error)) from error
-        config = dataclasses.replace(defaults if defaults is not None else cls(), **values)
+        config = defaults if defaults is not None else cls()
+        if values:
+            config = dataclasses.replace(config, **values)
         if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
             why = f"{config.min_compaction_lag_ms} is more than max.compaction.lag.ms, {config.max_compaction_lag_ms}"
             raise InvalidConfig("min.compaction.lag.ms", why)

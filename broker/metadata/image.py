@@ -118,6 +118,32 @@ class Topic:
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
+Rows = frozenset[int]
+"""Partition numbers of a topic."""
+
+MAX_COMMITS_KEPT: Final = 32
+"""The most commits that an image remembers: brokers that skip more images than that compare whole images."""
+MAX_ROWS_KEPT: Final = 256
+"""The most changed partitions of a topic that an image remembers by number; a reader compares all rows of the topic
+beyond it. Bounds the memory of the kept commits, with `MAX_TOPICS_KEPT`."""
+MAX_TOPICS_KEPT: Final = 1_024
+"""The most changed topics of a commit that an image remembers; beyond it no earlier commit is remembered either."""
+
+
+class Commit(NamedTuple):
+    """What one committed change touched; it may name more than what differs in the end.
+
+    Attributes:
+        base: the version that was changed.
+        version: the version that the change was committed as.
+        topics: the touched topics, each with the numbers of the touched partitions; None stands for the whole topic.
+    """
+
+    base: int
+    version: int
+    topics: Mapping[str, Rows | None]
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
     """The committed metadata of the cluster.
@@ -130,6 +156,9 @@ class ClusterImage:
         next_producer_id: the first producer id that is not allocated to a broker.
         next_broker_epoch: the epoch of the next registration.
         topic_names: topic id to name; derived from `topics` if not given.
+        edits: the topics that were touched since the version was committed, as `Commit.topics`.
+        commits: the last commits, oldest first, each based on the one before. `metadata.delta` finds with them what
+            differs from an earlier image; without them (an image that was read from outside) it compares.
     """
 
     version: int
@@ -140,6 +169,8 @@ class ClusterImage:
     next_producer_id: int = 0
     next_broker_epoch: int = 1
     topic_names: Mapping[bytes, str] | None = field(default=None, repr=False, compare=False)
+    edits: Mapping[str, Rows | None] = field(default_factory=dict, repr=False, compare=False)
+    commits: tuple[Commit, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.topic_names is None:
@@ -185,7 +216,10 @@ class ClusterImage:
 
     def with_version(self, version: int) -> ClusterImage:
         """Return this image with the version that the store commits it as."""
-        return replace(self, version=version)
+        commits: tuple[Commit, ...] = ()
+        if len(self.edits) <= MAX_TOPICS_KEPT:
+            commits = (*self.commits[1 - MAX_COMMITS_KEPT :], Commit(self.version, version, self.edits))
+        return replace(self, version=version, edits={}, commits=commits)
 
     def with_broker(self, registration: BrokerRegistration) -> ClusterImage:
         """Return an image with this broker; it replaces an earlier registration of the same id."""
@@ -203,24 +237,51 @@ class ClusterImage:
 
     def with_topics(self, topics: Iterable[Topic]) -> ClusterImage:
         """Return an image with these topics; each replaces a topic of the same name."""
-        changed = {topic.name: topic for topic in topics}
-        same_ids = all(
-            (known := self.topics.get(topic.name)) is not None and known.topic_id == topic.topic_id
-            for topic in changed.values()
-        )
-        names = self.topic_names if same_ids else None
-        return replace(self, topics={**self.topics, **changed}, topic_names=names)
+        return self._with_topics({topic.name: topic for topic in topics}, {})
 
     def without_topics(self, names: Iterable[str]) -> ClusterImage:
         """Return an image without the topics of these names."""
-        removed = frozenset(names)
+        removed = dict.fromkeys(names)
         topics = {name: topic for name, topic in self.topics.items() if name not in removed}
-        return replace(self, topics=topics, topic_names=None)
+        return replace(self, topics=topics, topic_names=None, edits={**self.edits, **removed})
 
     def with_partitions(self, states: Mapping[tuple[str, int], PartitionState]) -> ClusterImage:
         """Return an image with these states of existing partitions, given by topic and partition number."""
         rows: dict[str, list[PartitionState]] = {}
+        touched: dict[str, list[int]] = {}
         for (name, index), state in states.items():
-            row = rows.setdefault(name, list(self.topics[name].partitions))
+            row = rows.get(name)
+            if row is None:
+                row, touched[name] = rows.setdefault(name, list(self.topics[name].partitions)), []
             row[index] = state
-        return self.with_topics(replace(self.topics[name], partitions=tuple(row)) for name, row in rows.items())
+            touched[name].append(index)
+        return self._with_topics(
+            {name: replace(self.topics[name], partitions=tuple(row)) for name, row in rows.items()}, touched
+        )
+
+    def _with_topics(self, changed: dict[str, Topic], touched: Mapping[str, list[int]]) -> ClusterImage:
+        """Return an image with these topics by name.
+
+        Args:
+            touched: the numbers of the partitions that were replaced; a topic that it lacks is touched as a whole.
+        """
+        same_ids = all(
+            (known := self.topics.get(name)) is not None and known.topic_id == topic.topic_id
+            for name, topic in changed.items()
+        )
+        names = self.topic_names if same_ids else None
+        edits = dict(self.edits)
+        for name in changed:
+            edits[name] = _more_rows(edits.get(name, _NO_ROWS), touched.get(name))
+        return replace(self, topics={**self.topics, **changed}, topic_names=names, edits=edits)
+
+
+_NO_ROWS: Final[Rows] = frozenset()
+
+
+def _more_rows(rows: Rows | None, more: Iterable[int] | None) -> Rows | None:
+    """Return the union of touched rows; None, the whole topic, if one of them is that or there are too many."""
+    if rows is None or more is None:
+        return None
+    union = rows.union(more)
+    return union if len(union) <= MAX_ROWS_KEPT else None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.cluster_change import ALL_TOPICS
 from purgatorio.broker.metadata.delayed_decision import DelayedDecision
-from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.broker.metadata.delta import changed_topics
+from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import Purgatory
 
 NEW_IMAGE: Final = "new image"
@@ -50,19 +48,10 @@ class MetadataPurgatories:
         before, self._image = self._image, image
         if not self.topics.num_delayed and not self.elections.num_delayed:
             return
-        for name in dict.fromkeys((*before.topics, *image.topics)):
-            old, new = before.topics.get(name), image.topics.get(name)
-            if old is not new:
-                self.topics.check_and_complete(TopicKey(name), NEW_IMAGE)
-                for tp in _changed_partitions(name, old, new):
+        for delta in changed_topics(before, image):
+            self.topics.check_and_complete(TopicKey(delta.name), NEW_IMAGE)
+            if self.elections.num_delayed:
+                for tp in delta.changed_partitions:
                     self.elections.check_and_complete(tp, NEW_IMAGE)
         self.topics.check_and_complete(ALL_TOPICS, NEW_IMAGE)
         self.elections.check_and_complete(ALL_TOPICS, NEW_IMAGE)
-
-
-def _changed_partitions(name: str, old: Topic | None, new: Topic | None) -> Iterator[TopicPartition]:
-    before = () if old is None else old.partitions
-    after = () if new is None else new.partitions
-    for index, (was, now) in enumerate(itertools.zip_longest(before, after)):
-        if was is not now:  # an image shares the rows that it did not change with the one before
-            yield TopicPartition(name, index)

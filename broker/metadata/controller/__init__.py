@@ -23,8 +23,8 @@ from purgatorio.broker.metadata.controller.configs import (
 from purgatorio.broker.metadata.controller.elections import (
     ElectionResult,
     ElectionType,
+    PreferredElections,
     elect_leaders,
-    preferred_elections,
 )
 from purgatorio.broker.metadata.controller.in_sync import InSyncProposal, change_in_sync_sets
 from purgatorio.broker.metadata.controller.partitions import MorePartitions, create_partitions
@@ -42,6 +42,7 @@ __all__ = [
     "InSyncProposal",
     "MorePartitions",
     "NewTopic",
+    "PreferredElections",
     "Reassignment",
     "ReassignmentResult",
     "Refused",
@@ -57,7 +58,6 @@ __all__ = [
     "elect_leaders",
     "fence_broker",
     "incremental_alter_topic_configs",
-    "preferred_elections",
     "random_epoch_step",
     "reassign_partitions",
     "register_broker",

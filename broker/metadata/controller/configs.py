@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from purgatorio.broker.log.config import TOPIC_CONFIGS, ConfigType, InvalidConfig, LogConfig
-from purgatorio.broker.metadata.controller.elections import min_in_sync_replicas, settle
+from purgatorio.broker.metadata.controller.elections import min_in_sync_replicas, settler
 from purgatorio.broker.metadata.controller.result import Refused, TopicResult, done, refused
 from purgatorio.broker.metadata.controller.settings import TopicSettings
 from purgatorio.broker.metadata.image import ClusterImage, Topic
@@ -119,8 +119,9 @@ def _replace(
     changed = replace(topic, configs=checked)
     if checked != topic.configs:
         # With a smaller min.insync.replicas the high watermark may advance without the eligible leader replicas.
-        states = [settle(image, s, min_in_sync_replicas(changed, s, settings)) for s in topic.partitions]
-        changed = replace(changed, partitions=tuple(states))
+        settled = settler(image)
+        states = tuple(settled(state, min_in_sync_replicas(changed, state, settings)) for state in topic.partitions)
+        changed = replace(changed, partitions=states)
         if not validate_only:
             image = image.with_topics([changed])
     return image, done(changed)

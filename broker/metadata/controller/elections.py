@@ -15,10 +15,12 @@ replicas are reassigned; min.insync.replicas changes) ends in `settle`, and only
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 from purgatorio.broker.metadata.controller.settings import TopicSettings
+from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.protocol.errors import ErrorCode
 
@@ -131,15 +133,25 @@ def with_in_sync(
     return with_epochs(state, settle(image, replace(state, isr=isr, elr=elr), min_in_sync))
 
 
+def settler(image: ClusterImage) -> Callable[[PartitionState, int], PartitionState]:
+    """Return `settle` on this image, which settles equal states once and gives them one new state.
+
+    With thousands of partitions on a few brokers most states are equal. An unchanged state may be returned as another,
+    equal object: compare partition epochs.
+    """
+    return cache(partial(settle, image))
+
+
 def settle_partitions(image: ClusterImage, settings: TopicSettings, broker_id: int | None = None) -> ClusterImage:
     """Settle all partitions, or those that have a replica on the given broker."""
     changed: dict[PartitionName, PartitionState] = {}
+    settled = settler(image)
     for topic in image.topics.values():
         for index, state in enumerate(topic.partitions):
             if broker_id is None or broker_id in state.replicas:
-                settled = settle(image, state, min_in_sync_replicas(topic, state, settings))
-                if settled is not state:
-                    changed[topic.name, index] = settled
+                after = settled(state, min_in_sync_replicas(topic, state, settings))
+                if after.partition_epoch != state.partition_epoch:
+                    changed[topic.name, index] = after
     return image.with_partitions(changed) if changed else image
 
 
@@ -160,25 +172,30 @@ def elect_leaders(
     """
     changed: dict[PartitionName, PartitionState] = {}
     results = []
+    elect = cache(partial(_elected, image, election))  # most of thousands of partitions are equal
     for name, index in dict.fromkeys(partitions):
         state = image.partition(name, index)
         if state is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             results.append(ElectionResult(name, index, None, unknown, f"There is no partition {name}-{index}."))
             continue
-        if election is ElectionType.PREFERRED:
-            elected, error, message = _elect_preferred(image, state)
-        else:
-            elected, error, message = _elect_uncleanly(image, state)
-        if elected is not state:
-            # The new ISR may be smaller than min.insync.replicas, or large enough to empty the ELR.
-            min_in_sync = min_in_sync_replicas(image.topics[name], state, settings)
-            changed[name, index] = elected = with_epochs(state, settle(image, elected, min_in_sync))
+        elected, error, message = elect(state, min_in_sync_replicas(image.topics[name], state, settings))
+        if elected.partition_epoch != state.partition_epoch:
+            changed[name, index] = elected
         results.append(ElectionResult(name, index, elected, error, message))
     return (image.with_partitions(changed) if changed else image), tuple(results)
 
 
 _Election = tuple[PartitionState, ErrorCode, str | None]
+
+
+def _elected(image: ClusterImage, election: ElectionType, state: PartitionState, min_in_sync: int) -> _Election:
+    elect = _elect_preferred if election is ElectionType.PREFERRED else _elect_uncleanly
+    elected, error, message = elect(image, state)
+    if elected is not state:
+        # The new ISR may be smaller than min.insync.replicas, or large enough to empty the ELR.
+        elected = with_epochs(state, settle(image, elected, min_in_sync))
+    return elected, error, message
 
 
 def _elect_preferred(image: ClusterImage, state: PartitionState) -> _Election:
@@ -202,11 +219,35 @@ def _elect_uncleanly(image: ClusterImage, state: PartitionState) -> _Election:
     return replace(state, leader=elected.broker_id, isr=(elected.incarnation,), elr=()), ErrorCode.NONE, None
 
 
-def preferred_elections(image: ClusterImage, broker_id: int) -> list[PartitionName]:
-    """Return the partitions that a broker is the preferred leader of and in sync with, but does not lead."""
-    return [
-        (topic.name, index)
-        for topic in image.topics.values()
-        for index, state in enumerate(topic.partitions)
-        if state.preferred_leader == broker_id and state.leader != broker_id and broker_id in state.isr_ids
-    ]
+class PreferredElections:
+    """The partitions that a broker is the preferred leader of and in sync with, but that another one leads.
+
+    Follows the images at the cost of their differences: brokers look every second, and mostly nothing has changed.
+
+    Args:
+        broker_id: the broker that should lead.
+    """
+
+    def __init__(self, broker_id: int) -> None:
+        self._broker_id = broker_id
+        self._image: ClusterImage | None = None
+        self._wanted: dict[PartitionName, None] = {}
+
+    def wanted(self, image: ClusterImage) -> list[PartitionName]:
+        """Return the partitions by name, as of this image."""
+        before, self._image = self._image, image
+        for delta in changed_topics(before, image):
+            for index in delta.partitions:
+                if self._should_lead(image.partition(delta.name, index)):
+                    self._wanted[delta.name, index] = None
+                else:
+                    self._wanted.pop((delta.name, index), None)
+        return sorted(self._wanted)
+
+    def _should_lead(self, state: PartitionState | None) -> bool:
+        return (
+            state is not None
+            and state.leader != self._broker_id
+            and state.preferred_leader == self._broker_id
+            and self._broker_id in state.isr_ids
+        )

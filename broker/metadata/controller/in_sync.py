@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 from purgatorio.broker.metadata.controller.elections import PartitionName, min_in_sync_replicas, with_in_sync
 from purgatorio.broker.metadata.controller.settings import TopicSettings
@@ -44,6 +45,7 @@ def change_in_sync_sets(
     """
     changed: dict[PartitionName, PartitionState] = {}
     codes = []
+    with_isr = cache(partial(with_in_sync, image))  # a leader proposes the same for many equal partitions
     for proposal in proposals:
         code = _check(image, leader, proposal)
         codes.append(code)
@@ -51,8 +53,8 @@ def change_in_sync_sets(
             topic = image.topics[proposal.topic]
             state = topic.partitions[proposal.partition]
             min_in_sync = min_in_sync_replicas(topic, state, settings)
-            after = with_in_sync(image, state, proposal.isr, min_in_sync)
-            if after is not state:
+            after = with_isr(state, proposal.isr, min_in_sync)
+            if after.partition_epoch != state.partition_epoch:
                 changed[proposal.topic, proposal.partition] = after
     return (image.with_partitions(changed) if changed else image), tuple(codes)
 

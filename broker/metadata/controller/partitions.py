@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from purgatorio.broker.metadata.controller.placement import (
+    NewPartitions,
     Replicas,
     check_assignment,
-    new_partition,
     place_replicas,
     ring_place,
 )
@@ -50,6 +50,7 @@ def create_partitions(
     """
     names = Counter(request.name for request in requests)
     budget = PartitionBudget(settings, image.partition_count)
+    new = NewPartitions(image)
     results: dict[str, TopicResult] = {}
     changed: list[Topic] = []
     for request in requests:
@@ -58,7 +59,7 @@ def create_partitions(
         try:
             if names[request.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "The request names this topic more than once.")
-            topic = _extend(image, request, budget)
+            topic = _extend(image, request, budget, new)
         except Refused as refusal:
             results[request.name] = refused(request.name, refusal)
         else:
@@ -69,7 +70,7 @@ def create_partitions(
     return image, tuple(results.values())
 
 
-def _extend(image: ClusterImage, request: MorePartitions, budget: PartitionBudget) -> Topic:
+def _extend(image: ClusterImage, request: MorePartitions, budget: PartitionBudget, new: NewPartitions) -> Topic:
     """Return the topic with more partitions, or raise Refused."""
     topic = image.topics.get(request.name)
     if topic is None:
@@ -88,7 +89,7 @@ def _extend(image: ClusterImage, request: MorePartitions, budget: PartitionBudge
     else:
         replicas = _given(image, request.assignments, present, added, factor)
     budget.spend(added)
-    return replace(topic, partitions=topic.partitions + tuple(new_partition(image, brokers) for brokers in replicas))
+    return replace(topic, partitions=topic.partitions + new.states(replicas))
 
 
 def _placed(image: ClusterImage, topic: Topic, added: int, factor: int) -> list[Replicas]:

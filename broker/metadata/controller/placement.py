@@ -10,7 +10,7 @@ racks, leaders and replicas are balanced to within one at every partition count,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from purgatorio.broker.metadata.controller.result import Refused
 from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState
@@ -47,7 +47,12 @@ def place_replicas(
     leads = Counter(replicas[0] for replicas in existing)
     loads = Counter(broker for replicas in existing for broker in replicas)
     placed: list[Replicas] = []
+    # After this many placements on brokers without racks all leads and all loads are level again, as at the start, so
+    # that the placements repeat; a topic may have thousands of partitions.
+    period = size * max(1, replication_factor - 1)
     for _ in range(count):
+        if len(placed) == period and not existing and len(set(loads.values())) == 1 == len(set(leads.values())):
+            return (placed * (count // period + 1))[:count]
         at = min(range(size), key=lambda place: (leads[ring[place]], (place - start) % size))
         leader = ring[at]
         followers = _followers(ring, at, replication_factor - 1, loads, brokers)
@@ -112,6 +117,28 @@ def check_assignment(brokers: Mapping[int, BrokerRegistration], index: int, repl
     if problem is not None:
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The assignment of partition {index} {problem}.")
     return tuple(replicas)
+
+
+class NewPartitions:
+    """The states of the partitions that one request creates; partitions with the same replicas share one state."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+        self._states: dict[Replicas, PartitionState] = {}
+
+    def states(self, placed: Iterable[Replicas]) -> tuple[PartitionState, ...]:
+        """Return the state of each partition.
+
+        Raises:
+            Refused: as `new_partition`.
+        """
+        states = []
+        for replicas in placed:
+            state = self._states.get(replicas)
+            if state is None:
+                state = self._states[replicas] = new_partition(self._image, replicas)
+            states.append(state)
+        return tuple(states)
 
 
 def new_partition(image: ClusterImage, replicas: Replicas) -> PartitionState:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from purgatorio.broker.metadata.controller.configs import check_configs
-from purgatorio.broker.metadata.controller.placement import Replicas, check_assignment, new_partition, place_replicas
+from purgatorio.broker.metadata.controller.placement import NewPartitions, Replicas, check_assignment, place_replicas
 from purgatorio.broker.metadata.controller.result import Refused, TopicResult, done, refused
 from purgatorio.broker.metadata.controller.settings import PartitionBudget, TopicSettings
 from purgatorio.broker.metadata.image import ClusterImage, Topic
@@ -18,6 +17,9 @@ from purgatorio.protocol.errors import ErrorCode
 
 _USE_DEFAULT = -1
 _NO_ID = bytes(16)
+_UUID_MARKS = 0xF000 << 64 | 0xC000 << 48
+"""The bits of a UUID that hold its version and variant (RFC 9562)."""
+_UUID_VERSION_4 = 0x4000 << 64 | 0x8000 << 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +95,26 @@ class _TopicBuilder:
         self._settings = settings
         self._rng = rng
         self._budget = PartitionBudget(settings, image.partition_count)
-        self._taken = {collision_key(name): name for name in image.topics}
+        self._taken: dict[str, str] | None = None
+        self._brokers = image.live_brokers
+        self._new = NewPartitions(image)
+        self._placements: dict[tuple[int, int, int], list[Replicas]] = {}
 
     def build(self, new: NewTopic) -> Topic:
         """Build the topic, or raise Refused."""
         self._check_name(new.name)
         replicas = self._given(new) if new.assignments else self._placed(new)
         configs = check_configs(new.configs, self._settings.log)
-        partitions = tuple(new_partition(self._image, brokers) for brokers in replicas)
-        topic = Topic(new.name, self._new_id(), partitions, configs)
+        topic = Topic(new.name, self._new_id(), self._new.states(replicas), configs)
         self._budget.spend(len(replicas))
-        self._taken[collision_key(new.name)] = new.name
+        if self._taken is not None:
+            self._taken[collision_key(new.name)] = new.name
         return topic
 
     def _check_name(self, name: str) -> None:
         if problem := topic_name_problem(name):
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-        taken = self._taken.get(collision_key(name))
+        taken = self._taken_by(name)
         if taken == name:
             raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' exists already.")
         if taken is not None:
@@ -117,6 +122,14 @@ class _TopicBuilder:
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' differs from topic '{taken}' only in '.' and '_', which metrics cannot tell apart.",
             )
+
+    def _taken_by(self, name: str) -> str | None:
+        """Return the topic that has this name, or one that differs from it only in '.' and '_'."""
+        if "." not in name and "_" not in name:
+            return name if name in self._image.topics else None
+        if self._taken is None:  # looks at all topics, so only for names that can collide
+            self._taken = {collision_key(other): other for other in self._image.topics}
+        return self._taken.get(collision_key(name))
 
     def _placed(self, new: NewTopic) -> list[Replicas]:
         """Choose replicas for the requested number of partitions."""
@@ -128,9 +141,12 @@ class _TopicBuilder:
         if factor <= 0:
             raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, f"A partition cannot have {factor} replicas.")
         self._budget.check(count)
-        brokers = self._image.live_brokers
         # Kafka starts at a random broker; starting where the last topic ended also spreads many small topics evenly.
-        return place_replicas(brokers, count, factor, start=self._budget.total)
+        start = self._budget.total % max(1, len(self._brokers))
+        placement = count, factor, start
+        if placement not in self._placements:  # a request may create thousands of equal topics
+            self._placements[placement] = place_replicas(self._brokers, count, factor, start=start)
+        return self._placements[placement]
 
     def _given(self, new: NewTopic) -> list[Replicas]:
         """Check the replicas that the request assigns."""
@@ -154,7 +170,7 @@ class _TopicBuilder:
 
     def _new_id(self) -> bytes:
         """Return a random topic id; a version 4 UUID is never one of the ids that Kafka reserves (zero, one)."""
-        return uuid.UUID(int=self._rng.getrandbits(128), version=4).bytes
+        return (self._rng.getrandbits(128) & ~_UUID_MARKS | _UUID_VERSION_4).to_bytes(16, "big")
 
 
 def delete_topics(

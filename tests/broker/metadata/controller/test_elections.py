@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from purgatorio.broker.metadata.controller import (
     ElectionType,
+    PreferredElections,
     alter_topic_configs,
     elect_leaders,
-    preferred_elections,
 )
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.protocol.errors import ErrorCode
@@ -78,9 +78,9 @@ def test_a_preferred_election_makes_the_preferred_leader_lead_again(orders: Clus
     image = resume(fence(orders, 1), 1)
     assert partition(image).leader == 2
     assert elect(image, ElectionType.PREFERRED)[1] is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    assert preferred_elections(image, 1) == []
+    assert PreferredElections(1).wanted(image) == []
     image, _ = propose(image, 2, 3, 1)
-    assert preferred_elections(image, 1) == [TP]
+    assert PreferredElections(1).wanted(image) == [TP]
     image, code = elect(image, ElectionType.PREFERRED)
     assert (code, partition(image).leader, partition(image).leader_epoch) == (ErrorCode.NONE, 1, 2)
     assert elect(image, ElectionType.PREFERRED) == (image, ErrorCode.ELECTION_NOT_NEEDED)

@@ -7,10 +7,10 @@ import pytest
 from purgatorio.broker.metadata.controller import (
     ElectionType,
     MorePartitions,
+    PreferredElections,
     Reassignment,
     alter_topic_configs,
     create_partitions,
-    preferred_elections,
     reassign_partitions,
 )
 from purgatorio.broker.metadata.image import ClusterImage
@@ -146,7 +146,7 @@ def test_a_replica_that_is_being_added_is_not_preferred_and_is_the_last_choice_o
     image, _ = move(five, 4, 2, 3)
     assert (partition(image).replicas, partition(image).preferred_leader) == ((4, 2, 3, 1), 2)
     image, _ = propose(image, 1, 3, 4)
-    assert preferred_elections(image, 4) == []
+    assert PreferredElections(4).wanted(image) == []
     for broker_id in (1, 3, 4, 2):
         image = restart(fence(image, broker_id), broker_id)
     image, code = elect(image, ElectionType.UNCLEAN)
