@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext
@@ -16,6 +16,7 @@ from purgatorio.broker.api.routes import build_routes
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.descriptions import describe
+from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
 from purgatorio.broker.config.topics import topic_settings, topic_synonyms
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder, create_delays_topic
@@ -61,8 +62,11 @@ class Broker:
             which clients must not be able to predict.
         lease_clock: the clock of the broker's lease and of its followers' lag; by default `clock`. Brokers that share a
             process, and a store in it, share a `RunningClock`.
+        connections_cap: the connections for which the process has files, whatever max.connections is changed to.
 
     Attributes:
+        config: the configs with which the broker started.
+        dynamic: the configs in effect.
         listeners: the listeners by name.
         address: the advertised host and port of the PLAINTEXT listener; port 0 until it listens.
     """
@@ -75,8 +79,10 @@ class Broker:
         clock: Clock,
         rng: random.Random,
         lease_clock: Clock | None = None,
+        connections_cap: int | None = None,
     ) -> None:
         self.config = config
+        self.dynamic = DynamicBrokerConfig(config)
         self.broker_id = config.broker_id
         self.clock = clock
         self.store = store
@@ -85,6 +91,7 @@ class Broker:
         self.gate = FollowerGate(clock, config.follower_delay_ms)
         self.address: tuple[str, int] = config.advertised
         self._rng = rng
+        self._connections_cap = connections_cap
         self._build_purgatories()
         self._topics = topic_settings(config)
         lease_clock = lease_clock or clock
@@ -154,6 +161,7 @@ class Broker:
             auto_create_topics_enable=config.auto_create_topics_enable,
             seems_dead=self._seems_dead,
             broker_configs=describe(config),
+            dynamic_keys=dynamic_keys(),
             topic_synonyms=topic_synonyms(),
         )
         routes = build_routes(Services(admin=admin, replicas=self.replicas, fetch_max_bytes=config.fetch_max_bytes))
@@ -305,19 +313,19 @@ class Broker:
         config = self.config
         self._every(config.log_retention_check_interval_ms, self.replicas.retention_steps, "retention")
         if config.log_cleaner_enable:
-            self._every(config.log_cleaner_backoff_ms, self.replicas.compaction_steps, "cleaner")
+            self._every(lambda: self.dynamic.current.log_cleaner_backoff_ms, self.replicas.compaction_steps, "cleaner")
         self._every(LINGER_MS, self.recorder.steps, "delay recorder")
         self._every(max(1, config.replica_lag_time_max_ms // 2), self._drop_laggards, "in-sync")
         if config.auto_leader_rebalance_enable:
             interval_ms = config.leader_imbalance_check_interval_ms
             self._every(interval_ms, self._elect_preferred_leaders, "preferred leader")
 
-    def _every(self, interval_ms: int, steps: Callable[[], Iterator[None]], name: str) -> None:
+    def _every(self, interval_ms: int | Callable[[], int], steps: Callable[[], Iterator[None]], name: str) -> None:
         """Start a task that waits `interval_ms`, takes these steps, and repeats."""
 
         async def repeat() -> None:
             while True:
-                await self.clock.sleep(interval_ms)
+                await self.clock.sleep(interval_ms if isinstance(interval_ms, int) else interval_ms())
                 for _ in steps():
                     await asyncio.sleep(0)  # let other tasks run
 
@@ -342,12 +350,28 @@ class Broker:
     # --- metadata ---
 
     def _metadata_changed(self, image: ClusterImage) -> None:
+        reconfigured = self.dynamic.image_changed(image)
+        if reconfigured:
+            # Before the image's partition states: an ISR that was decided with a larger min.insync.replicas must never
+            # meet a leader that has the smaller one.
+            self._reconfigure(reconfigured)
         self.replicas.apply(image)
+        if reconfigured:
+            self.replicas.advance_high_watermarks("broker configs")
         self.metadata_purgatories.image_changed(image)
         self.recorder.image_changed(image)
         if self._stopping.is_set():
             return
         self.fetchers.follow_leaders()
+
+    def _reconfigure(self, changed: Mapping[str, Any]) -> None:
+        """Make changed configs take effect."""
+        config = self.dynamic.current
+        logger.info("broker configs changed", broker=self.broker_id, **changed)
+        self.replicas.reconfigure(topic_settings(config).log, config.producer_id_expiration_ms)
+        max_connections = min(config.max_connections, self._connections_cap or config.max_connections)
+        for listener in self.listeners.values():
+            listener.allow_connections(max_connections, config.max_connections_per_ip)
 
     def _seems_dead(self, broker_id: int) -> bool:
         """Return whether a broker is probably dead and not fenced yet: its port refuses connections.

@@ -59,7 +59,14 @@ class Cluster:
 
     def _build(self, config: BrokerConfig) -> Broker:
         rng = self._rng if self._seed is None else random.Random(self._rng.random())
-        return Broker(config, self.store.open(), clock=self.clock, rng=rng, lease_clock=self.lease_clock)
+        return Broker(
+            config,
+            self.store.open(),
+            clock=self.clock,
+            rng=rng,
+            lease_clock=self.lease_clock,
+            connections_cap=open_files.connections_per_broker(self.config.brokers),
+        )
 
     @property
     def broker_ids(self) -> list[int]:

@@ -1,26 +1,24 @@
-"""AlterConfigs (key 33): set all configs of topics; configs that are not named return to their defaults (KIP-133).
+"""AlterConfigs (key 33): set all configs of topics and brokers; others return to their defaults (KIP-133, KIP-226).
 
-Versions 0–2. Any broker answers. Broker configs cannot be changed.
+Versions 0–2. Any broker changes the configs of topics and those of all brokers (named ""), and only a broker itself its
+own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.api.config_changes import ResourceResult, alter_resources, topic_names
-from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.api.config_changes import ConfigsChange, ResourceEdit, ResourceResult
+from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.metadata.cluster_change import ClusterChange
-from purgatorio.broker.metadata.controller import TopicResult, TopicSettings, alter_topic_configs
-from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.controller import replacing
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.alter_configs import (
     AlterConfigsRequest,
-    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
@@ -28,32 +26,16 @@ from purgatorio.protocol.messages.alter_configs import (
 
 def handle(admin: AdminContext, ctx: RequestContext, request: AlterConfigsRequest, reply: Reply) -> None:
     """Change the configs; with validate_only, only check the change."""
-    submit(admin, ctx, _AlterConfigs(admin.topics, request), reply)
-
-
-class _AlterConfigs(ClusterChange[ResourceResult]):
-    def __init__(self, settings: TopicSettings, request: AlterConfigsRequest) -> None:
-        super().__init__(topic_keys(topic_names(request.resources)))
-        self._settings = settings
-        self._request = request
-
-    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[ResourceResult]]:
-        return alter_resources(image, self._request.resources, self._alter_topic)
-
-    def _alter_topic(self, image: ClusterImage, resource: AlterConfigsResource) -> tuple[ClusterImage, TopicResult]:
-        return alter_topic_configs(
-            image,
+    edits = [
+        ResourceEdit(
+            resource.resource_type,
             resource.resource_name,
-            {config.name: config.value for config in resource.configs},
-            settings=self._settings,
-            validate_only=self._request.validate_only,
+            replacing({config.name: config.value for config in resource.configs}),
         )
-
-    def respond(self, results: Sequence[ResourceResult]) -> AlterConfigsResponse:
-        return _response(results)
-
-    def refuse(self, error_code: ErrorCode) -> AlterConfigsResponse:
-        return error_response(self._request, error_code)
+        for resource in request.resources
+    ]
+    change = ConfigsChange(admin, edits, validate_only=request.validate_only, respond=_response)
+    submit(admin, ctx, change, reply)
 
 
 def _response(results: Iterable[ResourceResult]) -> AlterConfigsResponse:
@@ -73,10 +55,7 @@ def _response(results: Iterable[ResourceResult]) -> AlterConfigsResponse:
 def error_response(request: AlterConfigsRequest, error_code: ErrorCode) -> AlterConfigsResponse:
     """Return the response with `error_code` for every resource."""
     return _response(
-        [
-            ResourceResult(resource.resource_type, resource.resource_name, error_code, None)
-            for resource in request.resources
-        ]
+        ResourceResult(resource.resource_type, resource.resource_name, error_code) for resource in request.resources
     )
 
 

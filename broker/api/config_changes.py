@@ -1,27 +1,28 @@
-"""The common part of AlterConfigs and IncrementalAlterConfigs."""
+"""The common part of AlterConfigs and IncrementalAlterConfigs: which configs are changed, and what is answered."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any
 
-from purgatorio.broker.api.config_listing import ResourceType
-from purgatorio.broker.metadata.controller import Refused, TopicResult
-from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.api.config_listing import ResourceType, static_configs
+from purgatorio.broker.api.context import AdminContext, topic_keys
+from purgatorio.broker.metadata.cluster_change import ClusterChange
+from purgatorio.broker.metadata.controller import ConfigEdit, Refused, alter_broker_configs, alter_topic_configs
+from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage
 from purgatorio.broker.metadata.topic_name import topic_name_problem
 from purgatorio.protocol.errors import ErrorCode
 
 
-class Resource(Protocol):
-    """A config resource of a request, as both APIs declare it."""
+@dataclass(frozen=True, slots=True)
+class ResourceEdit:
+    """A resource that a request names, and how it changes the resource's configs."""
 
     resource_type: int
     resource_name: str
-
-
-R = TypeVar("R", bound=Resource)
+    edit: ConfigEdit
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,63 +31,84 @@ class ResourceResult:
 
     resource_type: int
     resource_name: str
-    error: ErrorCode
-    message: str | None
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
 
 
-def alter_resources(
-    image: ClusterImage,
-    resources: Sequence[R],
-    alter_topic: Callable[[ClusterImage, R], tuple[ClusterImage, TopicResult]],
-    only_resets: Callable[[R], bool] = lambda resource: False,
-) -> tuple[ClusterImage, list[ResourceResult]]:
-    """A decision: change the configs of each resource independently of the others.
+class ConfigsChange(ClusterChange[ResourceResult]):
+    """Changes the configs of each resource independently of the others.
+
+    A topic's configs are changed at any broker, the dynamic configs of one broker (KIP-226) at that broker, as in
+    Kafka, and those of all brokers at any. A resource that is named twice is refused with INVALID_REQUEST.
 
     Args:
-        only_resets: whether a request only resets configs of a resource. Brokers have no dynamic configs, so resetting
-            theirs changes nothing, and succeeds; kafka-reassign-partitions resets throttles when it has finished.
-
-    Returns:
-        The new image, and one result per resource; a resource that is named twice is refused with INVALID_REQUEST.
+        edits: the resources of the request, in its order.
+        validate_only: whether the change is only checked.
+        respond: makes the response from one result per resource.
     """
-    times = Counter(_key(resource) for resource in resources)
-    results: dict[tuple[int, str], ResourceResult] = {}
-    for resource in resources:
-        key = _key(resource)
-        if key in results:
-            continue
-        try:
-            if resource.resource_type == ResourceType.BROKER and times[key] == 1 and only_resets(resource):
-                results[key] = ResourceResult(*key, ErrorCode.NONE, None)
-                continue
-            _check(resource, times[key])
-        except Refused as refusal:
-            results[key] = ResourceResult(*key, refusal.error, refusal.message)
-        else:
-            image, result = alter_topic(image, resource)
-            results[key] = ResourceResult(*key, result.error, result.message)
-    return image, list(results.values())
 
+    def __init__(
+        self,
+        admin: AdminContext,
+        edits: Sequence[ResourceEdit],
+        *,
+        validate_only: bool,
+        respond: Callable[[Iterable[ResourceResult]], Any],
+    ) -> None:
+        super().__init__(topic_keys(edit.resource_name for edit in edits if edit.resource_type == ResourceType.TOPIC))
+        self._admin = admin
+        self._edits = edits
+        self._validate_only = validate_only
+        self._respond = respond
 
-def topic_names(resources: Sequence[Resource]) -> list[str]:
-    """Return the names of the topics among the resources."""
-    return [resource.resource_name for resource in resources if resource.resource_type == ResourceType.TOPIC]
+    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[ResourceResult]]:
+        """Derive the image, and one result per resource."""
+        times = Counter((edit.resource_type, edit.resource_name) for edit in self._edits)
+        results: dict[tuple[int, str], ResourceResult] = {}
+        for edit in self._edits:
+            key = edit.resource_type, edit.resource_name
+            if key not in results:
+                try:
+                    if times[key] > 1:
+                        raise Refused(ErrorCode.INVALID_REQUEST, "The request names this resource more than once.")
+                    image, results[key] = self._alter(image, edit)
+                except Refused as refusal:
+                    results[key] = ResourceResult(*key, refusal.error, refusal.message)
+        return image, list(results.values())
 
-
-def _key(resource: Resource) -> tuple[int, str]:
-    return resource.resource_type, resource.resource_name
-
-
-def _check(resource: Resource, times: int) -> None:
-    """Refuse a resource that is not a topic, or that is named more than once."""
-    if times > 1:
-        raise Refused(ErrorCode.INVALID_REQUEST, "The request names this resource more than once.")
-    if resource.resource_type == ResourceType.BROKER:
-        raise Refused(
-            ErrorCode.INVALID_REQUEST,
-            "The settings of a broker are read when it starts and cannot be changed while it runs.",
+    def _alter(self, image: ClusterImage, edit: ResourceEdit) -> tuple[ClusterImage, ResourceResult]:
+        kind, name = edit.resource_type, edit.resource_name
+        if kind == ResourceType.BROKER:
+            return self._alter_broker(image, name, edit.edit), ResourceResult(kind, name)
+        if kind != ResourceType.TOPIC:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Resources of type {kind} have no configs here.")
+        if problem := topic_name_problem(name):
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        image, result = alter_topic_configs(
+            image, name, edit.edit, settings=self._admin.topics, validate_only=self._validate_only
         )
-    if resource.resource_type != ResourceType.TOPIC:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Resources of type {resource.resource_type} have no configs here.")
-    if problem := topic_name_problem(resource.resource_name):
-        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        return image, ResourceResult(kind, name, result.error, result.message)
+
+    def _alter_broker(self, image: ClusterImage, name: str, edit: ConfigEdit) -> ClusterImage:
+        if name not in (ALL_BROKERS, str(self._admin.broker_id)):
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                f"This is broker {self._admin.broker_id}; it cannot change configs of '{name}'.",
+            )
+        return alter_broker_configs(
+            image,
+            name,
+            edit,
+            keys=self._admin.dynamic_keys,
+            static=static_configs(self._admin),
+            settings=self._admin.topics,
+            validate_only=self._validate_only,
+        )
+
+    def respond(self, results: Sequence[ResourceResult]) -> Any:
+        """Return the response with these results."""
+        return self._respond(results)
+
+    def refuse(self, error_code: ErrorCode) -> Any:
+        """Return the response with `error_code` for every resource."""
+        return self._respond(ResourceResult(edit.resource_type, edit.resource_name, error_code) for edit in self._edits)

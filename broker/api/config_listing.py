@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from purgatorio.broker.api.context import AdminContext
-from purgatorio.broker.log.config import TOPIC_CONFIGS, ConfigKey
+from purgatorio.broker.log.config import TOPIC_CONFIGS
+from purgatorio.broker.metadata.image import ALL_BROKERS
 
 
 class ResourceType(enum.IntEnum):
@@ -21,6 +22,8 @@ class ConfigSource(enum.IntEnum):
     """The source of a value (KIP-226)."""
 
     TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
 
@@ -65,26 +68,55 @@ def topic_entries(admin: AdminContext, configs: Mapping[str, str]) -> list[Confi
     defaults = admin.topics.log.to_strings()
     entries = []
     for key in TOPIC_CONFIGS.values():
-        synonyms = [_default_synonym(admin, key, defaults[key.name])]
+        name = admin.topic_synonyms.get(key.name, key.name)
+        synonyms = [*_dynamic_synonyms(admin, name), _start_synonym(admin, name, defaults[key.name])]
         if key.name in configs:
             synonyms.insert(0, ConfigSynonym(key.name, configs[key.name], ConfigSource.TOPIC_CONFIG))
         entries.append(ConfigEntry(key.name, tuple(synonyms), read_only=False, type=key.type, doc=key.doc))
     return entries
 
 
-def _default_synonym(admin: AdminContext, key: ConfigKey, value: str) -> ConfigSynonym:
-    """Return the default of a topic config: the broker config for it, or the topic config's own default."""
-    name = admin.topic_synonyms.get(key.name, key.name)
+def broker_entries(admin: AdminContext) -> list[ConfigEntry]:
+    """Return all configs of this broker; those that cannot be changed while it runs are read-only."""
+    entries = []
+    for name, setting in admin.broker_configs.items():
+        synonyms = (*_dynamic_synonyms(admin, name), _start_synonym(admin, name, setting.value))
+        read_only = name not in admin.dynamic_keys
+        entries.append(ConfigEntry(name, synonyms, read_only=read_only, type=setting.type, doc=setting.doc))
+    for name, key in admin.dynamic_keys.items():
+        # Those without a value at the start are listed only if they are set, as in Kafka.
+        if name not in admin.broker_configs and (found := _dynamic_synonyms(admin, name)):
+            entries.append(ConfigEntry(name, tuple(found), read_only=False, type=key.type, doc=key.doc))
+    return entries
+
+
+def cluster_entries(admin: AdminContext) -> list[ConfigEntry]:
+    """Return the dynamic configs that are set for all brokers."""
+    entries = []
+    for name, value in sorted(admin.store.image.broker_configs.get(ALL_BROKERS, {}).items()):
+        key = admin.dynamic_keys[name]
+        synonym = ConfigSynonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+        entries.append(ConfigEntry(name, (synonym,), read_only=False, type=key.type, doc=key.doc))
+    return entries
+
+
+def static_configs(admin: AdminContext) -> dict[str, str]:
+    """Return the configs with which this broker started; "" for those that are not set."""
+    return {name: setting.value or "" for name, setting in admin.broker_configs.items()}
+
+
+def _dynamic_synonyms(admin: AdminContext, name: str) -> list[ConfigSynonym]:
+    """Return the dynamic values of a broker config: this broker's own, then that of all brokers."""
+    levels = (
+        (str(admin.broker_id), ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (ALL_BROKERS, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+    )
+    configs = admin.store.image.broker_configs
+    return [ConfigSynonym(name, configs[key][name], source) for key, source in levels if name in configs.get(key, {})]
+
+
+def _start_synonym(admin: AdminContext, name: str, value: str | None) -> ConfigSynonym:
+    """Return the value that a config has had since the start: the setting's, or the default."""
     setting = admin.broker_configs.get(name)
     is_default = setting is None or setting.is_default
     return ConfigSynonym(name, value, ConfigSource.DEFAULT_CONFIG if is_default else ConfigSource.STATIC_BROKER_CONFIG)
-
-
-def broker_entries(admin: AdminContext) -> list[ConfigEntry]:
-    """Return all configs of this broker; all are read-only."""
-    entries = []
-    for name, setting in admin.broker_configs.items():
-        source = ConfigSource.DEFAULT_CONFIG if setting.is_default else ConfigSource.STATIC_BROKER_CONFIG
-        synonym = ConfigSynonym(name, setting.value, source)
-        entries.append(ConfigEntry(name, (synonym,), read_only=True, type=setting.type, doc=setting.doc))
-    return entries

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from purgatorio.broker.log.config_keys import ConfigKey
 from purgatorio.broker.metadata.cluster_change import ClusterChange, R
 from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.metadata.delayed_decision import DelayedDecision
@@ -55,7 +56,8 @@ class AdminContext:
         auto_create_topics_enable: whether a Metadata request may create the unknown topics that it names.
         purgatories: the purgatories of requests that change the cluster.
         seems_dead: whether a broker is probably dead, though it is not fenced yet.
-        broker_configs: this broker's configs by Kafka's dotted names.
+        broker_configs: the configs with which this broker started, by Kafka's dotted names.
+        dynamic_keys: the broker configs that can be changed while brokers run (KIP-226), by Kafka's dotted names.
         topic_synonyms: from topic configs to the broker configs that are their defaults (from retention.ms to
             log.retention.ms); topic configs without such a broker config are absent.
     """
@@ -68,6 +70,7 @@ class AdminContext:
     auto_create_topics_enable: bool = True
     seems_dead: Callable[[int], bool] = lambda broker_id: False
     broker_configs: Mapping[str, ConfigValue] = field(default_factory=dict)
+    dynamic_keys: Mapping[str, ConfigKey] = field(default_factory=dict)
     topic_synonyms: Mapping[str, str] = field(default_factory=dict)
 
 

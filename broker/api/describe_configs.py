@@ -2,7 +2,7 @@
 
 Versions 1–4. v1 lists synonyms on request, v3 types and, on request, documentation (KIP-569). A broker describes only
 itself: clients send the request to the broker that it names. The broker name "" means the dynamic configs of all
-brokers, of which there are none.
+brokers (KIP-226).
 """
 
 from __future__ import annotations
@@ -10,10 +10,17 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.api.config_listing import ConfigEntry, ResourceType, broker_entries, topic_entries
+from purgatorio.broker.api.config_listing import (
+    ConfigEntry,
+    ResourceType,
+    broker_entries,
+    cluster_entries,
+    topic_entries,
+)
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.controller import Refused
+from purgatorio.broker.metadata.image import ALL_BROKERS
 from purgatorio.broker.metadata.topic_name import topic_name_problem
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -63,8 +70,8 @@ def _entries(admin: AdminContext, resource: DescribeConfigsResource) -> list[Con
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
     if resource.resource_type == ResourceType.BROKER:
-        if name == "":
-            return []
+        if name == ALL_BROKERS:
+            return cluster_entries(admin)
         if name == str(admin.broker_id):
             return broker_entries(admin)
         raise Refused(ErrorCode.INVALID_REQUEST, f"This is broker {admin.broker_id}; it cannot describe '{name}'.")

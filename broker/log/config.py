@@ -221,6 +221,15 @@ class LogConfig:
             raise InvalidConfig("min.compaction.lag.ms", why)
         return config
 
+    def with_broker_configs(self, configs: Mapping[str, str]) -> LogConfig:
+        """Return these defaults of topics, changed by configs of a broker that were checked (``log.retention.ms``).
+
+        Configs that are no defaults of topics are ignored.
+        """
+        names = {key.broker_name: name for name, key in TOPIC_CONFIGS.items()}
+        changed = {names[name]: text for name, text in configs.items() if name in names}
+        return LogConfig.from_strings(changed, self) if changed else self
+
     def to_strings(self) -> dict[str, str]:
         """All values by their dotted names, as DescribeConfigs gives them."""
         return {name: config_text(getattr(self, key.field_name)) for name, key in TOPIC_CONFIGS.items()}

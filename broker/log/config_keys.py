@@ -95,6 +95,23 @@ def whole_number(
     without: Sequence[int] = (),
 ) -> Any:
     """Declare a config of type INT, from `low` to `high` without the numbers in `without`."""
+    return _declare(
+        number_key(name, default, doc, low=low, high=high, kind=kind, broker=broker, without=without),
+    )
+
+
+def number_key(
+    name: str,
+    default: int,
+    doc: str,
+    *,
+    low: int,
+    high: int = MAX_INT,
+    kind: ConfigType = ConfigType.INT,
+    broker: str | None = None,
+    without: Sequence[int] = (),
+) -> ConfigKey:
+    """Return the key of a whole number from `low` to `high` without the numbers in `without`."""
 
     def parse(text: str) -> int:
         try:
@@ -107,7 +124,7 @@ def whole_number(
             raise ValueError(f"{value} is not allowed")
         return value
 
-    return _declare(ConfigKey(name, kind, default, doc, parse, broker, low, high))
+    return ConfigKey(name, kind, default, doc, parse, broker, low, high)
 
 
 def long_number(name: str, default: int, doc: str, *, low: int, broker: str | None = None) -> Any:

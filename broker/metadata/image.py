@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 NO_LEADER: Final = -1
 NO_BROKER: Final = -1
 NO_LEASE: Final = -1
+ALL_BROKERS: Final = ""
+"""The name of the dynamic configs of all brokers, as clients give it."""
 
 
 class BrokerIncarnation(NamedTuple):
@@ -153,6 +155,7 @@ class ClusterImage:
         controller_id: the broker that clients send administrative requests to: the lowest live broker id, or NO_BROKER.
         brokers: all registered brokers, fenced ones included.
         topics: by name.
+        broker_configs: the dynamic configs (KIP-226) by the resource's name: a broker's id, or "" for all brokers.
         next_producer_id: the first producer id that is not allocated to a broker.
         next_broker_epoch: the epoch of the next registration.
         topic_names: topic id to name; derived from `topics` if not given.
@@ -168,6 +171,7 @@ class ClusterImage:
     topics: Mapping[str, Topic] = field(default_factory=dict)
     next_producer_id: int = 0
     next_broker_epoch: int = 1
+    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     topic_names: Mapping[bytes, str] | None = field(default=None, repr=False, compare=False)
     edits: Mapping[str, Rows | None] = field(default_factory=dict, repr=False, compare=False)
     commits: tuple[Commit, ...] = field(default=(), repr=False, compare=False)
@@ -234,6 +238,11 @@ class ClusterImage:
         ordered = dict(sorted(brokers.items()))
         live = [broker_id for broker_id, registration in ordered.items() if not registration.fenced]
         return replace(self, brokers=ordered, controller_id=min(live, default=NO_BROKER))
+
+    def with_broker_configs(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
+        """Return an image with these dynamic configs of a broker, or of all brokers (""); they replace its others."""
+        others = {key: value for key, value in self.broker_configs.items() if key != name}
+        return replace(self, broker_configs={**others, name: configs} if configs else others)
 
     def with_topics(self, topics: Iterable[Topic]) -> ClusterImage:
         """Return an image with these topics; each replaces a topic of the same name."""

@@ -159,6 +159,18 @@ class ReplicaManager:
                     self._events.changed(tp, "partition state", high_watermark_moved=True)
                     self.delete_records_purgatory.check_and_complete(tp, "partition state")
 
+    def reconfigure(self, log_defaults: LogConfig, producer_id_expiration_ms: int) -> None:
+        """Use these defaults of topic configs, and this expiration of producers, from now on; in all logs."""
+        self._log_defaults = log_defaults
+        self._producer_id_expiration_ms = producer_id_expiration_ms
+        for topic in self._image.topics.values() if self._image is not None else ():
+            config = LogConfig.from_strings(topic.configs, log_defaults)
+            for index in range(len(topic.partitions)):
+                partition = self.partitions.get(TopicPartition(topic.name, index))
+                if partition is not None:
+                    partition.log.config = config
+                    partition.log.producers.expiration_ms = producer_id_expiration_ms
+
     def add_leadership_listener(self, listener: LeadershipListener) -> None:
         """Notify a listener from now on when this broker gains or loses the leadership of a partition."""
         self._leadership_listeners.append(listener)
@@ -282,12 +294,12 @@ class ReplicaManager:
             if proposal is not None:
                 self._propose(partition, proposal)
 
-    def advance_high_watermarks(self) -> None:
-        """Advance the high watermarks that were held while this broker's lease may have expired."""
+    def advance_high_watermarks(self, cause: str = "lease held again") -> None:
+        """Advance the high watermarks that were held by an uncertain lease, or by a larger min.insync.replicas."""
         with self._actions:
             for tp, partition in self.partitions.items():
                 if partition.is_leader and partition.advance_high_watermark():
-                    self._events.changed(tp, "lease held again", high_watermark_moved=True)
+                    self._events.changed(tp, cause, high_watermark_moved=True)
 
     def withdraw(self, partition: Partition, proposal: InSyncProposal) -> None:
         """End a proposal; check the operations that wait for the partition's watermarks."""

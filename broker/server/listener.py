@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 from purgatorio.broker.clock import Alarm, Clock, time_limit
 from purgatorio.broker.request import Routes
@@ -108,6 +109,12 @@ class Listener:
         )
         self._address = self._server.sockets[0].getsockname()[:2]
         self._schedule_sweep()
+
+    def allow_connections(self, max_connections: int, max_connections_per_ip: int) -> None:
+        """Accept this many connections from now on, in all and of one address; those that are open stay open."""
+        self._limits = replace(
+            self._limits, max_connections=max_connections, max_connections_per_ip=max_connections_per_ip
+        )
 
     def connections(self) -> list[ConnectionSnapshot]:
         """The state of each connection, oldest first."""

@@ -7,7 +7,15 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+)
 
 from tests.compat.conftest import RunningCluster
 
@@ -98,6 +106,31 @@ def test_configs_are_described_with_their_sources(cluster: RunningCluster, topic
     found = admin.describe_configs([resource])[resource].result(TIMEOUT_SECONDS)
     assert (found["retention.ms"].value, found["retention.ms"].is_default) == ("12345", False)
     assert found["cleanup.policy"].value == "delete"
+
+
+def test_a_brokers_largest_message_is_changed_while_it_runs(cluster: RunningCluster, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(TIMEOUT_SECONDS)
+
+    def largest_message(operation: AlterConfigOpType) -> None:
+        for broker_id in ("1", "2", "3"):
+            change = ConfigEntry("message.max.bytes", "1000", incremental_operation=operation)
+            resource = ConfigResource(ConfigResource.Type.BROKER, broker_id, incremental_configs=[change])
+            admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_SECONDS)
+
+    largest_message(AlterConfigOpType.SET)
+    try:
+        resource = ConfigResource(ConfigResource.Type.BROKER, "1")
+        found = admin.describe_configs([resource])[resource].result(TIMEOUT_SECONDS)["message.max.bytes"]
+        assert (found.value, found.source) == ("1000", ConfigSource.DYNAMIC_BROKER_CONFIG.value)
+        errors: list[KafkaError] = []
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+        producer.produce(topic, b"x" * 2000, on_delivery=lambda error, _: errors.append(error))
+        assert producer.flush(TIMEOUT_SECONDS) == 0
+        assert [error.code() for error in errors] == [KafkaError.MSG_SIZE_TOO_LARGE]
+    finally:
+        largest_message(AlterConfigOpType.DELETE)
+    assert produce(cluster, topic, [b"x" * 2000]) == [(0, 0)]
 
 
 def test_seeking_by_timestamp(cluster: RunningCluster, topic: str) -> None:

@@ -78,3 +78,20 @@ def test_configs_offsets_and_deletions_are_as_the_admin_client_expects(run_check
         "low watermark=3",
         "start=3",
     ]
+
+
+@pytest.mark.timeout(MAVEN_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
+def test_kip_226_configs_of_brokers_are_changed_described_with_their_synonyms_and_reset(
+    run_check: Check, topic: str
+) -> None:
+    of_all, of_one = "DYNAMIC_DEFAULT_BROKER_CONFIG", "DYNAMIC_BROKER_CONFIG"
+    assert run_check("broker-configs", topic) == [
+        f"all: log.retention.ms=70000 {of_all} [{of_all}=70000]",
+        f"2: log.retention.ms=80000 {of_one} [{of_one}=80000, {of_all}=70000, DEFAULT_CONFIG=604800000]",
+        f"all: message.max.bytes=5000 {of_all} [{of_all}=5000]",
+        f"2: message.max.bytes=5000 {of_all} [{of_all}=5000, DEFAULT_CONFIG=1048588]",
+        "topic: 5000",
+        "RecordTooLargeException",
+        "InvalidRequestException",
+        "left: 0",
+    ]

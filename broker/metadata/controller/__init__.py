@@ -13,13 +13,14 @@ from purgatorio.broker.metadata.controller.brokers import (
     resume_broker,
     unregister_broker,
 )
-from purgatorio.broker.metadata.controller.configs import (
+from purgatorio.broker.metadata.controller.config_edits import (
     ConfigChange,
+    ConfigEdit,
     ConfigOperation,
-    alter_topic_configs,
-    incremental_alter_topic_configs,
-    topic_log_config,
+    changing,
+    replacing,
 )
+from purgatorio.broker.metadata.controller.configs import alter_broker_configs, alter_topic_configs, topic_log_config
 from purgatorio.broker.metadata.controller.elections import (
     ElectionResult,
     ElectionType,
@@ -35,6 +36,7 @@ from purgatorio.broker.metadata.controller.topics import NewTopic, TopicReferenc
 
 __all__ = [
     "ConfigChange",
+    "ConfigEdit",
     "ConfigOperation",
     "DuplicateBrokerId",
     "ElectionResult",
@@ -50,17 +52,19 @@ __all__ = [
     "TopicResult",
     "TopicSettings",
     "allocate_producer_ids",
+    "alter_broker_configs",
     "alter_topic_configs",
     "change_in_sync_sets",
+    "changing",
     "create_partitions",
     "create_topics",
     "delete_topics",
     "elect_leaders",
     "fence_broker",
-    "incremental_alter_topic_configs",
     "random_epoch_step",
     "reassign_partitions",
     "register_broker",
+    "replacing",
     "resume_broker",
     "topic_log_config",
     "unregister_broker",

@@ -1,41 +1,19 @@
-"""Decisions that change the configs of topics."""
+"""Decisions that change the configs of topics and brokers."""
 
 from __future__ import annotations
 
-import enum
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import difflib
+from collections.abc import Mapping
+from dataclasses import replace
 
-from purgatorio.broker.log.config import TOPIC_CONFIGS, ConfigType, InvalidConfig, LogConfig
-from purgatorio.broker.metadata.controller.elections import min_in_sync_replicas, settler
+from purgatorio.broker.log.config import TOPIC_CONFIGS, InvalidConfig, LogConfig
+from purgatorio.broker.log.config_keys import ConfigKey
+from purgatorio.broker.metadata.controller.config_edits import ConfigEdit, ResourceConfigs
+from purgatorio.broker.metadata.controller.elections import MIN_IN_SYNC_REPLICAS, min_in_sync_replicas, settler
 from purgatorio.broker.metadata.controller.result import Refused, TopicResult, done, refused
 from purgatorio.broker.metadata.controller.settings import TopicSettings
-from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage, Topic
 from purgatorio.protocol.errors import ErrorCode
-
-
-class ConfigOperation(enum.IntEnum):
-    """The operations on a config, with the codes of IncrementalAlterConfigs (KIP-339)."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
-    """One operation on one config.
-
-    Attributes:
-        operation: a code of ConfigOperation; unknown codes are refused.
-        value: the new value; for APPEND and SUBTRACT, comma-separated list items; ignored for DELETE.
-    """
-
-    name: str
-    operation: int
-    value: str | None
 
 
 def check_configs(configs: Mapping[str, str | None], defaults: LogConfig) -> dict[str, str]:
@@ -46,16 +24,20 @@ def check_configs(configs: Mapping[str, str | None], defaults: LogConfig) -> dic
     Raises:
         Refused: with INVALID_CONFIG.
     """
-    checked: dict[str, str] = {}
-    for name, value in configs.items():
-        if value is None:
-            raise Refused(ErrorCode.INVALID_CONFIG, f"Config '{name}' has no value.")
-        checked[name] = value
+    checked = _with_values(configs)
     try:
         LogConfig.from_strings(checked, defaults)
     except InvalidConfig as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
     return checked
+
+
+def _with_values(configs: Mapping[str, str | None]) -> dict[str, str]:
+    given = {name: value for name, value in configs.items() if value is not None}
+    for name in configs:
+        if name not in given:
+            raise Refused(ErrorCode.INVALID_CONFIG, f"Config '{name}' has no value.")
+    return given
 
 
 def topic_log_config(topic: Topic, settings: TopicSettings) -> LogConfig:
@@ -66,95 +48,94 @@ def topic_log_config(topic: Topic, settings: TopicSettings) -> LogConfig:
 def alter_topic_configs(
     image: ClusterImage,
     name: str,
-    configs: Mapping[str, str | None],
+    edit: ConfigEdit,
     *,
     settings: TopicSettings,
     validate_only: bool = False,
 ) -> tuple[ClusterImage, TopicResult]:
-    """Set exactly these configs for a topic; its other configs are reset to their defaults."""
+    """Edit the configs of a topic; the whole edit is made, or nothing is."""
     try:
-        topic = _topic(image, name)
-        return _replace(image, topic, configs, settings, validate_only)
+        topic = image.topics.get(name)
+        if topic is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+        defaults = settings.log.with_broker_configs(image.broker_configs.get(ALL_BROKERS, {}))
+        before = ResourceConfigs(topic.configs, TOPIC_CONFIGS, defaults.to_strings())
+        checked = check_configs(edit(before), settings.log)
     except Refused as refusal:
         return image, refused(name, refusal)
-
-
-def incremental_alter_topic_configs(
-    image: ClusterImage,
-    name: str,
-    changes: Sequence[ConfigChange],
-    *,
-    settings: TopicSettings,
-    validate_only: bool = False,
-) -> tuple[ClusterImage, TopicResult]:
-    """Change some configs of a topic and leave the others as they are; all changes are made, or none."""
-    try:
-        topic = _topic(image, name)
-        twice = [config for config, times in Counter(change.name for change in changes).items() if times > 1]
-        if twice:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Config '{twice[0]}' is changed more than once.")
-        configs = dict(topic.configs)
-        for change in changes:
-            _apply(configs, change, settings.log)
-        return _replace(image, topic, configs, settings, validate_only)
-    except Refused as refusal:
-        return image, refused(name, refusal)
-
-
-def _topic(image: ClusterImage, name: str) -> Topic:
-    topic = image.topics.get(name)
-    if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
-    return topic
-
-
-def _replace(
-    image: ClusterImage,
-    topic: Topic,
-    configs: Mapping[str, str | None],
-    settings: TopicSettings,
-    validate_only: bool,
-) -> tuple[ClusterImage, TopicResult]:
-    checked = check_configs(configs, settings.log)
     changed = replace(topic, configs=checked)
     if checked != topic.configs:
         # With a smaller min.insync.replicas the high watermark may advance without the eligible leader replicas.
         settled = settler(image)
-        states = tuple(settled(state, min_in_sync_replicas(changed, state, settings)) for state in topic.partitions)
+        states = tuple(settled(state, min_in_sync_replicas(image, changed, state, settings)) for state in topic.partitions)
         changed = replace(changed, partitions=states)
         if not validate_only:
             image = image.with_topics([changed])
     return image, done(changed)
 
 
-def _apply(configs: dict[str, str], change: ConfigChange, defaults: LogConfig) -> None:
-    """Make one change; the resulting configs are checked after all changes are made."""
-    if change.operation == ConfigOperation.DELETE:
-        configs.pop(change.name, None)
-        return
-    if change.value is None:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Config '{change.name}' has no value.")
-    if change.operation == ConfigOperation.SET:
-        configs[change.name] = change.value
-    elif change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
-        configs[change.name] = _changed_list(configs, change.name, change.value, change.operation, defaults)
+def alter_broker_configs(
+    image: ClusterImage,
+    name: str,
+    edit: ConfigEdit,
+    *,
+    keys: Mapping[str, ConfigKey],
+    static: Mapping[str, str],
+    settings: TopicSettings,
+    validate_only: bool = False,
+) -> ClusterImage:
+    """Edit the dynamic configs of a broker (KIP-226); the whole edit is made, or nothing is.
+
+    Args:
+        name: the broker's id as text; "" for the configs of all brokers that do not set their own.
+        keys: the configs that can be changed while a broker runs, by their dotted names.
+        static: all configs with which the broker started, by their dotted names.
+
+    Raises:
+        Refused: with INVALID_REQUEST, for a config that cannot be changed, and, as in Kafka (KAFKA-13609), for a value
+            that is not valid; with INVALID_CONFIG for min.insync.replicas of one broker.
+    """
+    before = image.broker_configs.get(name, {})
+    beneath = {**static, **image.broker_configs.get(ALL_BROKERS, {})} if name != ALL_BROKERS else static
+    configs = _with_values(edit(ResourceConfigs(before, keys, beneath)))
+    for key, value in configs.items():
+        _check_broker_config(key, value, keys, static)
+    if name != ALL_BROKERS and MIN_IN_SYNC_REPLICAS in configs:
+        # Any broker may elect leaders, and which replicas are eligible depends on it; as in Kafka with ELR (KIP-966).
+        why = f"{MIN_IN_SYNC_REPLICAS} can be changed for all brokers or for a topic, not for one broker."
+        raise Refused(ErrorCode.INVALID_CONFIG, why)
+    if validate_only or configs == before:
+        return image
+    after = image.with_broker_configs(name, configs)
+    if configs.get(MIN_IN_SYNC_REPLICAS) != before.get(MIN_IN_SYNC_REPLICAS):
+        after = _settle_eligible(after, settings)
+    return after
+
+
+def _check_broker_config(name: str, value: str, keys: Mapping[str, ConfigKey], static: Mapping[str, str]) -> None:
+    key = keys.get(name)
+    if key is not None:
+        try:
+            key.parse(value.strip())
+        except ValueError as error:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"{name}: {error}") from error
+    elif name in static:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"{name} is read when a broker starts, and cannot be changed later.")
     else:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"There is no config operation {change.operation}.")
+        near = difflib.get_close_matches(name, keys, n=1)
+        hint = f"; is {near[0]} meant?" if near else ""
+        raise Refused(ErrorCode.INVALID_REQUEST, f"{name}: there is no such broker config{hint}")
 
 
-def _changed_list(configs: Mapping[str, str], name: str, value: str, operation: int, defaults: LogConfig) -> str:
-    """Return a list config with items added or removed; the default's items if the topic does not set it."""
-    key = TOPIC_CONFIGS.get(name)
-    if key is not None and key.type is not ConfigType.LIST:
-        raise Refused(ErrorCode.INVALID_CONFIG, f"Config '{name}' is not a list.")
-    items = _items(configs[name] if name in configs else defaults.to_strings().get(name, ""))
-    given = _items(value)
-    if operation == ConfigOperation.APPEND:
-        items += [item for item in dict.fromkeys(given) if item not in items]
-    else:
-        items = [item for item in items if item not in given]
-    return ",".join(items)
-
-
-def _items(value: str) -> list[str]:
-    return [item for item in (part.strip() for part in value.split(",")) if item]
+def _settle_eligible(image: ClusterImage, settings: TopicSettings) -> ClusterImage:
+    """Settle the partitions whose ELR another default of min.insync.replicas may empty; it changes no others."""
+    settled = settler(image)
+    changed = {
+        (topic.name, index): after
+        for topic in image.topics.values()
+        for index, state in enumerate(topic.partitions)
+        if state.elr
+        and (after := settled(state, min_in_sync_replicas(image, topic, state, settings))).partition_epoch
+        != state.partition_epoch
+    }
+    return image.with_partitions(changed) if changed else image

@@ -21,7 +21,14 @@ from functools import cache, partial
 
 from purgatorio.broker.metadata.controller.settings import TopicSettings
 from purgatorio.broker.metadata.delta import changed_topics
-from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metadata.image import (
+    ALL_BROKERS,
+    NO_LEADER,
+    BrokerIncarnation,
+    ClusterImage,
+    PartitionState,
+    Topic,
+)
 from purgatorio.protocol.errors import ErrorCode
 
 PartitionName = tuple[str, int]
@@ -46,9 +53,14 @@ class ElectionResult:
     message: str | None = None
 
 
-def min_in_sync_replicas(topic: Topic, state: PartitionState, settings: TopicSettings) -> int:
-    """Return min.insync.replicas of a partition, or the number of its replicas if that is smaller."""
+def min_in_sync_replicas(image: ClusterImage, topic: Topic, state: PartitionState, settings: TopicSettings) -> int:
+    """Return min.insync.replicas of a partition, or the number of its replicas if that is smaller.
+
+    It is the topic's, else the dynamic config of all brokers, else the setting with which this broker started.
+    """
     configured = topic.configs.get(MIN_IN_SYNC_REPLICAS)
+    if configured is None and ALL_BROKERS in image.broker_configs:
+        configured = image.broker_configs[ALL_BROKERS].get(MIN_IN_SYNC_REPLICAS)
     wanted = settings.log.min_insync_replicas if configured is None else int(configured)
     return min(wanted, len(state.replicas))
 
@@ -149,7 +161,7 @@ def settle_partitions(image: ClusterImage, settings: TopicSettings, broker_id: i
     for topic in image.topics.values():
         for index, state in enumerate(topic.partitions):
             if broker_id is None or broker_id in state.replicas:
-                after = settled(state, min_in_sync_replicas(topic, state, settings))
+                after = settled(state, min_in_sync_replicas(image, topic, state, settings))
                 if after.partition_epoch != state.partition_epoch:
                     changed[topic.name, index] = after
     return image.with_partitions(changed) if changed else image
@@ -179,7 +191,7 @@ def elect_leaders(
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             results.append(ElectionResult(name, index, None, unknown, f"There is no partition {name}-{index}."))
             continue
-        elected, error, message = elect(state, min_in_sync_replicas(image.topics[name], state, settings))
+        elected, error, message = elect(state, min_in_sync_replicas(image, image.topics[name], state, settings))
         if elected.partition_epoch != state.partition_epoch:
             changed[name, index] = elected
         results.append(ElectionResult(name, index, elected, error, message))

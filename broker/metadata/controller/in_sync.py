@@ -52,7 +52,7 @@ def change_in_sync_sets(
         if code is ErrorCode.NONE:
             topic = image.topics[proposal.topic]
             state = topic.partitions[proposal.partition]
-            min_in_sync = min_in_sync_replicas(topic, state, settings)
+            min_in_sync = min_in_sync_replicas(image, topic, state, settings)
             after = with_isr(state, proposal.isr, min_in_sync)
             if after.partition_epoch != state.partition_epoch:
                 changed[proposal.topic, proposal.partition] = after

@@ -74,7 +74,7 @@ def reassign_partitions(
             results.append(ReassignmentResult(wanted.topic, wanted.partition, refusal.error, refusal.message))
         else:
             seen.add((wanted.topic, wanted.partition))
-            after = with_epochs(state, settle(image, moving, min_in_sync_replicas(topic, moving, settings)))
+            after = with_epochs(state, settle(image, moving, min_in_sync_replicas(image, topic, moving, settings)))
             if after is not state:
                 changed[wanted.topic, wanted.partition] = after
             results.append(ReassignmentResult(wanted.topic, wanted.partition))

@@ -11,6 +11,7 @@ import pytest
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.config.dynamic import dynamic_keys
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.metadata.controller import (
     NewTopic,
@@ -114,7 +115,8 @@ class Cluster:
             topics=TopicSettings(
                 num_partitions=2, replication_factor=3, log=LogConfig(retention_ms=5000, segment_bytes=16384)
             ),
-            broker_configs=BROKER_CONFIGS,
+            broker_configs=dict(BROKER_CONFIGS),
+            dynamic_keys=dynamic_keys(),
             topic_synonyms={"retention.ms": "log.retention.ms", "segment.bytes": "log.segment.bytes"},
         )
 

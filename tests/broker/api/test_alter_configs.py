@@ -41,6 +41,13 @@ def test_every_version_replaces_the_configs_of_each_topic(cluster: Any, version:
     assert cluster.image.topics["b"].configs == {"segment.bytes": "2000"}
 
 
+def test_all_dynamic_configs_of_brokers_are_replaced(cluster: Any) -> None:
+    ask(cluster, alter(BROKER, "1", log_retention_ms="7"), alter(BROKER, "", log_retention_ms="8", max_connections="9"))
+    results = ask(cluster, alter(BROKER, "1"), alter(BROKER, "", message_max_bytes="5"))
+    assert [result.error_code for result in results] == [ErrorCode.NONE, ErrorCode.NONE]
+    assert cluster.image.broker_configs == {"": {"message.max.bytes": "5"}}
+
+
 def test_validating_only_changes_nothing(cluster: Any) -> None:
     cluster.create("a")
     (result,) = ask(cluster, alter(TOPIC, "a", retention_ms="7"), validate_only=True)
@@ -51,8 +58,9 @@ def test_validating_only_changes_nothing(cluster: Any) -> None:
 @pytest.mark.parametrize(
     ("resource", "error"),
     [
-        (alter(BROKER, "1", log_retention_ms="7"), ErrorCode.INVALID_REQUEST),
-        (alter(BROKER, ""), ErrorCode.INVALID_REQUEST),
+        (alter(BROKER, "1", broker_id="7"), ErrorCode.INVALID_REQUEST),
+        (alter(BROKER, "1", log_retention_ms="long"), ErrorCode.INVALID_REQUEST),
+        (alter(BROKER, "2", log_retention_ms="7"), ErrorCode.INVALID_REQUEST),
         (alter(8, "1"), ErrorCode.INVALID_REQUEST),
         (alter(TOPIC, "unknown"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (alter(TOPIC, "a b"), ErrorCode.INVALID_TOPIC_EXCEPTION),

@@ -12,7 +12,7 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 TOPIC, BROKER = 2, 4
-TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
+TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = range(1, 6)
 
 
 def about(kind: int, name: str, *keys: str) -> DescribeConfigsResource:
@@ -88,7 +88,7 @@ def test_an_empty_list_of_names_means_all_as_in_kafka(cluster: Any) -> None:
     assert set(by_name(result)) == set(TOPIC_CONFIGS)
 
 
-def test_a_broker_lists_its_own_configs_as_read_only(cluster: Any) -> None:
+def test_a_broker_lists_its_own_configs_those_read_at_its_start_as_read_only(cluster: Any) -> None:
     (result,) = ask(cluster, about(BROKER, "1"), include_synonyms=True)
     configs = by_name(result)
     assert {name: (config.value, config.config_source) for name, config in configs.items()} == {
@@ -96,14 +96,35 @@ def test_a_broker_lists_its_own_configs_as_read_only(cluster: Any) -> None:
         "log.retention.ms": ("5000", STATIC_BROKER_CONFIG),
         "log.segment.bytes": ("16384", DEFAULT_CONFIG),
     }
-    assert all(config.read_only for config in result.configs)
+    assert [name for name, config in configs.items() if config.read_only] == ["broker.id"]
     synonym = configs["broker.id"].synonyms[0]
     assert (synonym.name, synonym.value, synonym.source) == ("broker.id", "1", STATIC_BROKER_CONFIG)
 
 
-def test_there_are_no_dynamic_configs_of_all_brokers(cluster: Any) -> None:
+def test_dynamic_configs_of_all_brokers_are_listed_by_themselves(cluster: Any) -> None:
     (result,) = ask(cluster, about(BROKER, ""))
     assert (result.error_code, result.configs) == (0, [])
+    cluster.change(lambda image: (image.with_broker_configs("", {"log.retention.ms": "6"}), None))
+    (result,) = ask(cluster, about(BROKER, ""))
+    (config,) = result.configs
+    assert (config.name, config.value, config.config_source) == ("log.retention.ms", "6", DYNAMIC_DEFAULT_BROKER_CONFIG)
+    assert not config.read_only
+
+
+def test_a_dynamic_value_wins_over_that_of_all_brokers_and_that_over_the_one_of_the_start(cluster: Any) -> None:
+    cluster.create("orders")
+    throttle = "leader.replication.throttled.rate"
+    cluster.change(lambda image: (image.with_broker_configs("", {"log.retention.ms": "6"}), None))
+    cluster.change(lambda image: (image.with_broker_configs("1", {"log.retention.ms": "7", throttle: "8"}), None))
+    topic, broker = ask(cluster, about(TOPIC, "orders"), about(BROKER, "1"), include_synonyms=True)
+    for config in (by_name(topic)["retention.ms"], by_name(broker)["log.retention.ms"]):
+        assert (config.value, config.config_source) == ("7", DYNAMIC_BROKER_CONFIG)
+        assert [(each.name, each.value, each.source) for each in config.synonyms] == [
+            ("log.retention.ms", "7", DYNAMIC_BROKER_CONFIG),
+            ("log.retention.ms", "6", DYNAMIC_DEFAULT_BROKER_CONFIG),
+            ("log.retention.ms", "5000", STATIC_BROKER_CONFIG),
+        ]
+    assert by_name(broker)[throttle].value == "8"
 
 
 @pytest.mark.parametrize(

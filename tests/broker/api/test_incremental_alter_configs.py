@@ -13,6 +13,7 @@ from purgatorio.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tests.broker.api.conftest import Setting
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -71,16 +72,64 @@ def test_validating_only_changes_nothing(cluster: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["1", ""])
-def test_broker_configs_cannot_be_changed(cluster: Any, name: str) -> None:
-    (result,) = ask(cluster, alter(BROKER, name, ("log.retention.ms", SET, "7")))
-    assert result.error_code == ErrorCode.INVALID_REQUEST
-    assert "cannot be changed while it runs" in result.error_message
+def test_some_configs_of_a_broker_or_of_all_brokers_are_changed(cluster: Any, name: str) -> None:
+    ask(cluster, alter(BROKER, name, ("log.retention.ms", SET, "7"), ("log.segment.bytes", SET, "50")))
+    (result,) = ask(
+        cluster,
+        alter(BROKER, name, ("log.retention.ms", DELETE, None), ("log.cleanup.policy", SET, "compact")),
+    )
+    assert (result.error_code, result.error_message) == (ErrorCode.NONE, None)
+    assert cluster.image.broker_configs == {name: {"log.segment.bytes": "50", "log.cleanup.policy": "compact"}}
 
 
-def test_resetting_a_brokers_throttles_succeeds_as_after_kafka_reassign_partitions(cluster: Any) -> None:
-    rates = [(f"{side}.replication.throttled.rate", DELETE, None) for side in ("leader", "follower")]
-    results = ask(cluster, alter(BROKER, "1", *rates), alter(BROKER, "2", *rates, ("num.io.threads", SET, "3")))
-    assert [result.error_code for result in results] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+def test_a_list_of_a_broker_grows_from_that_of_all_brokers_and_that_from_the_one_of_the_start(cluster: Any) -> None:
+    cluster.admin.broker_configs["log.cleanup.policy"] = Setting("delete", True, 7, "How old records go.")
+    ask(cluster, alter(BROKER, "", ("log.cleanup.policy", APPEND, "compact")))
+    assert cluster.image.broker_configs[""] == {"log.cleanup.policy": "delete,compact"}
+    ask(cluster, alter(BROKER, "1", ("log.cleanup.policy", SUBTRACT, "delete")))
+    assert cluster.image.broker_configs["1"] == {"log.cleanup.policy": "compact"}
+
+
+def test_a_topics_list_grows_from_the_dynamic_value_of_all_brokers(cluster: Any) -> None:
+    cluster.create("a")
+    ask(cluster, alter(BROKER, "", ("log.cleanup.policy", SET, "compact")))
+    ask(cluster, alter(TOPIC, "a", ("cleanup.policy", APPEND, "delete")))
+    assert cluster.image.topics["a"].configs == {"cleanup.policy": "compact,delete"}
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "value", "error", "why"),
+    [
+        ("1", "broker.id", "7", ErrorCode.INVALID_REQUEST, "read when a broker starts"),
+        ("", "broker.id", "7", ErrorCode.INVALID_REQUEST, "read when a broker starts"),
+        ("2", "log.retention.ms", "7", ErrorCode.INVALID_REQUEST, "This is broker 1"),
+        ("", "log.retention.mss", "7", ErrorCode.INVALID_REQUEST, "is log.retention.ms meant?"),
+        ("", "log.retention.ms", "-2", ErrorCode.INVALID_REQUEST, "not between"),
+        ("", "log.retention.ms", None, ErrorCode.INVALID_REQUEST, "has no value"),
+        ("1", "min.insync.replicas", "2", ErrorCode.INVALID_CONFIG, "not for one broker"),
+    ],
+)
+def test_a_change_of_a_broker_that_cannot_be_made_is_refused_with_kafkas_code_and_a_reason(
+    cluster: Any, name: str, config: str, value: str | None, error: ErrorCode, why: str
+) -> None:
+    (result,) = ask(cluster, alter(BROKER, name, ("max.connections", SET, "5"), (config, SET, value)))
+    assert result.error_code == error
+    assert why in result.error_message
+    assert cluster.image.broker_configs == {}
+
+
+def test_validating_a_change_of_a_broker_changes_nothing(cluster: Any) -> None:
+    (result,) = ask(cluster, alter(BROKER, "", ("log.retention.ms", SET, "7")), validate_only=True)
+    assert result.error_code == 0
+    assert cluster.image.broker_configs == {}
+
+
+def test_throttles_of_a_broker_are_set_and_reset_as_by_kafka_reassign_partitions(cluster: Any) -> None:
+    rates = [f"{side}.replication.throttled.rate" for side in ("leader", "follower")]
+    for operation, value in ((SET, "1000"), (DELETE, None)):
+        (result,) = ask(cluster, alter(BROKER, "1", *[(rate, operation, value) for rate in rates]))
+        assert result.error_code == ErrorCode.NONE
+    assert cluster.image.broker_configs == {}
 
 
 def test_a_whole_request_can_be_answered_with_an_error(cluster: Any) -> None:

@@ -9,6 +9,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.DescribeConfigsOptions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
@@ -35,6 +36,7 @@ public class Checks {
             case "round-trip" -> roundTrip();
             case "record-errors" -> recordErrors();
             case "admin" -> admin();
+            case "broker-configs" -> brokerConfigs();
             default -> throw new IllegalArgumentException(arguments[0]);
         }
     }
@@ -141,6 +143,48 @@ public class Checks {
             System.out.println("start=" + offset(admin, partition, OffsetSpec.earliest()));
             admin.deleteTopics(Collections.singleton(topic)).all().get();
         }
+    }
+
+    static void brokerConfigs() throws Exception {
+        ConfigResource all = new ConfigResource(ConfigResource.Type.BROKER, "");
+        ConfigResource one = new ConfigResource(ConfigResource.Type.BROKER, "2");
+        ConfigResource inheriting = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+        try (Admin admin = client()) {
+            create(admin, Map.of());
+            var wanted = List.of(set("log.retention.ms", "70000"), set("message.max.bytes", "5000"));
+            admin.incrementalAlterConfigs(Map.of(all, wanted, one, List.of(set("log.retention.ms", "80000")))).all().get();
+            var options = new DescribeConfigsOptions().includeSynonyms(true);
+            var found = admin.describeConfigs(List.of(all, one, inheriting), options).all().get();
+            for (String name : List.of("log.retention.ms", "message.max.bytes")) {
+                System.out.println("all: " + shown(found.get(all).get(name)));
+                System.out.println("2: " + shown(found.get(one).get(name)));
+            }
+            System.out.println("topic: " + found.get(inheriting).get("max.message.bytes").value());
+            Properties settings = settings("max.request.size", "100000");
+            try (var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
+                producer.send(new ProducerRecord<>(topic, 0, null, "x".repeat(6000))).get();
+            } catch (ExecutionException error) {
+                System.out.println(error.getCause().getClass().getSimpleName());
+            }
+            try {
+                admin.incrementalAlterConfigs(Map.of(one, List.of(set("broker.id", "7")))).all().get();
+            } catch (ExecutionException error) {
+                System.out.println(error.getCause().getClass().getSimpleName());
+            }
+            var reset = new ArrayList<AlterConfigOp>();
+            wanted.forEach(each -> reset.add(new AlterConfigOp(each.configEntry(), AlterConfigOp.OpType.DELETE)));
+            admin.incrementalAlterConfigs(Map.of(all, reset, one, reset)).all().get();
+            System.out.println("left: " + admin.describeConfigs(List.of(all)).all().get().get(all).entries().size());
+        }
+    }
+
+    static AlterConfigOp set(String name, String value) {
+        return new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET);
+    }
+
+    static String shown(ConfigEntry config) {
+        var from = config.synonyms().stream().map(each -> each.source() + "=" + each.value()).toList();
+        return config.name() + "=" + config.value() + " " + config.source() + " " + from;
     }
 
     static long offset(Admin admin, TopicPartition partition, OffsetSpec spec) throws Exception {

@@ -16,8 +16,9 @@ from purgatorio.broker.metadata.controller import (
     TopicResult,
     TopicSettings,
     alter_topic_configs,
+    changing,
     create_topics,
-    incremental_alter_topic_configs,
+    replacing,
     topic_log_config,
 )
 from purgatorio.broker.metadata.image import ClusterImage
@@ -40,35 +41,35 @@ def configs(image: ClusterImage) -> Mapping[str, str]:
 def change(
     image: ClusterImage, *changes: tuple[str, int, str | None], **options: Any
 ) -> tuple[ClusterImage, TopicResult]:
-    return incremental_alter_topic_configs(
-        image, "orders", [ConfigChange(*each) for each in changes], **{"settings": SETTINGS, **options}
+    return alter_topic_configs(
+        image, "orders", changing([ConfigChange(*each) for each in changes]), **{"settings": SETTINGS, **options}
     )
 
 
 def test_altering_replaces_all_configs(image: ClusterImage) -> None:
-    after, result = alter_topic_configs(image, "orders", {"retention.bytes": "5"}, settings=SETTINGS)
+    after, result = alter_topic_configs(image, "orders", replacing({"retention.bytes": "5"}), settings=SETTINGS)
     assert result.error == ErrorCode.NONE
     assert configs(after) == {"retention.bytes": "5"}
     assert configs(image) == {"retention.ms": "1000", "segment.bytes": "2000"}
 
 
 def test_altering_to_no_configs_resets_all_to_the_defaults(image: ClusterImage) -> None:
-    after, _ = alter_topic_configs(image, "orders", {}, settings=SETTINGS)
+    after, _ = alter_topic_configs(image, "orders", replacing({}), settings=SETTINGS)
     assert configs(after) == {}
     assert topic_log_config(after.topics["orders"], SETTINGS) == LogConfig()
 
 
 @pytest.mark.parametrize("wrong", [{"retention.mss": "1"}, {"retention.ms": "x"}, {"retention.ms": None}])
 def test_altering_to_an_invalid_config_changes_nothing(image: ClusterImage, wrong: dict[str, str | None]) -> None:
-    after, result = alter_topic_configs(image, "orders", wrong, settings=SETTINGS)
+    after, result = alter_topic_configs(image, "orders", replacing(wrong), settings=SETTINGS)
     assert after is image
     assert result.error == ErrorCode.INVALID_CONFIG
 
 
 def test_an_unknown_topic_cannot_be_altered(image: ClusterImage) -> None:
     for after, result in (
-        alter_topic_configs(image, "other", {}, settings=SETTINGS),
-        incremental_alter_topic_configs(image, "other", [], settings=SETTINGS),
+        alter_topic_configs(image, "other", replacing({}), settings=SETTINGS),
+        alter_topic_configs(image, "other", changing([]), settings=SETTINGS),
     ):
         assert after is image
         assert result.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -136,7 +137,7 @@ def test_validate_only_gives_the_same_result_and_changes_nothing(image: ClusterI
     after, result = change(image, ("retention.ms", SET, "1"), validate_only=True)
     assert after is image
     assert result.error == ErrorCode.NONE
-    assert alter_topic_configs(image, "orders", {}, settings=SETTINGS, validate_only=True)[0] is image
+    assert alter_topic_configs(image, "orders", replacing({}), settings=SETTINGS, validate_only=True)[0] is image
 
 
 def test_setting_the_present_value_changes_nothing(image: ClusterImage) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from purgatorio.broker.config.dynamic import dynamic_keys
 from purgatorio.broker.metadata.controller import (
     ElectionType,
     PreferredElections,
+    alter_broker_configs,
     alter_topic_configs,
     elect_leaders,
+    replacing,
 )
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.protocol.errors import ErrorCode
@@ -60,14 +65,30 @@ def test_the_elr_is_emptied_when_the_isr_has_min_insync_replicas_again(orders: C
 def test_a_smaller_min_insync_replicas_ends_eligibility(orders: ClusterImage) -> None:
     image = fence(orders, 3, 2)
     assert partition(image).elr_ids == (2,)
-    image, _ = alter_topic_configs(image, "orders", {"min.insync.replicas": "1"}, settings=SETTINGS)
+    image, _ = alter_topic_configs(image, "orders", replacing({"min.insync.replicas": "1"}), settings=SETTINGS)
     assert partition(image).elr == ()
+
+
+def test_a_smaller_min_insync_replicas_of_all_brokers_ends_eligibility_unless_the_topic_has_its_own(
+    three: ClusterImage, orders: ClusterImage
+) -> None:
+    inheriting = three.with_topics([replace(orders.topics["orders"], configs={})])
+    inheriting = fence(min_insync_of_all(inheriting, "2"), 3, 2)
+    assert partition(inheriting).elr_ids == (2,)
+    assert partition(min_insync_of_all(inheriting, "1")).elr == ()
+    own = fence(min_insync_of_all(orders, "2"), 3, 2)
+    assert partition(min_insync_of_all(own, "1")).elr_ids == (2,)
+
+
+def min_insync_of_all(image: ClusterImage, number: str) -> ClusterImage:
+    edit = replacing({"min.insync.replicas": number})
+    return alter_broker_configs(image, "", edit, keys=dynamic_keys(), static={}, settings=SETTINGS)
 
 
 def test_with_min_insync_replicas_1_an_elected_eligible_replica_empties_the_elr(orders: ClusterImage) -> None:
     image = fence(orders, 3, 2, 1)
     assert partition(image).elr_ids == (1, 2)
-    image, _ = alter_topic_configs(image, "orders", {"min.insync.replicas": "1"}, settings=SETTINGS)
+    image, _ = alter_topic_configs(image, "orders", replacing({"min.insync.replicas": "1"}), settings=SETTINGS)
     image = resume(image, 2)
     assert (partition(image).isr_ids, partition(image).elr) == ((2,), ())
     image = resume(fence(image, 2), 1)

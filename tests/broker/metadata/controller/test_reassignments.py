@@ -12,6 +12,7 @@ from purgatorio.broker.metadata.controller import (
     alter_topic_configs,
     create_partitions,
     reassign_partitions,
+    replacing,
 )
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.errors import ErrorCode
@@ -81,7 +82,7 @@ def test_an_invalid_reassignment_is_refused_and_changes_nothing(five: ClusterIma
 
 
 def test_a_topic_that_needs_more_in_sync_replicas_than_it_has_can_be_moved(five: ClusterImage) -> None:
-    image, _ = alter_topic_configs(five, "orders", {"min.insync.replicas": "4"}, settings=SETTINGS)
+    image, _ = alter_topic_configs(five, "orders", replacing({"min.insync.replicas": "4"}), settings=SETTINGS)
     _, code = move(image, 3, 4, 5)
     assert code is ErrorCode.NONE
 

@@ -28,6 +28,7 @@ from purgatorio.broker.metadata.controller import (
     fence_broker,
     reassign_partitions,
     register_broker,
+    replacing,
     resume_broker,
     unregister_broker,
 )
@@ -282,7 +283,7 @@ class World:
     def set_min_in_sync(self, number: int) -> None:
         """Set min.insync.replicas to 1 or 2."""
         wanted = {"min.insync.replicas": str((number + 1) // 2)}
-        self.image, _ = alter_topic_configs(self.image, "orders", wanted, settings=SETTINGS)
+        self.image, _ = alter_topic_configs(self.image, "orders", replacing(wanted), settings=SETTINGS)
 
     # --- invariants ---
 

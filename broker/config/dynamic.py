@@ -1,0 +1,80 @@
+"""The settings that can be changed while brokers run (KIP-226), and a broker's settings in effect.
+
+They are those of Kafka's dynamic broker configs that exist here: all defaults of topics, and a few others. The changes
+are in the cluster's image: they outlive a broker, but not the process that holds the metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from purgatorio.broker.config.broker_settings import BrokerConfig
+from purgatorio.broker.config.declare import setting_type
+from purgatorio.broker.log.config import TOPIC_CONFIGS
+from purgatorio.broker.log.config_keys import MAX_LONG, ConfigKey, ConfigType, config_text, number_key
+from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage
+
+_NUMBERS: Final = ("log_cleaner_backoff_ms", "max_connections", "max_connections_per_ip", "producer_id_expiration_ms")
+_THROTTLES: Final = (
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+"""kafka-reassign-partitions sets these; they have no default that a broker starts with."""
+
+
+def dynamic_keys() -> dict[str, ConfigKey]:
+    """Return the settings that can be changed while brokers run, by Kafka's dotted names."""
+    keys = [_key(name) for name in _NUMBERS]
+    keys += [key for key in TOPIC_CONFIGS.values() if key.broker_name is not None]
+    found = {key.broker_name or key.name: key for key in keys}
+    doc = "Accepted, without effect: replication is not throttled."
+    for name in _THROTTLES:
+        found[name] = number_key(name, MAX_LONG, doc, low=0, high=MAX_LONG, kind=ConfigType.LONG)
+    return dict(sorted(found.items()))
+
+
+def _key(field_name: str) -> ConfigKey:
+    """Return the key of a setting that is a number and no default of topics."""
+    field = BrokerConfig.model_fields[field_name]
+    low = next(bound.ge for bound in field.metadata if hasattr(bound, "ge"))
+    high = next(bound.le for bound in field.metadata if hasattr(bound, "le"))
+    name, doc = field_name.replace("_", "."), field.description or ""
+    return number_key(name, field.default, doc, low=low, high=high, kind=setting_type(field))
+
+
+class DynamicBrokerConfig:
+    """A broker's settings in effect: its dynamic configs, over those of all brokers, over those of its start.
+
+    Args:
+        static: the settings with which the broker started.
+
+    Attributes:
+        current: the settings in effect.
+    """
+
+    def __init__(self, static: BrokerConfig) -> None:
+        self.current = static
+        self._static = static
+        self._keys = dynamic_keys()
+        self._applied: Mapping[str, Mapping[str, str]] = {}
+
+    def image_changed(self, image: ClusterImage) -> dict[str, Any]:
+        """Adopt the dynamic configs of a new image; returns the settings in effect that have changed, by name."""
+        if image.broker_configs is self._applied:
+            return {}
+        self._applied = image.broker_configs
+        texts = {**self._applied.get(ALL_BROKERS, {}), **self._applied.get(str(self._static.broker_id), {})}
+        before, self.current = self.current, self._static.model_copy(update=self._values(texts))
+        return {name: value for name, value in self.current if value != getattr(before, name)}
+
+    def _values(self, texts: Mapping[str, str]) -> dict[str, Any]:
+        """Return the values of the dynamic configs that are settings, by the settings' names."""
+        values = {}
+        for name, text in texts.items():
+            field_name = name.replace(".", "_")
+            if field_name in BrokerConfig.model_fields:
+                value = self._keys[name].parse(text.strip())
+                values[field_name] = config_text(value) if isinstance(value, tuple) else value
+        return values
