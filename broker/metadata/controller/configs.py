@@ -67,7 +67,8 @@ def alter_topic_configs(
     if checked != topic.configs:
         # With a smaller min.insync.replicas the high watermark may advance without the eligible leader replicas.
         settled = settler(image)
-        states = tuple(settled(state, min_in_sync_replicas(image, changed, state, settings)) for state in topic.partitions)
+        needed = [min_in_sync_replicas(image, changed, state, settings) for state in topic.partitions]
+        states = tuple(map(settled, topic.partitions, needed))
         changed = replace(changed, partitions=states)
         if not validate_only:
             image = image.with_topics([changed])
