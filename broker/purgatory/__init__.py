@@ -7,8 +7,9 @@ is the short way; the other classes are its parts.
 from purgatorio.broker.purgatory.actions import ActionQueue
 from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome
 from purgatorio.broker.purgatory.group import PurgatoryGroup
-from purgatorio.broker.purgatory.purgatory import ParkedOperation, Purgatory, WatchListSnapshot
+from purgatorio.broker.purgatory.purgatory import Purgatory
 from purgatorio.broker.purgatory.reaper import Alarm, Reaper
+from purgatorio.broker.purgatory.snapshots import ParkedOperation, WatchListSnapshot
 from purgatorio.broker.purgatory.timer import MAX_DELAY_MS, Timer
 from purgatorio.broker.purgatory.timing_wheel import BucketSnapshot, LevelSnapshot, TimerEntry, TimingWheel
 from purgatorio.broker.purgatory.waiter import WaitAborted

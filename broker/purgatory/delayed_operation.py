@@ -66,7 +66,9 @@ class DelayedOperation:
 
     __slots__ = (
         "_owner",
+        "_round",
         "_ticket",
+        "_watched",
         "checks",
         "client",
         "completed",
@@ -80,7 +82,7 @@ class DelayedOperation:
     id: int
     """Unique within its purgatory, ascending; 0 before the operation is given to a purgatory."""
     keys: tuple[Hashable, ...]
-    """The keys that it is watched under, without duplicates."""
+    """The keys that it is watched under, without duplicates; or those that one of them stands for."""
     parked_ms: int
     """The time at which it was parked; -1 before that."""
     deadline_ms: int
@@ -100,6 +102,8 @@ class DelayedOperation:
         self.id = 0
         self.keys = ()
         self.parked_ms = self.deadline_ms = -1
+        self._round = 0
+        self._watched: tuple[Hashable, ...] = ()
         self._owner: Owner | None = None
         self._ticket: Ticket | None = None
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 from itertools import islice
-from typing import Any, Generic, NamedTuple, TypeVar, cast, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
 from purgatorio.broker.purgatory.actions import ActionQueue
 from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome, Ticket
+from purgatorio.broker.purgatory.due_checks import DueChecks
+from purgatorio.broker.purgatory.guarded import answer_error, describe, run_on_cancel, run_on_expiration
+from purgatorio.broker.purgatory.snapshots import ParkedOperation, WatchListSnapshot, ended, parked
 from purgatorio.broker.purgatory.timer import MAX_DELAY_MS, Timer, whole_ms
 from purgatorio.broker.purgatory.timing_wheel import LevelSnapshot
 from purgatorio.broker.purgatory.waiter import wait_in
@@ -27,28 +29,6 @@ _log = logging.getLogger(__name__)
 
 Op = TypeVar("Op", bound=DelayedOperation)
 T = TypeVar("T")
-
-
-class ParkedOperation(NamedTuple):
-    """One parked operation, for a page. Times are those of the purgatory's clock."""
-
-    id: int
-    purgatory: str
-    keys: tuple[Hashable, ...]
-    parked_ms: int
-    deadline_ms: int
-    checks: int
-    missing: str
-    """The condition that it still misses."""
-    client: str
-    """The client that sent the request; empty if unknown."""
-
-
-class WatchListSnapshot(NamedTuple):
-    """One watch list, for a page; `watched` also counts the tickets of completed operations."""
-
-    key: Hashable
-    watched: int
 
 
 class Purgatory(Generic[Op]):
@@ -73,6 +53,7 @@ class Purgatory(Generic[Op]):
         "_last_id",
         "_parked",
         "_purge_due",
+        "_round",
         "_timer",
         "_watchers",
         "name",
@@ -99,7 +80,8 @@ class Purgatory(Generic[Op]):
         self._last_id = 0
         self._estimated_operations = 0  # in watch lists, completed or not; corrected by each purge
         self._purge_due = False  # a purge is in the action queue
-        self._checks_due: dict[Hashable, str] = {}  # keys whose check is in the action queue, and the first cause
+        self._checks_due = DueChecks(actions, self._run_checks)
+        self._round = 0  # counts walks and rounds of checks; an operation is checked once in each
         self._checking: DelayedOperation | None = None  # the one that the walk under way is at
         self._cause = ""  # of the walk under way
         self._event_key: Hashable | None = None  # likewise
@@ -118,11 +100,16 @@ class Purgatory(Generic[Op]):
         """Number of parked operations (Kafka's NumDelayedOperations), exactly."""
         return len(self._parked)
 
-    def try_complete_else_watch(self, operation: Op, keys: Sequence[Hashable]) -> bool:
+    def try_complete_else_watch(
+        self, operation: Op, keys: Sequence[Hashable], *, shown_keys: tuple[Hashable, ...] = ()
+    ) -> bool:
         """Answer the operation if its condition is met, otherwise park it under every key until its deadline.
 
         After `shutdown` the operation is not parked but answered by its `on_shutdown`. An operation that is refused
         with an exception has not been checked; with its mistake corrected, it can be passed again.
+
+        Args:
+            shown_keys: what observers see as its keys, if one of `keys` stands for many (see `check`).
 
         Returns:
             True if the operation is completed when this returns.
@@ -138,7 +125,8 @@ class Purgatory(Generic[Op]):
         delay_ms = operation.delay_ms
         if delay_ms.__class__ is not int or delay_ms > MAX_DELAY_MS:
             operation.delay_ms = whole_ms(delay_ms)
-        operation.keys = distinct(keys)
+        operation._watched = watched = distinct(keys)
+        operation.keys = shown_keys or watched
         self._last_id = operation.id = self._last_id + 1
         operation._owner = self
         actions = self._actions
@@ -175,11 +163,10 @@ class Purgatory(Generic[Op]):
             return 0
         actions = self._actions
         if actions.depth:
-            if key not in self._checks_due:
-                self._checks_due[key] = cause
-                actions.add(partial(self._check_due, key))
+            self._checks_due.add_key(key, cause)
             return 0
         actions.depth = 1
+        self._round += 1
         self._cause, self._event_key = cause, key
         try:
             return self._walk(key, tickets)
@@ -188,6 +175,33 @@ class Purgatory(Generic[Op]):
             actions.depth -= 1  # as `actions.leave()`, without the call
             if actions.queue and not actions.depth:
                 actions.settle()
+
+    def check(self, operation: Op, cause: str = "", event_key: Hashable | None = None) -> bool:
+        """Handle an event that concerns one parked operation: check it alone.
+
+        An operation that waits for thousands of things need not be watched under thousands of keys, if its owner knows
+        which events concern it. Inside a completion, or inside ``with actions``, the check is queued, and several of
+        them become one. Cause and key of the event are for `FinishedOperation`.
+
+        Returns:
+            True if this completed it; False if it waits on, is not parked here, or the check was queued.
+        """
+        if operation._ticket is None or operation._owner is not self:
+            return False
+        actions = self._actions
+        if actions.depth:
+            self._checks_due.add_operation(operation.id, cause, event_key)
+            return False
+        actions.depth = 1
+        self._cause, self._event_key = cause, event_key
+        try:
+            self._check(operation)
+        finally:
+            self._cause, self._event_key = "", None
+            actions.depth -= 1  # as `actions.leave()`, without the call
+            if actions.queue and not actions.depth:
+                actions.settle()
+        return operation.completed
 
     @overload
     async def wait(self, *keys: Hashable, timeout_ms: int) -> None: ...
@@ -259,19 +273,7 @@ class Purgatory(Generic[Op]):
 
     def operations(self, limit: int = 100) -> list[ParkedOperation]:
         """The `limit` oldest parked operations, oldest first, each with the condition that it misses."""
-        return [
-            ParkedOperation(
-                operation.id,
-                self.name,
-                operation.keys,
-                operation.parked_ms,
-                operation.deadline_ms,
-                operation.checks,
-                self._describe(operation),
-                operation.client,
-            )
-            for operation in islice(self._parked.values(), limit)
-        ]
+        return [parked(self.name, operation) for operation in islice(self._parked.values(), limit)]
 
     def watch_lists(self, limit: int = 100) -> list[WatchListSnapshot]:
         """Up to `limit` watch lists with their lengths, in the order in which they were created."""
@@ -318,7 +320,7 @@ class Purgatory(Generic[Op]):
     def finish(self, operation: DelayedOperation, outcome: Outcome, error: Exception | None = None) -> None:
         """Answer an operation that has just been marked completed, and drop it. Only `DelayedOperation` calls this."""
         observed = self.on_finished is not None and operation._ticket is not None
-        detail = self._describe(operation) if observed and outcome != "completed" else ""
+        detail = describe(operation) if observed and outcome != "completed" else ""
         parked = self._release(operation)
         actions = self._actions
         actions.depth += 1
@@ -333,10 +335,10 @@ class Purgatory(Generic[Op]):
                 except Exception as raised:  # the client must get an answer all the same
                     failure = raised
             if failure is not None:
-                self._answer_error(operation, failure)
+                answer_error(self.name, operation, failure)
                 detail = repr(failure)
             if outcome == "expired":
-                self._run_on_expiration(operation)
+                run_on_expiration(self.name, operation)
             if observed and parked:
                 self._report(operation, outcome if failure is None else "error", detail)
         finally:
@@ -356,7 +358,7 @@ class Purgatory(Generic[Op]):
         self._parked[operation.id] = operation
         self._estimated_operations += 1
         try:
-            self._watchers.watch(ticket, operation.keys)
+            self._watchers.watch(ticket, operation._watched)
             # Watched now: no later event is missed. The second check sees an event that came during the first.
             if ticket.operation is not None:
                 operation.checks += 1
@@ -370,14 +372,22 @@ class Purgatory(Generic[Op]):
             timer.add(ticket)
 
     def _walk(self, key: Hashable, tickets: list[Ticket]) -> int:
-        """Check every operation of a watch list, keep those that still wait, and return how many got completed."""
+        """Check every operation of a watch list, keep those that still wait, and return how many got completed.
+
+        An operation that was checked in this round is not checked again.
+        """
         completed = 0
         kept: list[Ticket] = []
+        this_round = self._round
         count = len(tickets)  # tickets that are appended during the walk have just been checked
         for ticket in islice(tickets, count):
             operation = ticket.operation
             if operation is None:
                 continue  # completed elsewhere
+            if operation._round == this_round:
+                kept.append(ticket)
+                continue
+            operation._round = this_round
             self._checking = operation
             operation.checks += 1
             try:
@@ -394,9 +404,40 @@ class Purgatory(Generic[Op]):
         self._watchers.replace(key, tickets, kept)
         return completed
 
-    def _check_due(self, key: Hashable) -> None:
-        """Run a check that was queued."""
-        self.check_and_complete(key, self._checks_due.pop(key))
+    def _run_checks(self) -> None:
+        """Run the checks that are due, as one round: each operation once, however many keys had an event.
+
+        What happens meanwhile is an event of the next round. So a check in this round has seen all that led to it.
+        """
+        keys, operations = self._checks_due.take()
+        self._round += 1
+        actions = self._actions
+        actions.depth += 1
+        try:
+            for key, cause in keys.items():
+                tickets = self._watchers.lists.get(key)
+                if tickets is not None:
+                    self._cause, self._event_key = cause, key
+                    self._walk(key, tickets)
+            for operation_id, (cause, event_key) in operations.items():
+                operation = self._parked.get(operation_id)
+                if operation is not None and operation._round != self._round:
+                    self._cause, self._event_key = cause, event_key
+                    self._check(operation)
+        finally:
+            self._cause, self._event_key = "", None
+            actions.depth -= 1  # the queue, which runs this, goes on with what was added
+
+    def _check(self, operation: DelayedOperation) -> None:
+        """Check one parked operation by itself."""
+        ticket = operation._ticket
+        operation.checks += 1
+        try:
+            operation.try_complete()
+        except Exception as error:  # as in try_complete_else_watch
+            self._fail(operation, error)
+        if operation._ticket is None and ticket is not None:
+            self._watchers.drop(ticket, operation._watched)
 
     def _end(self, operation: DelayedOperation, outcome: Outcome, error: Exception | None = None) -> None:
         operation.completed = True
@@ -404,13 +445,10 @@ class Purgatory(Generic[Op]):
 
     def _cancel(self, operation: DelayedOperation) -> bool:
         """Release an operation without an answer; False if it was not parked any more."""
-        detail = self._describe(operation) if self.on_finished is not None else ""
+        detail = describe(operation) if self.on_finished is not None else ""
         if not self._release(operation):
             return False
-        try:
-            operation.on_cancel()
-        except Exception:  # it is the user's code, and the operation is out already
-            _log.exception("%s operation %d failed in on_cancel", self.name, operation.id)
+        run_on_cancel(self.name, operation)
         self._report(operation, "cancelled", detail)
         return True
 
@@ -424,8 +462,8 @@ class Purgatory(Generic[Op]):
         parked = self._parked
         del parked[operation.id]
         watchers = self._watchers
-        if operation is not self._checking or len(operation.keys) > 1:  # otherwise the walk drops its only ticket
-            for key in operation.keys:
+        if operation is not self._checking or len(operation._watched) > 1:  # otherwise the walk drops its only ticket
+            for key in operation._watched:
                 watchers.stale[key] = None
         if self._estimated_operations - len(parked) > self.purge_interval or (watchers.stale and not parked):
             self._purge_later()
@@ -443,50 +481,18 @@ class Purgatory(Generic[Op]):
         else:
             self._end(operation, "error", error)
 
-    def _answer_error(self, operation: DelayedOperation, error: Exception) -> None:
-        _log.error("%s operation %d on %r failed", self.name, operation.id, operation.keys, exc_info=error)
-        try:
-            operation.on_error(error)
-        except Exception:  # this operation stays unanswered; the others go on
-            _log.exception("%s operation %d could not answer its error", self.name, operation.id)
-
-    def _run_on_expiration(self, operation: DelayedOperation) -> None:
-        try:
-            operation.on_expiration()
-        except Exception:  # the answer has been given; the next operation must not suffer
-            _log.exception("%s operation %d failed in on_expiration", self.name, operation.id)
-
-    def _describe(self, operation: DelayedOperation) -> str:
-        try:
-            return operation.missing()
-        except Exception as error:  # a failing description must break neither a page nor an answer
-            return f"unknown: {error!r}"
-
-    @staticmethod
-    def _holders(operation: DelayedOperation) -> tuple[Hashable, ...]:
-        try:
-            return operation.held_by()
-        except Exception:  # as above
-            _log.exception("an operation failed in held_by")
-            return ()
-
     def _report(self, operation: DelayedOperation, outcome: Outcome, detail: str) -> None:
         if self.on_finished is None:
             return
-        finished = FinishedOperation(
-            operation.id,
+        met = outcome == "completed"
+        finished = ended(
             self.name,
-            operation.keys,
-            operation.parked_ms,
-            self._timer.now_ms(),
-            operation.deadline_ms,
+            operation,
             outcome,
-            self._cause if outcome == "completed" else outcome,
-            operation.checks,
-            detail,
-            operation.client,
-            self._holders(operation),
-            self._event_key if outcome == "completed" else None,
+            done_ms=self._timer.now_ms(),
+            cause=self._cause if met else outcome,
+            event_key=self._event_key if met else None,
+            detail=detail,
         )
         try:
             self.on_finished(finished)

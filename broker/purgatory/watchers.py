@@ -11,8 +11,12 @@ thousand completions.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Final
 
 from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, Ticket
+
+SHORT_LIST: Final = 8
+"""The tickets of a list from which an empty one is dropped at once."""
 
 
 def distinct(keys: Sequence[Hashable]) -> tuple[Hashable, ...]:
@@ -80,6 +84,13 @@ class Watchers:
         dropped = len(tickets) - len(kept)
         self.size -= dropped
         return dropped
+
+    def drop(self, ticket: Ticket, keys: Sequence[Hashable]) -> None:
+        """Drop an empty ticket from its lists, except from long ones, which are swept later."""
+        for key in keys:
+            tickets = self.lists.get(key)
+            if tickets is not None and len(tickets) <= SHORT_LIST:
+                self.replace(key, tickets, [each for each in tickets if each is not ticket])
 
     def take(self, key: Hashable) -> list[DelayedOperation]:
         """Remove the list of `key`, and return its pending operations, oldest first."""

@@ -343,3 +343,79 @@ def test_the_package_loads_nothing_but_the_standard_library() -> None:
     root = Path(__file__).parents[3]
     run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=30)
     assert run.stdout.splitlines() == ["['purgatorio', 'purgatorio.broker']", "[]"]
+
+
+def test_one_drain_checks_an_operation_once_however_many_keys_had_an_event(house: Any) -> None:
+    operation = house.park("a", "b", "c")
+    before = operation.checks
+    with house.actions:
+        for key in "abc":
+            house.purgatory.check_and_complete(key, key)
+        house.purgatory.check(operation, "d")
+    assert operation.checks == before + 1
+    with house.actions:
+        house.purgatory.check_and_complete("c", "c")
+    assert operation.checks == before + 2, "a later drain checks it again"
+
+
+def test_an_event_that_a_completion_causes_is_checked_in_a_round_of_its_own(house: Any) -> None:
+    second = house.park("a", "b")
+    first = house.park("b")
+    first.ready = True
+
+    def make_ready() -> None:
+        second.ready = True
+        house.purgatory.check_and_complete("a", "made ready")
+
+    first.during_complete = make_ready
+    with house.actions:
+        house.purgatory.check_and_complete("b", "b")
+    assert second.history == ["answered"]
+    assert house.finished[-1].cause == "made ready"
+
+
+def test_an_operation_may_be_checked_alone(house: Any) -> None:
+    first, second = house.park("a"), house.park("a")
+    first.ready = second.ready = True
+    assert house.purgatory.check(first, "its event", "its key")
+    assert (first.history, second.history) == (["answered"], [])
+    assert (house.finished[-1].cause, house.finished[-1].event_key) == ("its event", "its key")
+    assert house.purgatory.watched == 1, "its ticket is dropped at once"
+    assert not house.purgatory.check(first), "it is not parked any more"
+
+
+def test_an_operation_that_is_checked_alone_inside_a_call_waits_for_the_end_of_the_call(house: Any) -> None:
+    operation = house.park("a")
+    with house.actions:
+        operation.ready = True
+        assert not house.purgatory.check(operation, "first")
+        assert not house.purgatory.check(operation, "second")
+        assert operation.history == []
+    assert operation.history == ["answered"]
+    assert house.finished[-1].cause == "first"
+
+
+def test_an_operation_that_fails_when_it_is_checked_alone_is_answered_with_an_error(
+    house: Any, error_log: ErrorLog
+) -> None:
+    error_log.expect("ValueError")
+    operation = house.park("a")
+
+    def fail() -> None:
+        raise ValueError("broken")
+
+    operation.during_try = fail
+    house.purgatory.check(operation)
+    assert operation.history == ["failed: broken"]
+    house.assert_empty()
+
+
+def test_observers_see_the_keys_that_one_key_stands_for(house: Any, waiting: Any) -> None:
+    operation = waiting()
+    house.purgatory.try_complete_else_watch(operation, ("session",), shown_keys=("a", "b"))
+    assert house.purgatory.operations()[0].keys == ("a", "b")
+    assert [each.key for each in house.purgatory.watch_lists()] == ["session"]
+    operation.ready = True
+    house.purgatory.check_and_complete("session", "event")
+    assert house.finished[-1].keys == ("a", "b")
+    house.assert_empty()

@@ -1,0 +1,73 @@
+"""What observers see of a purgatory's operations."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome
+from purgatorio.broker.purgatory.guarded import describe, holders
+
+
+class ParkedOperation(NamedTuple):
+    """One parked operation, for a page. Times are those of the purgatory's clock."""
+
+    id: int
+    purgatory: str
+    keys: tuple[Hashable, ...]
+    parked_ms: int
+    deadline_ms: int
+    checks: int
+    missing: str
+    """The condition that it still misses."""
+    client: str
+    """The client that sent the request; empty if unknown."""
+
+
+class WatchListSnapshot(NamedTuple):
+    """One watch list, for a page; `watched` also counts the tickets of completed operations."""
+
+    key: Hashable
+    watched: int
+
+
+def parked(purgatory: str, operation: DelayedOperation) -> ParkedOperation:
+    """Return a parked operation as observers see it."""
+    return ParkedOperation(
+        operation.id,
+        purgatory,
+        operation.keys,
+        operation.parked_ms,
+        operation.deadline_ms,
+        operation.checks,
+        describe(operation),
+        operation.client,
+    )
+
+
+def ended(
+    purgatory: str,
+    operation: DelayedOperation,
+    outcome: Outcome,
+    *,
+    done_ms: int,
+    cause: str,
+    event_key: Hashable | None,
+    detail: str,
+) -> FinishedOperation:
+    """Return an operation that has ended as observers see it."""
+    return FinishedOperation(
+        operation.id,
+        purgatory,
+        operation.keys,
+        operation.parked_ms,
+        done_ms,
+        operation.deadline_ms,
+        outcome,
+        cause,
+        operation.checks,
+        detail,
+        operation.client,
+        holders(operation),
+        event_key,
+    )
