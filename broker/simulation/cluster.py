@@ -94,17 +94,18 @@ class StoreLink:
 
 
 class WatchedStore(EmbeddedStore):
-    """A metadata store that calls `committed` with the images before and after each committed change."""
+    """A metadata store that calls each of `committed` with the images before and after each committed change."""
 
     def __init__(self, loop: SimulatedLoop, clock: Clock) -> None:
         super().__init__("simulated", loop.call_soon, clock)
-        self.committed: Callable[[ClusterImage, ClusterImage], None] = lambda before, after: None
+        self.committed: list[Callable[[ClusterImage, ClusterImage], None]] = []
 
     def _compare_and_set(self, expected: ClusterImage, proposed: ClusterImage) -> bool:
         before = self.image
         done = super()._compare_and_set(expected, proposed)
         if self.image is not before:
-            self.committed(before, self.image)
+            for look in self.committed:
+                look(before, self.image)
         return done
 
 

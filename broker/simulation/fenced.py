@@ -30,7 +30,7 @@ class FencedWatch:
         self._cluster = cluster
         self._history = history
         self._standing: dict[tuple[int, TopicPartition], _Standstill] = {}
-        cluster.store.committed = self._committed
+        cluster.store.committed.append(self._committed)
 
     async def run(self) -> None:
         """Call `look` every 20 ms until cancelled."""

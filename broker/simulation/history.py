@@ -184,6 +184,19 @@ class FencedAnswer(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LeaderElected(Event):
+    """A partition has a new leader or leader epoch.
+
+    Attributes:
+        broker: the leader; negative if there is none.
+    """
+
+    partition: str
+    broker: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class UncleanElection(Event):
     """An operator ran an unclean election on a partition without an eligible leader; records may be lost."""
 
@@ -206,6 +219,7 @@ _TYPES: Final[dict[str, type[Event]]] = {
         Cleaned,
         Fault,
         FencedAnswer,
+        LeaderElected,
         UncleanElection,
     )
 }

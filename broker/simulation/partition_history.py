@@ -15,6 +15,7 @@ from purgatorio.broker.simulation.history import (
     Failed,
     FencedAnswer,
     History,
+    LeaderElected,
     Polled,
     Sent,
     SequenceRefused,
@@ -132,7 +133,7 @@ class PartitionHistory:
         self._readings: dict[str, Reading] = {}
         self._newest: dict[int, int] | None = None
         self._taken = 0
-        self._latest_epoch = -1  # the highest leader epoch in which a broker answered a poll
+        self._latest_epoch = -1  # the highest leader epoch that the history has named
         self._last_taken: dict[str, int] = {}  # by consumer, the number of its last event
 
     def take(self, event: Event) -> None:
@@ -158,6 +159,8 @@ class PartitionHistory:
             self.fenced.append(event)
         elif isinstance(event, SequenceRefused):
             self.refused.append(event)
+        elif isinstance(event, LeaderElected):
+            self._latest_epoch = max(self._latest_epoch, event.leader_epoch)
         elif isinstance(event, UncleanElection):
             self._begin_era()
         elif isinstance(event, Cleaned):
@@ -192,12 +195,13 @@ class PartitionHistory:
     def _take_ack(self, ack: Acked) -> None:
         if self._era_of(ack.value) is None:
             return
+        if ack.acks == ALL_REPLICAS:
+            self.told.take_ack(self._taken, ack)
+        self._latest_epoch = max(self._latest_epoch, ack.leader_epoch)
         if ack.leader_epoch < self._latest_epoch:
             # The producer took the broker for the leader of an epoch that had ended. The broker may lead again.
             ack = replace(ack, leader_epoch=-1)
         self.eras[-1].acked.append(ack)
-        if ack.acks == ALL_REPLICAS:
-            self.told.take_ack(self._taken, ack)
         # A value that is acknowledged during the final read may lie behind that read's end offset.
         if ack.acks == ALL_REPLICAS and not self._final_read_began:
             self.owed.append(ack)

@@ -18,6 +18,7 @@ from purgatorio.broker.simulation.fenced import FencedWatch
 from purgatorio.broker.simulation.history import Acked, Cleaned, History, Sent
 from purgatorio.broker.simulation.internal_errors import collected
 from purgatorio.broker.simulation.invariants import Invariants
+from purgatorio.broker.simulation.leaders import record_leaders
 from purgatorio.broker.simulation.loop import SimulatedClock, SimulatedLoop
 from purgatorio.broker.simulation.nemesis import Nemesis
 from purgatorio.broker.simulation.network import Network
@@ -159,6 +160,7 @@ class _Simulation:
     async def _run(self) -> None:
         began = self.loop.time()
         cluster, scenario = self._cluster, self._scenario
+        record_leaders(cluster, self._history)
         await cluster.start()
         await self._create_topics()
         watches = (FencedWatch(cluster, self._history), self._invariants)

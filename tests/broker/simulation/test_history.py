@@ -19,6 +19,7 @@ from purgatorio.broker.simulation.history import (
     Fault,
     FencedAnswer,
     History,
+    LeaderElected,
     Polled,
     Sent,
     SequenceRefused,
@@ -41,6 +42,7 @@ EVENTS: list[Event] = [
     Assigned(12, "c", "orders-0", 0, True),
     Acked(13, "p", "orders-0", 8, 2, 1, 3, 5),
     SequenceRefused(14, "p", "orders-0", 2, 7),
+    LeaderElected(14, "orders-0", -1, 6),
     Polled(14, "c", "orders-0", ((2, 8),), 3, False, 3, 5, True, 13),
 ]
 
