@@ -405,10 +405,7 @@ class Purgatory(Generic[Op]):
         return completed
 
     def _run_checks(self) -> None:
-        """Run the checks that are due, as one round: each operation once, however many keys had an event.
-
-        What happens meanwhile is an event of the next round. So a check in this round has seen all that led to it.
-        """
+        """Run the checks that are due, each operation once; what happens meanwhile is an event of the next round."""
         keys, operations = self._checks_due.take()
         self._round += 1
         actions = self._actions
