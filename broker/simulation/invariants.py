@@ -10,6 +10,7 @@ import asyncio
 import itertools
 from bisect import bisect_left
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.broker import Broker
@@ -18,7 +19,7 @@ from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.simulation.checkers import Anomaly
 from purgatorio.broker.simulation.cluster import SimulatedCluster
-from purgatorio.protocol.records import read_header
+from purgatorio.broker.simulation.known_log import BatchPool, KnownBatch, KnownLog
 
 INVARIANTS: Final[Mapping[str, str]] = {
     "committed-prefix": "A replica lacked or had changed a record below a high watermark, or a leader lacked one.",
@@ -33,48 +34,7 @@ LOOK_SECONDS: Final = 1.0
 WAKE_UP_SECONDS: Final = 0.25
 OVERDUE_MS: Final = 100
 """The reaper wakes with the wheel's tick, and the loop may be busy for a moment."""
-
-
-class _Batch(NamedTuple):
-    """What tells a batch from another one: two of the same offset and epoch are the same, or a log is broken."""
-
-    base_offset: int
-    last_offset: int
-    epoch: int
-    crc: int
-
-
-class _Known:
-    """The batches of one replica, read as they come.
-
-    Attributes:
-        batches: all batches of the log.
-        checked: the number of those that were compared with the committed ones.
-    """
-
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-        self.batches: list[_Batch] = []
-        self.checked = 0
-        self._cuts = -1
-
-    def read_on(self) -> None:
-        """Read the new batches; all, if any were deleted, truncated or compacted meanwhile."""
-        segments = self.partition.log._segments
-        if segments.cuts != self._cuts:
-            self._cuts = segments.cuts
-            self.batches, self.checked = [], 0
-        next_offset = self.batches[-1].last_offset + 1 if self.batches else -1
-        if self.batches and next_offset == self.partition.log.log_end_offset:
-            return
-        first = segments.number_of(next_offset)
-        for number in range(first, len(segments)):
-            segment = segments[number]
-            for index in range(segment.index_of(next_offset), len(segment.batches)):
-                header = read_header(segment.batches[index])
-                self.batches.append(
-                    _Batch(header.base_offset, header.last_offset, header.partition_leader_epoch, header.crc)
-                )
+_last_offset = attrgetter("last_offset")
 
 
 class _Seen(NamedTuple):
@@ -96,8 +56,9 @@ class Invariants:
         self.anomalies: list[Anomaly] = []
         self._cluster = cluster
         self._known: set[tuple[str, str]] = set()
-        self._committed: dict[tuple[bytes, TopicPartition], list[_Batch]] = {}
-        self._known_logs: dict[tuple[int, TopicPartition], _Known] = {}
+        self._committed: dict[tuple[bytes, TopicPartition], list[KnownBatch]] = {}
+        self._known_logs: dict[tuple[int, TopicPartition], KnownLog] = {}
+        self._pools: dict[tuple[bytes, TopicPartition], BatchPool] = {}
         self._seen: dict[tuple[int, TopicPartition], _Seen] = {}
 
     async def run(self) -> None:
@@ -112,22 +73,25 @@ class Invariants:
 
     def look(self) -> None:
         """Check the logs, high watermarks and memory of all running brokers."""
-        replicas: dict[tuple[bytes, TopicPartition], list[_Known]] = {}
+        replicas: dict[tuple[bytes, TopicPartition], list[KnownLog]] = {}
         for broker in self._cluster.brokers.values():
-            self._check_memory(broker)
-            for tp, partition in broker.replicas.partitions.items():
-                replicas.setdefault((partition.topic_id, tp), []).append(self._read(partition))
+            held = [self._read(partition) for partition in broker.replicas.partitions.values()]
+            self._check_memory(broker, held)
+            for known in held:
+                partition = known.partition
+                replicas.setdefault((partition.topic_id, partition.tp), []).append(known)
                 self._check_watermark(partition)
         for name, logs in replicas.items():
-            if not any(known.partition.log.config.compact for known in logs):
+            if not any(known.is_compacted for known in logs):
                 self._check_committed(name, logs)
                 self._check_equal(logs)
 
-    def _read(self, partition: Partition) -> _Known:
+    def _read(self, partition: Partition) -> KnownLog:
         name = partition.broker_id, partition.tp
         known = self._known_logs.get(name)
         if known is None or known.partition is not partition:
-            known = self._known_logs[name] = _Known(partition)
+            pool = self._pools.setdefault((partition.topic_id, partition.tp), BatchPool())
+            known = self._known_logs[name] = KnownLog(partition, pool)
         known.read_on()
         return known
 
@@ -139,7 +103,7 @@ class Invariants:
 
     # --- logs ---
 
-    def _check_committed(self, name: tuple[bytes, TopicPartition], logs: list[_Known]) -> None:
+    def _check_committed(self, name: tuple[bytes, TopicPartition], logs: list[KnownLog]) -> None:
         """Compare what each replica takes for committed with what was, and demand all of it of the leader."""
         committed = self._committed.setdefault(name, [])
         for known in logs:
@@ -151,7 +115,7 @@ class Invariants:
                 what = f"{_name(partition)} leads and ends at {partition.log.log_end_offset}"
                 self._violated("committed-prefix", str(partition.tp), f"{what}, committed is all before {end_offset}")
 
-    def _compare(self, known: _Known, committed: list[_Batch]) -> None:
+    def _compare(self, known: KnownLog, committed: list[KnownBatch]) -> None:
         """Compare a replica's committed batches with those that are known, and add those that follow them."""
         log, high_watermark = known.partition.log, known.partition.high_watermark
         known_start = committed[0].base_offset if committed else 0
@@ -161,8 +125,8 @@ class Invariants:
         # Offsets ascend: what was checked before is a prefix, and all of it was committed.
         checked_end = known.batches[known.checked - 1].last_offset + 1 if known.checked else 0
         start = max(log.log_start_offset, checked_end)
-        first = bisect_left(committed, start, key=lambda batch: batch.last_offset)
-        expected = [batch for batch in committed[first:] if batch.last_offset < high_watermark]
+        first, stop = (bisect_left(committed, offset, key=_last_offset) for offset in (start, high_watermark))
+        expected = committed[first:stop]
         shared = [batch for batch in mine if known_start <= batch.base_offset < known_end]
         if shared != expected:
             what = f"{_name(known.partition)} has {_difference(shared, expected)} was committed"
@@ -184,24 +148,23 @@ class Invariants:
             and partition.incarnation in state.isr
         )
 
-    def _check_equal(self, logs: list[_Known]) -> None:
+    def _check_equal(self, logs: list[KnownLog]) -> None:
         """Compare replicas that end in the same record: their logs must then be the same, and their producers.
 
         A leader epoch has one leader, which appends in order; so the same offset and epoch are the same record, and
         the same records before it (as in Raft, the log matching property).
         """
-        first: dict[_Batch, _Known] = {}
+        first: dict[KnownBatch, KnownLog] = {}
         for known in logs:
             if not known.batches:
                 continue
             last = known.batches[-1]
             other = first.setdefault(last, known)
-            start = max(known.batches[0].base_offset, other.batches[0].base_offset)
             pair = f"{_name(known.partition)} and {_name(other.partition)} end at {last.last_offset}"
             where = str(known.partition.tp)
-            if known.batches != other.batches and _since(start, known) != _since(start, other):
+            if known.differs_from(other):
                 self._violated("unequal-replicas", where, f"{pair} and differ before that")
-            elif _starts_at_0(known) and _starts_at_0(other) and _windows(known.partition) != _windows(other.partition):
+            elif known.starts_at_0 and other.starts_at_0 and known.producers_differ_from(other):
                 self._violated("unequal-replicas", where, f"{pair} and know different producers")
 
     # --- high watermarks and memory ---
@@ -219,10 +182,10 @@ class Invariants:
                 self._violated("watermark-back", where, f"{what} in leader epoch {partition.leader_epoch}")
         self._seen[partition.broker_id, partition.tp] = _Seen(partition, partition.leader_epoch, high_watermark)
 
-    def _check_memory(self, broker: Broker) -> None:
+    def _check_memory(self, broker: Broker, logs: list[KnownLog]) -> None:
         memory = broker.replicas.memory
-        held = {id(partition.log) for partition in broker.replicas.partitions.values()}
-        used_bytes = sum(partition.log._segments.memory_bytes for partition in broker.replicas.partitions.values())
+        held = {id(known.partition.log) for known in logs}
+        used_bytes = sum(known.memory_bytes for known in logs)
         if memory.used_bytes != used_bytes or {id(log) for log in memory._logs} != held:
             what = (
                 f"{len(held)} logs hold {used_bytes} bytes; counted are {len(memory._logs)}, {memory.used_bytes} bytes"
@@ -271,26 +234,12 @@ def could_complete(operation: DelayedOperation) -> bool:
         operation._owner, operation.completed, operation.checks = owner, False, checks
 
 
-def _since(offset: int, known: _Known) -> list[_Batch]:
-    return [batch for batch in known.batches if batch.base_offset >= offset]
-
-
-def _starts_at_0(known: _Known) -> bool:
-    """Whether nothing was ever deleted, so that the replica has seen every batch of every producer."""
-    return known.batches[0].base_offset == 0
-
-
-def _difference(shared: list[_Batch], expected: list[_Batch]) -> str:
+def _difference(shared: list[KnownBatch], expected: list[KnownBatch]) -> str:
     """Return the first difference as text."""
     for mine, other in itertools.zip_longest(shared, expected):
         if mine != other:
             return f"{mine or 'nothing'} where {other or 'nothing'}"
     return ""
-
-
-def _windows(partition: Partition) -> dict[int, tuple[int, list[Any]]]:
-    """Return what a replica knows of each producer: its epoch, and the batches that it may repeat."""
-    return {pid: (state.epoch, list(state.batches)) for pid, state in partition.log.producers}
 
 
 def _name(partition: Partition) -> str:

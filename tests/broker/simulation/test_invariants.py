@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from unittest import mock
 
@@ -142,12 +143,37 @@ def test_a_leader_that_lacks_committed_records_is_found(loop: SimulatedLoop) -> 
     assert "committed-prefix" in run(loop, damage)
 
 
+def put_another_batch(partition: Partition, index: int) -> None:
+    """Replace a batch of the active segment by one with another checksum."""
+    batches = partition.log._segments.active.batches
+    batches[index] = batches[index][:17] + b"\0\0\0\0" + batches[index][21:]
+
+
 def test_a_replica_with_another_committed_record_is_found(loop: SimulatedLoop) -> None:
     async def damage(three: Three) -> None:
-        segments = three.follower.log._segments
-        segments.cuts += 1  # as after a truncation: what was looked at before may have changed
-        batches = segments.active.batches
-        batches[3] = batches[3][:17] + b"\0\0\0\0" + batches[3][21:]
+        await three.append(1)
+        put_another_batch(three.follower, -1)
+        await asyncio.sleep(1)  # the follower learns of the high watermark
+
+    assert run(loop, damage) == {"committed-prefix"}
+
+
+def test_replicas_that_differ_before_their_last_record_are_found(loop: SimulatedLoop) -> None:
+    async def damage(three: Three) -> None:
+        await three.append(2)
+        put_another_batch(three.follower, -2)
+
+    assert run(loop, damage) == {"committed-prefix", "unequal-replicas"}
+
+
+def test_records_that_were_truncated_are_compared_again(loop: SimulatedLoop) -> None:
+    async def damage(three: Three) -> None:
+        log = three.follower.log
+        truncated = log._segments.active.batches[7:]
+        log.truncate_to(7)
+        log.append_as_follower(b"".join(truncated), wall_ms=0, leader_epoch=three.follower.leader_epoch)
+        log.high_watermark = 10
+        put_another_batch(three.follower, -2)
 
     assert run(loop, damage) == {"committed-prefix", "unequal-replicas"}
 
@@ -156,7 +182,8 @@ def test_replicas_that_know_different_producers_are_found(loop: SimulatedLoop) -
     async def damage(three: Three) -> None:
         state = three.follower.log.producers.get(1)
         assert state is not None
-        state.batches.popleft()
+        state.batches = deque(state.batches, maxlen=2)
+        await three.append(1)
 
     assert run(loop, damage) == {"unequal-replicas"}
 

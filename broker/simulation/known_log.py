@@ -1,0 +1,170 @@
+"""The batches of one replica's log, read as they come: the cost follows what was appended, deleted or truncated."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from operator import attrgetter
+from typing import NamedTuple
+
+from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
+from purgatorio.broker.log.segments import Segments
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.protocol.records import read_header
+
+_base_offset = attrgetter("base_offset")
+_last_offset = attrgetter("last_offset")
+
+
+class KnownBatch(NamedTuple):
+    """What tells a batch from another one: two of the same offset and epoch are the same, or a log is broken."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    crc: int
+
+
+class _Parsed(NamedTuple):
+    raw: bytes
+    batch: KnownBatch
+    hash: int
+    producer_id: int
+
+
+class BatchPool:
+    """The batches of all replicas of a partition: those of a replica that is copied anew need not be parsed again."""
+
+    def __init__(self) -> None:
+        self._by_last_offset: dict[int, _Parsed] = {}
+
+    def parse(self, raw: bytes, last_offset: int) -> _Parsed:
+        """Return what is in a batch."""
+        parsed = self._by_last_offset.get(last_offset)
+        if parsed is None or parsed.raw != raw:
+            header = read_header(raw)
+            batch = KnownBatch(header.base_offset, header.last_offset, header.partition_leader_epoch, header.crc)
+            parsed = self._by_last_offset[last_offset] = _Parsed(raw, batch, hash(batch), header.producer_id)
+        return parsed
+
+
+class KnownLog:
+    """The batches and producers of one replica.
+
+    A log appends, drops its oldest batches and truncates its newest ones: while it holds the newest batch that was
+    read, it holds all before that. Compaction replaces batches anywhere, so a log that is compacted is not read.
+
+    Attributes:
+        batches: all batches of the log; none if it is compacted.
+        checked: the number of those that were compared with the committed ones.
+    """
+
+    def __init__(self, partition: Partition, pool: BatchPool) -> None:
+        self.partition = partition
+        self._pool = pool
+        self.batches: list[KnownBatch] = []
+        self.checked = 0
+        self._raw: list[bytes] = []
+        self._sums: list[int] = []  # of the hashes up to and including each batch; only differences have a meaning
+        self._cuts = -1
+        self._windows: dict[int, int] = {}
+        self._windows_sum = 0
+
+    def read_on(self) -> None:
+        """Drop the batches that were deleted or truncated, and read the new ones."""
+        segments = self.partition.log._segments
+        if self.is_compacted:
+            self._drop_first(len(self.batches))
+            return
+        if segments.cuts != self._cuts:
+            self._cuts = segments.cuts
+            self._drop_first(bisect_left(self.batches, segments[0].base_offset, key=_last_offset))
+            self._drop_truncated(segments)
+            self._forget_producers()
+        self._look_at_producers(self._append_new(segments))
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether compaction may replace batches."""
+        return self.partition.log.config.compact
+
+    def _drop_first(self, count: int) -> None:
+        del self.batches[:count], self._raw[:count], self._sums[:count]
+        self.checked = max(0, self.checked - count)
+
+    def _drop_truncated(self, segments: Segments) -> None:
+        while self.batches and not _holds(segments, self.batches[-1], self._raw[-1]):
+            del self.batches[-1], self._raw[-1], self._sums[-1]
+        self.checked = min(self.checked, len(self.batches))
+
+    def _append_new(self, segments: Segments) -> dict[int, None]:
+        """Read the new batches, and return their producers' ids."""
+        touched: dict[int, None] = {}
+        next_offset = self.batches[-1].last_offset + 1 if self.batches else -1
+        if self.batches and next_offset == self.partition.log.log_end_offset:
+            return touched
+        for number in range(segments.number_of(next_offset), len(segments)):
+            segment = segments[number]
+            for index in range(segment.index_of(next_offset), len(segment.batches)):
+                raw = segment.batches[index]
+                parsed = self._pool.parse(raw, segment.last_offsets[index])
+                self.batches.append(parsed.batch)
+                self._raw.append(raw)
+                self._sums.append((self._sums[-1] if self._sums else 0) + parsed.hash)
+                touched[parsed.producer_id] = None
+        return touched
+
+    def _forget_producers(self) -> None:
+        self._windows, self._windows_sum = {}, 0
+
+    def _look_at_producers(self, touched: dict[int, None]) -> None:
+        """Hash what the log knows of the producers with new batches; of all, if any was forgotten or restored."""
+        producers = self.partition.log.producers
+        for producer_id in touched:
+            self._look_at(producer_id)
+        if len(self._windows) != len(producers):
+            self._forget_producers()
+            for producer_id, _ in producers:
+                self._look_at(producer_id)
+
+    def _look_at(self, producer_id: int) -> None:
+        state = self.partition.log.producers.get(producer_id)
+        if state is not None:
+            new = hash((producer_id, state.epoch, *state.batches))
+            self._windows_sum = self._windows_sum - self._windows.get(producer_id, 0) + new
+            self._windows[producer_id] = new
+
+    # --- what was read ---
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of the log, as its memory budget has to count it."""
+        segments = self.partition.log._segments
+        if self.is_compacted:
+            return segments.memory_bytes
+        return segments.size_bytes + BATCH_OVERHEAD_BYTES * len(self.batches)
+
+    def differs_from(self, other: KnownLog) -> bool:
+        """Whether two logs that end in the same batch differ from the first offset on that both have."""
+        start = max(self.batches[0].base_offset, other.batches[0].base_offset)
+        return self._range_from(start) != other._range_from(start)
+
+    def _range_from(self, offset: int) -> tuple[int, int]:
+        """Return the number of batches from an offset on, and the sum of their hashes."""
+        first = bisect_left(self.batches, offset, key=_base_offset)
+        return len(self.batches) - first, self._sums[-1] - self._sums[first] + hash(self.batches[first])
+
+    def producers_differ_from(self, other: KnownLog) -> bool:
+        """Whether the logs know different epochs or batches of their producers."""
+        return (len(self._windows), self._windows_sum) != (len(other._windows), other._windows_sum)
+
+    @property
+    def starts_at_0(self) -> bool:
+        """Whether nothing was ever deleted, so that the replica has seen every batch of every producer."""
+        return bool(self.batches) and self.batches[0].base_offset == 0
+
+
+def _holds(segments: Segments, batch: KnownBatch, raw: bytes) -> bool:
+    """Whether the log still has this very batch."""
+    segment = segments[segments.number_of(batch.base_offset)]
+    index = segment.index_of(batch.base_offset)
+    return index < len(segment.batches) and segment.batches[index] is raw
