@@ -10,13 +10,18 @@ import asyncio
 import base64
 import random
 from types import TracebackType
+from typing import Final
 
 from purgatorio.broker.broker import PLAINTEXT, Broker
-from purgatorio.broker.clock import Clock, RunningClock, SystemClock
+from purgatorio.broker.clock import Alarm, Clock, RunningClock, SystemClock
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
+from purgatorio.broker.garbage import GarbageTuning
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.server import open_files
 from purgatorio.broker.web.server import AdminServer
+
+GARBAGE_DELAY_MS: Final = 1_000
+"""From the end of a broker to the collection of what it leaves: by then no task or answer refers to it any more."""
 
 
 class BrokerStateError(Exception):
@@ -30,6 +35,7 @@ class Cluster:
         config: the number of brokers, their addresses and their configs.
         clock: the source of time; by default the machine's. With a `ManualClock` time passes when you advance it.
         seed: seeds the random choices (topic ids, replica assignments, jitter of retries); None: they differ each time.
+        garbage: sets Python's garbage collector from `start` to `stop`, for the whole process; None leaves it as it is.
 
     Attributes:
         brokers: the running brokers, by ascending id.
@@ -37,11 +43,20 @@ class Cluster:
         lease_clock: `clock` without the times in which this process was suspended; it times leases.
     """
 
-    def __init__(self, config: ClusterConfig, clock: Clock | None = None, *, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        clock: Clock | None = None,
+        *,
+        seed: int | None = None,
+        garbage: GarbageTuning | None = None,
+    ) -> None:
         self.config = config
         self.clock = clock if clock is not None else SystemClock()
         # A broker epoch must be a secret, and who sees some numbers of `random.Random` can tell the next ones.
         self._seed = seed
+        self._garbage = garbage
+        self._garbage_alarm: Alarm | None = None
         self._rng = random.SystemRandom() if seed is None else random.Random(seed)
         self.cluster_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
         self.lease_clock = RunningClock(self.clock)
@@ -111,6 +126,8 @@ class Cluster:
             if self.config.record_delays:
                 # One partition per broker, so that each broker can lead one and append to it.
                 self.brokers[0].create_delays_topic(partitions=len(self.brokers))
+            if self._garbage is not None:
+                self._garbage.begin()
         except BaseException:
             await self.stop()
             raise
@@ -127,6 +144,10 @@ class Cluster:
             BaseExceptionGroup: the exceptions of brokers that failed while they ran; all others are stopped first.
         """
         await self.admin.stop()
+        if self._garbage is not None:
+            self._garbage.end()
+        if self._garbage_alarm is not None:
+            self._garbage_alarm.cancel()
         # Concurrently, so that no broker waits for the response of a stopped one.
         outcomes = await asyncio.gather(*(broker.stop() for broker in self.brokers), return_exceptions=True)
         for broker in self.brokers:
@@ -222,6 +243,15 @@ class Cluster:
             broker.store.close()
             self.brokers = [each for each in self.brokers if each is not broker]
             self._changing.discard(broker_id)
+            self._renew_garbage_soon()
+
+    def _renew_garbage_soon(self) -> None:
+        """Have what a broker left collected, once nothing that is under way refers to it."""
+        if self._garbage is None:
+            return
+        if self._garbage_alarm is not None:
+            self._garbage_alarm.cancel()
+        self._garbage_alarm = self.clock.call_later(GARBAGE_DELAY_MS, self._garbage.renew)
 
     def _broker_ended(self, error: BaseException | None) -> None:
         if error is not None and self._failure is not None and not self._failure.done():

@@ -15,6 +15,7 @@ from typing import Any, Final
 from purgatorio.broker.cli.logging_setup import configure_logging
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.garbage import GarbageTuning
 from purgatorio.broker.server import open_files
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -48,7 +49,7 @@ async def serve(config: ClusterConfig) -> int:
     """Run the cluster until SIGINT or SIGTERM; a second signal ends the process at once. Returns the exit code."""
     stop = asyncio.Event()
     _stop_on_signals(stop)
-    cluster = Cluster(config)
+    cluster = Cluster(config, garbage=GarbageTuning())
     try:
         await cluster.start()
     except OSError as error:

@@ -61,7 +61,7 @@ class Hanging:
     addresses = [(1, "127.0.0.1", 9092)]
     bootstrap = "127.0.0.1:9092"
     admin_url = "http://127.0.0.1:9644/"
-    def __init__(self, config): pass
+    def __init__(self, config, garbage): pass
     async def start(self): pass
     async def failed(self):
         await asyncio.Event().wait()
