@@ -37,6 +37,7 @@ from purgatorio.broker.replica.fetcher_manager import ReplicaFetcherManager
 from purgatorio.broker.replica.follower import FetchSettings, FollowerGate
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.replica.roles import ROLES_PER_STEP
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
@@ -62,6 +63,7 @@ class Broker:
             which clients must not be able to predict.
         lease_clock: the clock of the broker's lease and of its followers' lag; by default `clock`. Brokers that share a
             process, and a store in it, share a `RunningClock`.
+        roles_per_step: the most replicas that get their roles at once when an image changes many.
         connections_cap: the connections for which the process has files, whatever max.connections is changed to.
 
     Attributes:
@@ -80,6 +82,7 @@ class Broker:
         rng: random.Random,
         lease_clock: Clock | None = None,
         connections_cap: int | None = None,
+        roles_per_step: int = ROLES_PER_STEP,
     ) -> None:
         self.config = config
         self.dynamic = DynamicBrokerConfig(config)
@@ -103,6 +106,7 @@ class Broker:
             session_timeout_ms=config.broker_session_timeout_ms,
             heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
             settings=self._topics,
+            is_current=lambda: self.replicas.is_current,
             resumed=lambda: self.replicas.advance_high_watermarks(),
             epoch_step=lambda: random_epoch_step(rng),
         )
@@ -126,12 +130,14 @@ class Broker:
             may_lead=self.lifecycle.may_lead,
             validation=RecordValidation(full=config.record_validation == "full"),
             producer_id_expiration_ms=config.producer_id_expiration_ms,
+            roles_per_step=roles_per_step,
         )
         self._preferred_elections = PreferredElections(config.broker_id)
         self.recorder = DelayRecorder(self.replicas, self.clock, self.metrics)
         self.request_memory = RequestMemory(config.queued_max_request_bytes)
         self.listeners = self._build_listeners()
         self.fetchers = self._build_fetchers()
+        self._has_queued_roles = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._children: list[asyncio.Task[None]] = []
         self._main: asyncio.Task[None] | None = None
@@ -277,6 +283,7 @@ class Broker:
                 self._spawn(self.reaper.run(), "reaper")
                 self.replicas.incarnation = await self.lifecycle.register(endpoints)
                 self._metadata_changed(self.store.image)
+                self._spawn(self._apply_queued_roles(), "roles")
                 self._spawn(self.lifecycle.run(), "lifecycle")
                 self._start_upkeep()
                 logger.info("broker started", broker=self.broker_id, host=self.address[0], port=self.address[1])
@@ -360,9 +367,25 @@ class Broker:
             self.replicas.advance_high_watermarks("broker configs")
         self.metadata_purgatories.image_changed(image)
         self.recorder.image_changed(image)
-        if self._stopping.is_set():
-            return
-        self.fetchers.follow_leaders()
+        self._roles_changed()
+
+    async def _apply_queued_roles(self) -> None:
+        """Give replicas their roles in turns of the loop when an image has changed many partitions."""
+        while True:
+            await self._has_queued_roles.wait()
+            await asyncio.sleep(0)
+            self.replicas.apply_more()
+            self._roles_changed()
+
+    def _roles_changed(self) -> None:
+        """Follow the leaders of the partitions that got a role; end a pause of leading when all have theirs."""
+        if self.replicas.is_current:
+            self._has_queued_roles.clear()
+            self.lifecycle.caught_up()
+        else:
+            self._has_queued_roles.set()
+        if not self._stopping.is_set():
+            self.fetchers.follow_leaders()
 
     def _reconfigure(self, changed: Mapping[str, Any]) -> None:
         """Make changed configs take effect."""

@@ -3,7 +3,8 @@
 The store expires a lease that was not kept for the session timeout. The broker counts the session timeout from the time
 it *sent* the heartbeat, on its own monotonic clock, so its count ends first: then `has_lease` is false, and it leads no
 partition even if its image says so. An expired lease is never used again, even if a late answer confirms it. The broker
-continues as the same incarnation when the committed image has it under a new lease.
+continues as the same incarnation when the committed image has it under a new lease. It leads again when its replicas
+have the roles of that image: others may have been elected meanwhile.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class BrokerLifecycleManager:
         session_timeout_ms: the time without a heartbeat after which the store expires the lease.
         heartbeat_interval_ms: the time between heartbeats.
         settings: the defaults of topic configs.
-        resumed: called when this broker holds a lease again after it had lost one.
+        is_current: whether all replicas have the roles of the newest image; when that becomes true, call `caught_up`.
+        resumed: called when this broker may lead again after it had lost its lease.
         epoch_step: returns, for each registration, by how much the broker epoch exceeds the last one of the cluster.
     """
 
@@ -59,6 +61,7 @@ class BrokerLifecycleManager:
         session_timeout_ms: int,
         heartbeat_interval_ms: int,
         settings: TopicSettings,
+        is_current: Callable[[], bool] = lambda: True,
         resumed: Callable[[], None] = lambda: None,
         epoch_step: Callable[[], int] = lambda: 1,
     ) -> None:
@@ -69,11 +72,13 @@ class BrokerLifecycleManager:
         self._session_timeout_ms = session_timeout_ms
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._settings = settings
+        self._is_current = is_current
         self._resumed = resumed
         self._epoch_step = epoch_step
         self._incarnation: BrokerIncarnation | None = None
         self._lease_id = NO_LEASE
         self._lease_ends_ms = 0
+        self._roles_may_be_old = False  # others may have been elected since the lease was lost
         self._fencing: set[int] = set()
         self._stopping = False
         self._unwatch: Callable[[], None] = lambda: None
@@ -93,8 +98,15 @@ class BrokerLifecycleManager:
         return self._clock.now_ms() < self._lease_ends_ms
 
     def may_lead(self) -> bool:
-        """Return whether this broker may act as a leader: while it certainly holds its lease."""
-        return self.has_lease()
+        """Return whether this broker may act as a leader: it certainly holds its lease, and has the roles to it."""
+        return not self._roles_may_be_old and self.has_lease()
+
+    def caught_up(self) -> None:
+        """Lead again if this broker was fenced, holds a lease again, and all its replicas have their new roles."""
+        if self._roles_may_be_old and self.has_lease() and self._is_current():
+            self._roles_may_be_old = False
+            logger.info("new lease: this broker may lead again", broker=self._broker_id)
+            self._resumed()
 
     async def register(self, endpoints: tuple[Endpoint, ...]) -> BrokerIncarnation:
         """Register this broker; returns when its image shows the registration.
@@ -150,13 +162,13 @@ class BrokerLifecycleManager:
             await self._keep_lease()
             if self._stopping:
                 return
+            self._roles_may_be_old = True
             logger.warning(
                 "lease lost: this broker leads no partition until it has a new lease", broker=self._broker_id
             )
             if not await self._resume():
                 return
-            logger.info("new lease: this broker may lead again", broker=self._broker_id)
-            self._resumed()
+            self.caught_up()
 
     def close(self) -> None:
         """Stop fencing the brokers of expired leases."""

@@ -49,9 +49,8 @@ class ReplicaFetcherManager:
 
     def follow_leaders(self) -> None:
         """Give each fetcher exactly the partitions that this broker now follows from its leader."""
-        followed = self._replicas.followed_partitions()
-        for leader_id in {**self._fetchers, **followed}:
-            self._fetcher(leader_id).follow(followed.get(leader_id, []))
+        for leader_id in self._replicas.take_refollowed():
+            self._fetcher(leader_id).follow(self._replicas.followed_partitions(leader_id))
 
     def seems_dead(self, broker_id: int, within_ms: int) -> bool:
         """Return whether a leader refuses connections, and began to less than `within_ms` ago."""

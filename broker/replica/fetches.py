@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import cast
 
 from purgatorio.broker.clock import Clock
@@ -45,7 +45,7 @@ class ReplicaFetches:
         partitions: Mapping[TopicPartition, Partition],
         reader: ReplicaReader,
         *,
-        follower_assignments: Mapping[int, Sequence[TopicPartition]],
+        follower_assignments: Mapping[int, Sized],
         racks: Callable[[], Mapping[int, str]],
         image: Callable[[], ClusterImage | None],
         clock: Clock,

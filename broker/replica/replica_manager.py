@@ -5,7 +5,7 @@ The requests to them are in `writes` and `fetches`, the wake-ups of parked reque
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.log.config import LogConfig
@@ -15,7 +15,7 @@ from purgatorio.broker.log.producer_state import PRODUCER_EXPIRATION_MS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.controller import InSyncProposal
-from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch, FollowerKey
@@ -26,6 +26,7 @@ from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
+from purgatorio.broker.replica.roles import ROLES_PER_STEP, ReplicaRoles
 from purgatorio.broker.replica.writes import LeaderWrites
 from purgatorio.logger import get_logger
 from purgatorio.protocol.primitives import Buffer
@@ -50,6 +51,7 @@ class ReplicaManager:
         may_lead: whether this broker certainly holds its lease, and so may act as a leader.
         validation: how records inside produced batches are checked; not given: in full.
         producer_id_expiration_ms: the idle time after which a producer's sequence numbers are forgotten.
+        roles_per_step: the most replicas that `apply` and `apply_more` give their roles at once.
 
     Attributes:
         incarnation: this broker's incarnation; None until it is registered, and no image is applied before.
@@ -76,6 +78,7 @@ class ReplicaManager:
         may_lead: Callable[[], bool],
         validation: RecordValidation | None = None,
         producer_id_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+        roles_per_step: int = ROLES_PER_STEP,
     ) -> None:
         self.broker_id = broker_id
         self.partitions: dict[TopicPartition, Partition] = {}
@@ -83,21 +86,17 @@ class ReplicaManager:
         self.fetch_purgatory = fetch_purgatory
         self.delete_records_purgatory = delete_records_purgatory
         self._clock = clock
-        self._log_defaults = log_defaults
         self.memory = memory
         self._actions = actions
         self._observer = observer
         self._propose = propose
-        self._may_lead = may_lead
         self.incarnation: BrokerIncarnation | None = None
         self._validation = validation if validation is not None else RecordValidation()
         self._producer_id_expiration_ms = producer_id_expiration_ms
-        self._image: ClusterImage | None = None
-        self._follower_assignments: dict[int, tuple[TopicPartition, ...]] = {}
         self._racks: dict[int, str] = {}
-        self._leadership_listeners: list[LeadershipListener] = []
-        self.lookup = ReplicaLookup(broker_id, self.partitions, lambda: self._image)
-        self.reader = ReplicaReader(self.lookup, self._follower_assignments, lambda: self._racks)
+        self._roles = self._build_roles(log_defaults, may_lead, roles_per_step)
+        self.lookup = ReplicaLookup(broker_id, self.partitions, lambda: self._roles.image)
+        self.reader = ReplicaReader(self.lookup, self._roles.assignments, lambda: self._racks)
         self._events = ReplicaEvents(produce_purgatory, fetch_purgatory)
         writes = LeaderWrites(
             self.lookup,
@@ -112,9 +111,9 @@ class ReplicaManager:
         fetches = ReplicaFetches(
             self.partitions,
             self.reader,
-            follower_assignments=self._follower_assignments,
+            follower_assignments=self._roles.assignments,
             racks=lambda: self._racks,
-            image=lambda: self._image,
+            image=lambda: self._roles.image,
             clock=clock,
             actions=actions,
             events=self._events,
@@ -127,139 +126,82 @@ class ReplicaManager:
         self.delete_records = writes.delete_records
         self.fetch = fetches.fetch
 
+    def _build_roles(self, log_defaults: LogConfig, may_lead: Callable[[], bool], roles_per_step: int) -> ReplicaRoles:
+        return ReplicaRoles(
+            self.broker_id,
+            self.partitions,
+            new_log=self._new_log,
+            log_defaults=log_defaults,
+            clock=self._clock,
+            may_lead=may_lead,
+            observer=self._observer,
+            roles_per_step=roles_per_step,
+        )
+
     # --- metadata ---
 
     def apply(self, image: ClusterImage) -> None:
-        """Add, keep or remove replicas according to the image; check the operations that wait for changed partitions.
+        """Give replicas the roles that an image assigns to them; some of them, if it changes many partitions.
 
-        Images that were made for another incarnation of this broker are ignored.
+        Call `apply_more` later while `is_current` is false. Images that were made for another incarnation of this
+        broker are ignored.
         """
         registered = image.brokers.get(self.broker_id)
         if self.incarnation is None or registered is None or registered.incarnation != self.incarnation:
             return
-        before = self._image.topics if self._image is not None else {}
-        self._image = image
         racks, self._racks = self._racks, _racks_of(image)
+        self._roles.note(image)
         with self._actions:
             for broker_id in [broker_id for broker_id in self._racks if broker_id not in racks]:
                 # Consumers may read from this follower now, so it waits to learn the high watermark.
                 self.fetch_purgatory.check_and_complete(FollowerKey(broker_id), "rack")
-            changed: list[TopicPartition] = []
-            for name, gone in before.items():
-                new = image.topics.get(name)
-                if new is None or new.topic_id != gone.topic_id:
-                    changed += self._remove_topic(gone)
-            for name, topic in image.topics.items():
-                old = before.get(name)
-                if old is not topic:
-                    changed += self._apply_topic(topic, old, self.incarnation)
-            if changed:
-                self._wake_reassigned_followers()
-                for tp in changed:
-                    self._events.changed(tp, "partition state", high_watermark_moved=True)
-                    self.delete_records_purgatory.check_and_complete(tp, "partition state")
+            self.apply_more()
+
+    def apply_more(self) -> None:
+        """Give some more replicas the roles of the newest image, and check the requests that wait for them."""
+        if self.incarnation is None:
+            return
+        with self._actions:
+            changed = self._roles.step(self.incarnation)
+            for follower in self._roles.take_reassigned():
+                self.fetch_purgatory.check_and_complete(FollowerKey(follower), "assignment")
+            for tp in changed:
+                self._events.changed(tp, "partition state", high_watermark_moved=True)
+                self.delete_records_purgatory.check_and_complete(tp, "partition state")
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all replicas have the roles of the newest image."""
+        return self._roles.is_current
 
     def reconfigure(self, log_defaults: LogConfig, producer_id_expiration_ms: int) -> None:
         """Use these defaults of topic configs, and this expiration of producers, from now on; in all logs."""
-        self._log_defaults = log_defaults
         self._producer_id_expiration_ms = producer_id_expiration_ms
-        for topic in self._image.topics.values() if self._image is not None else ():
-            config = LogConfig.from_strings(topic.configs, log_defaults)
-            for index in range(len(topic.partitions)):
-                partition = self.partitions.get(TopicPartition(topic.name, index))
-                if partition is not None:
-                    partition.log.config = config
-                    partition.log.producers.expiration_ms = producer_id_expiration_ms
+        self._roles.reconfigure(log_defaults)
+        for partition in self.partitions.values():
+            partition.log.producers.expiration_ms = producer_id_expiration_ms
+
+    def _new_log(self, tp: TopicPartition, config: LogConfig) -> Log:
+        log = Log(config, memory=self.memory, validation=self._validation, name=str(tp))
+        log.producers.expiration_ms = self._producer_id_expiration_ms
+        return log
 
     def add_leadership_listener(self, listener: LeadershipListener) -> None:
         """Notify a listener from now on when this broker gains or loses the leadership of a partition."""
-        self._leadership_listeners.append(listener)
+        self._roles.add_listener(listener)
 
     @property
     def image(self) -> ClusterImage | None:
-        """The image that was applied last; None until this broker is registered."""
-        return self._image
+        """The newest image; None until this broker is registered."""
+        return self._roles.image
 
-    def _remove_topic(self, topic: Topic) -> list[TopicPartition]:
-        mine = [tp for i in range(len(topic.partitions)) if (tp := TopicPartition(topic.name, i)) in self.partitions]
-        for tp in mine:
-            self._remove(tp)
-        return mine
+    def followed_partitions(self, leader: int) -> list[Partition]:
+        """Return the partitions that this broker follows from a leader."""
+        return list(self._roles.followed.get(leader, {}).values())
 
-    def _remove(self, tp: TopicPartition) -> None:
-        partition = self.partitions.pop(tp)
-        partition.log.close()
-        self._observer.partition_removed(tp)
-        if partition.is_leader:
-            self._resigned(tp)
-
-    def _resigned(self, tp: TopicPartition) -> None:
-        for listener in self._leadership_listeners:
-            listener.resigned(tp)
-
-    def _take_role(self, partition: Partition, state: PartitionState) -> None:
-        """Give a replica its role, and notify the listeners of a leadership that was gained or lost."""
-        tp = partition.tp
-        was_leader, led_in_epoch = partition.is_leader, partition.leader_epoch
-        partition.apply_state(state, self._clock.now_ms())
-        if partition.is_leader:
-            if not was_leader or partition.leader_epoch != led_in_epoch:
-                for listener in self._leadership_listeners:
-                    listener.elected(tp, partition.leader_epoch)
-        elif was_leader:
-            self._observer.partition_removed(tp)
-            self._resigned(tp)
-
-    def _apply_topic(self, topic: Topic, before: Topic | None, incarnation: BrokerIncarnation) -> list[TopicPartition]:
-        """Apply what differs from the last image's topic, and return the partitions that changed here.
-
-        An image shares the rows that it did not change with the one before, so comparing identities tells: what one
-        changed partition costs must not grow with the partitions of its topic.
-        """
-        config = LogConfig.from_strings(topic.configs, self._log_defaults)
-        rows: Sequence[PartitionState] = ()
-        if before is not None and before.topic_id == topic.topic_id and before.configs == topic.configs:
-            rows = before.partitions
-        changed = []
-        for index, state in enumerate(topic.partitions):
-            if index < len(rows) and rows[index] is state:
-                continue
-            tp = TopicPartition(topic.name, index)
-            partition = self.partitions.get(tp)
-            if self.broker_id not in state.replicas:
-                if partition is not None:
-                    self._remove(tp)
-                    changed.append(tp)
-                continue
-            if partition is None:
-                log = Log(config, memory=self.memory, validation=self._validation, name=str(tp))
-                log.producers.expiration_ms = self._producer_id_expiration_ms
-                partition = Partition(tp, topic.topic_id, incarnation, log, may_lead=self._may_lead)
-                self.partitions[tp] = partition
-            partition.log.config = config
-            self._take_role(partition, state)
-            changed.append(tp)
-        return changed
-
-    def _wake_reassigned_followers(self) -> None:
-        """Complete the fetches of followers whose set of partitions to fetch has changed."""
-        assignments: dict[int, list[TopicPartition]] = {}
-        for tp, partition in self.partitions.items():
-            for follower in partition.followers:
-                assignments.setdefault(follower, []).append(tp)
-        for follower in {**self._follower_assignments, **assignments}:
-            assigned = tuple(assignments.get(follower, ()))
-            if self._follower_assignments.get(follower) != assigned:
-                self._follower_assignments[follower] = assigned
-                self.fetch_purgatory.check_and_complete(FollowerKey(follower), "assignment")
-
-    def followed_partitions(self) -> dict[int, list[Partition]]:
-        """Return the partitions that this broker follows, by leader."""
-        followed: dict[int, list[Partition]] = {}
-        for partition in self.partitions.values():
-            if not partition.is_leader and partition.leader >= 0:
-                followed.setdefault(partition.leader, []).append(partition)
-        return followed
+    def take_refollowed(self) -> list[int]:
+        """Return the leaders of which `followed_partitions` has changed since the last call."""
+        return self._roles.take_refollowed()
 
     # --- following ---
 

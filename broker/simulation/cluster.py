@@ -18,6 +18,8 @@ from purgatorio.broker.simulation.network import Network
 
 FIRST_PORT: Final = 9092
 STORE_LATENCY_MS: Final = (0.1, 2.0)
+ROLES_PER_STEP: Final = 2
+"""Few, so that also the few partitions of a simulation get their roles in several turns of the loop."""
 STORE_NODE: Final = "store"
 
 
@@ -193,7 +195,12 @@ class SimulatedCluster:
         self.links[broker_id] = link = StoreLink(self.network, rng, node)
         self.nodes[broker_id] = node
         broker = Broker(
-            self._configs[broker_id], self.store.open(link), clock=self.clock, rng=rng, lease_clock=self._lease_clock
+            self._configs[broker_id],
+            self.store.open(link),
+            clock=self.clock,
+            rng=rng,
+            lease_clock=self._lease_clock,
+            roles_per_step=ROLES_PER_STEP,
         )
         self.brokers[broker_id] = broker
         return node.spawn(broker.start(), name=f"start broker {broker_id}")

@@ -109,6 +109,32 @@ def test_a_broker_stops_leading_before_it_is_fenced_and_continues_as_the_same_in
     place.run(main)
 
 
+def test_a_broker_that_was_fenced_leads_again_when_its_replicas_have_their_new_roles(place: Place) -> None:
+    """Others may have been elected meanwhile: a leader by an old role would acknowledge records that are lost."""
+    current, resumed = [False], []
+
+    async def main() -> None:
+        lifecycle, _ = await place.joined()
+        lifecycle._is_current, lifecycle._resumed = lambda: current[0], lambda: resumed.append(True)
+        await asyncio.sleep(1)
+        assert lifecycle.may_lead()
+        place.links[1].cut()
+        await asyncio.sleep(SESSION_MS / 1000 + 0.1)
+        place.links[1].heal()
+        await asyncio.sleep(1)
+        assert lifecycle.has_lease()
+        assert not lifecycle.may_lead()
+        lifecycle.caught_up()
+        assert not lifecycle.may_lead(), "the replicas have not caught up yet"
+        current[0] = True
+        lifecycle.caught_up()
+        lifecycle.caught_up()
+        assert lifecycle.may_lead()
+        assert resumed == [True]
+
+    place.run(main)
+
+
 def test_a_late_answer_does_not_renew_an_expired_lease(place: Place) -> None:
     async def main() -> None:
         lifecycle, _ = await place.joined()

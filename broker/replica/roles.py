@@ -1,0 +1,242 @@
+"""The replicas that images assign to one broker, and their roles: leader, or follower of a leader.
+
+One image may change thousands of partitions (a topic is created, a broker dies), and the brokers of a process apply it
+one after the other. So changed partitions wait in a queue, and a step takes some of them. A partition takes its role
+from the newest image when its turn comes. To the cluster this is a broker that sees images later for some partitions,
+as any broker may. Replicas that the broker has come before those that it gets, so that a lost leadership ends first. A
+broker that was fenced leads again when the queue is empty (`BrokerLifecycleManager`): in the queue may be leaderships
+that it lost meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.delta import changed_topics
+from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
+from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
+from purgatorio.broker.replica.partition import Partition
+
+ROLES_PER_STEP: Final = 100
+"""The most partitions that one step gives their roles: about a millisecond, and each broker of a process takes one in a
+turn of the loop."""
+
+MAX_CONFIGS_KEPT: Final = 1_000
+"""The most different configs of topics that are kept parsed, for all their partitions to share."""
+
+
+class FollowerAssignment:
+    """The partitions that a follower should fetch from this broker; replaced by another object when they change."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+
+class ReplicaRoles:
+    """Gives the replicas of one broker the roles that images assign to them.
+
+    Args:
+        broker_id: the id of this broker.
+        partitions: this broker's replicas by name; this class adds and removes them.
+        new_log: makes the log of a new replica.
+        log_defaults: the defaults of topic configs.
+        clock: monotonic time for the lag of followers.
+        may_lead: whether this broker certainly holds its lease, and so may act as a leader.
+        observer: told of partitions that this broker leads no more.
+        roles_per_step: the most partitions that one step gives their roles.
+
+    Attributes:
+        image: the newest image; None before the first.
+        assignments: by follower, the partitions that it should fetch from this broker.
+        followed: by leader, the partitions that this broker follows from it.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        partitions: dict[TopicPartition, Partition],
+        *,
+        new_log: Callable[[TopicPartition, LogConfig], Log],
+        log_defaults: LogConfig,
+        clock: Clock,
+        may_lead: Callable[[], bool],
+        observer: ReplicaObserver,
+        roles_per_step: int = ROLES_PER_STEP,
+    ) -> None:
+        self.image: ClusterImage | None = None
+        self.assignments: dict[int, FollowerAssignment] = {}
+        self.followed: dict[int, dict[TopicPartition, Partition]] = {}
+        self._broker_id = broker_id
+        self._partitions = partitions
+        self._new_log = new_log
+        self._log_defaults = log_defaults
+        self._clock = clock
+        self._may_lead = may_lead
+        self._observer = observer
+        self._roles_per_step = roles_per_step
+        self._listeners: list[LeadershipListener] = []
+        self._held: deque[TopicPartition] = deque()
+        self._added: deque[TopicPartition] = deque()
+        self._queued: set[TopicPartition] = set()  # those in the two queues; never walked
+        self._configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
+        self._reassigned: dict[int, int] = {}  # by follower, by how much the number of its partitions changes
+        self._refollowed: dict[int, None] = {}
+
+    def add_listener(self, listener: LeadershipListener) -> None:
+        """Notify a listener from now on when this broker gains or loses the leadership of a partition."""
+        self._listeners.append(listener)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all replicas have the roles of the newest image."""
+        return not self._queued
+
+    def take_refollowed(self) -> list[int]:
+        """Return the leaders whose partitions in `followed` have changed since the last call."""
+        leaders, self._refollowed = list(self._refollowed), {}
+        return leaders
+
+    def note(self, image: ClusterImage) -> None:
+        """Queue the replicas whose partitions an image changes."""
+        before, self.image = self.image, image
+        for delta in changed_topics(before, image):
+            states = () if delta.after is None else delta.after.partitions
+            for tp in delta.changed_partitions:
+                if tp in self._queued:
+                    continue
+                if tp in self._partitions:
+                    self._queued.add(tp)
+                    self._held.append(tp)
+                elif tp.partition < len(states) and self._broker_id in states[tp.partition].replicas:
+                    self._queued.add(tp)
+                    self._added.append(tp)
+
+    def step(self, incarnation: BrokerIncarnation) -> list[TopicPartition]:
+        """Give some of the queued replicas their roles, and return the partitions that changed here.
+
+        Args:
+            incarnation: this broker's, for new replicas.
+        """
+        changed = []
+        for _ in range(min(self._roles_per_step, len(self._queued))):
+            tp = self._held.popleft() if self._held else self._added.popleft()
+            self._queued.discard(tp)
+            if self._reconcile(tp, incarnation):
+                changed.append(tp)
+        return changed
+
+    def take_reassigned(self) -> list[int]:
+        """Renew the assignments of the followers whose partitions have changed since the last call; return these."""
+        reassigned, self._reassigned = self._reassigned, {}
+        for follower, more in reassigned.items():
+            self.assignments[follower] = FollowerAssignment(len(self.assignments.get(follower, ())) + more)
+        return list(reassigned)
+
+    def reconfigure(self, log_defaults: LogConfig) -> None:
+        """Use these defaults of topic configs from now on; in all logs."""
+        self._log_defaults = log_defaults
+        self._configs.clear()
+        for tp, partition in self._partitions.items():
+            topic = None if self.image is None else self.image.topics.get(tp.topic)
+            if topic is not None:
+                partition.log.config = self._config_of(topic)
+
+    # --- one replica ---
+
+    def _reconcile(self, tp: TopicPartition, incarnation: BrokerIncarnation) -> bool:
+        """Add, keep or remove a replica as the newest image says; returns whether there was or is one."""
+        assert self.image is not None, "a replica is queued by an image"
+        topic = self.image.topics.get(tp.topic)
+        state = self.image.partition(*tp)
+        assigned = topic is not None and state is not None and self._broker_id in state.replicas
+        partition = self._partitions.get(tp)
+        was_there = partition is not None
+        if partition is not None and (topic is None or not assigned or partition.topic_id != topic.topic_id):
+            self._remove(partition)
+            partition = None
+        if topic is None or state is None or not assigned:
+            return was_there
+        config = self._config_of(topic)
+        if partition is None:
+            log = self._new_log(tp, config)
+            partition = Partition(tp, topic.topic_id, incarnation, log, may_lead=self._may_lead)
+            self._partitions[tp] = partition
+        elif partition.log.config is not config:
+            partition.log.config = config
+        self._take_role(partition, state)
+        return True
+
+    def _config_of(self, topic: Topic) -> LogConfig:
+        """Return the configuration of a topic's logs; topics with the same configs share one."""
+        if not topic.configs:
+            return self._log_defaults
+        key = tuple(sorted(topic.configs.items()))
+        config = self._configs.get(key)
+        if config is None:
+            if len(self._configs) >= MAX_CONFIGS_KEPT:
+                del self._configs[next(iter(self._configs))]
+            config = self._configs[key] = LogConfig.from_strings(topic.configs, self._log_defaults)
+        return config
+
+    def _remove(self, partition: Partition) -> None:
+        tp = partition.tp
+        del self._partitions[tp]
+        partition.log.close()
+        self._observer.partition_removed(tp)
+        self._count_followers(partition.followers, -1)
+        self._follow(partition, _followed_by(partition), NO_LEADER)
+        if partition.is_leader:
+            self._resigned(tp)
+
+    def _take_role(self, partition: Partition, state: PartitionState) -> None:
+        """Give a replica its role, and notify the listeners of a leadership that was gained or lost."""
+        tp = partition.tp
+        was_leader, in_epoch = partition.is_leader, partition.leader_epoch
+        followed, followers = _followed_by(partition), partition.followers
+        partition.apply_state(state, self._clock.now_ms())
+        if partition.followers.keys() != followers.keys():
+            self._count_followers(followers, -1)
+            self._count_followers(partition.followers, 1)
+        if followed != _followed_by(partition) or partition.leader_epoch != in_epoch:
+            self._follow(partition, followed, _followed_by(partition))
+        if partition.is_leader:
+            if not was_leader or partition.leader_epoch != in_epoch:
+                for listener in self._listeners:
+                    listener.elected(tp, partition.leader_epoch)
+        elif was_leader:
+            self._observer.partition_removed(tp)
+            self._resigned(tp)
+
+    def _resigned(self, tp: TopicPartition) -> None:
+        for listener in self._listeners:
+            listener.resigned(tp)
+
+    def _count_followers(self, followers: Iterable[int], more: int) -> None:
+        """Count a partition in, or out of, what its followers should fetch from this broker."""
+        for follower in followers:
+            self._reassigned[follower] = self._reassigned.get(follower, 0) + more
+
+    def _follow(self, partition: Partition, before: int, after: int) -> None:
+        """Move a partition from what is followed from one leader to what is followed from another; -1: none."""
+        if before >= 0:
+            del self.followed[before][partition.tp]
+            self._refollowed[before] = None
+        if after >= 0:
+            self.followed.setdefault(after, {})[partition.tp] = partition
+            self._refollowed[after] = None
+
+
+def _followed_by(partition: Partition) -> int:
+    """Return the leader that a replica follows; -1 if it leads itself, or there is no leader."""
+    return NO_LEADER if partition.is_leader else partition.leader
