@@ -20,6 +20,9 @@ ALIKE_PER_COST: Final = 16
 FIELD_BY_FIELD_COST: Final = 8
 """The time that a record takes that is checked field by field, against one that is not."""
 
+MAX_KEYLESS: Final = 100
+"""Records without a key that a check names: enough to find the mistake, and a bound for the answer."""
+
 _NULL: Final = 1
 """The length -1 as a varint."""
 _FAR: Final = 1 << 40
@@ -51,7 +54,7 @@ class InvalidRecordAtError(InvalidRecordError):
         self.reason = reason
 
 
-def check_records(data: bytes, count: int, budget: int = NO_LIMIT) -> int:
+def check_records(data: bytes, count: int, budget: int = NO_LIMIT, keyless: list[int] | None = None) -> int:
     """Check the records of a produced batch, as far as the budget goes.
 
     Args:
@@ -60,6 +63,8 @@ def check_records(data: bytes, count: int, budget: int = NO_LIMIT) -> int:
         budget: the work to spend. A record that is checked by the second way costs 1, by the third way
             `FIELD_BY_FIELD_COST`; `ALIKE_PER_COST` records of one size cost 1, and
             the search for them `SEARCH_COST`.
+        keyless: if given, receives the numbers of records without a key, which costs 1 more for each record that is not
+            one of a size. After `MAX_KEYLESS` of them the check ends.
 
     Returns:
         The rest of the budget; at most 0 if the records that follow were not checked.
@@ -74,6 +79,7 @@ def check_records(data: bytes, count: int, budget: int = NO_LIMIT) -> int:
         if budget <= 0:
             return budget
         budget -= 1
+        first = index
         end = _end_of_plain_record(data, position, index)
         if end < 0:
             end = _check_record(data, position, index)
@@ -86,6 +92,12 @@ def check_records(data: bytes, count: int, budget: int = NO_LIMIT) -> int:
             budget -= SEARCH_COST + alike // ALIKE_PER_COST
             index += alike
             end += alike * (end - position)
+        if keyless is not None:
+            budget -= 1
+            if _has_no_key(data, position):
+                keyless += range(first, min(index + 1, first + MAX_KEYLESS - len(keyless)))
+                if len(keyless) == MAX_KEYLESS:
+                    return budget
         position = end
         index += 1
     if position != len(data):
@@ -238,6 +250,18 @@ def _check_record(data: bytes, position: int, index: int) -> int:
     except _Malformed as error:
         raise InvalidRecordAtError(index, str(error)) from None
     return end
+
+
+def _has_no_key(data: bytes, position: int) -> bool:
+    """Return whether a record that was checked has no key."""
+    while data[position] > 127:
+        position += 1
+    position += 2  # past the last byte of the length, and the attributes
+    for _ in ("timestamp delta", "offset delta"):
+        while data[position] > 127:
+            position += 1
+        position += 1
+    return data[position] == _NULL
 
 
 class _Malformed(Exception):

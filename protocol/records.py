@@ -273,6 +273,20 @@ def place_batch(batch: Buffer, base_offset: int, leader_epoch: int, *, log_appen
     return bytes(placed)
 
 
+def with_codec(header: BatchHeader, codec: Compression, payload: Buffer) -> bytes:
+    """Return the batch of a header with another codec, and with its records as that codec compressed them.
+
+    Args:
+        header: of a batch whose base offset and leader epoch are yet to be set.
+        codec: replaces the header's.
+        payload: the records, compressed.
+    """
+    after_crc = _AFTER_CRC.pack(header.attributes & ~CODEC_MASK | codec, *header[6:])
+    length = _MIN_LENGTH + len(payload)
+    body = after_crc + bytes(payload)
+    return _BEFORE_CRC.pack(header.base_offset, length, header.partition_leader_epoch, MAGIC, _crc32c(body)) + body
+
+
 # --- records -----------------------------------------------------------------------------------------------------
 
 

@@ -83,9 +83,10 @@ class BrokerConfig(BaseModel):
     compression_type: CompressionTypeText = topic_default("compression.type")
     record_validation: Literal["full", "header"] = text(
         "full",
-        "Purgatorio's own: how produced batches are checked. full: with their records, as Kafka does, up to 50,000 "
-        "records of a request (more if they have one size); past 32 MiB of unpacked batches a request is refused. "
-        "header: the header and the CRC only, unless the topic needs the records; malformed records reach consumers.",
+        "Purgatorio's own: how produced batches are checked. full: with their records, as Kafka does, up to "
+        "25,000 records of a request (more if they have one size), or 12 MiB unpacked. What follows in the request is "
+        "checked by its header; a batch that alone unpacks to more is refused. header: the header and the CRC "
+        "only, unless the topic needs the records; malformed records reach consumers.",
     )
     producer_id_expiration_ms: int = number(
         _DAY_MS, "Idle time after which a broker forgets a producer's sequence numbers.", ge=1

@@ -7,34 +7,40 @@ from typing import Final
 
 from purgatorio.broker.log.config import MAX_LONG, LogConfig
 from purgatorio.broker.log.errors import InvalidBatch, RecordError
-from purgatorio.protocol.compression import Buffer, decompress
-from purgatorio.protocol.errors import CorruptRecordError, EncodeError, ErrorCode, RecordTooLargeError
-from purgatorio.protocol.record_check import InvalidRecordAtError, check_records
+from purgatorio.protocol.compression import Buffer, Compression, compress, decompress
+from purgatorio.protocol.errors import CorruptRecordError, ErrorCode, RecordTooLargeError
+from purgatorio.protocol.record_check import MAX_KEYLESS, InvalidRecordAtError, check_records
 from purgatorio.protocol.records import (
     CODEC_MASK,
     HEADER_SIZE,
     BatchHeader,
-    Record,
     TimestampType,
-    build_batch,
     check_crc,
     iter_batches,
-    iter_records,
+    iter_unpacked,
     read_header,
     validate_batch,
+    with_codec,
 )
 
-MAX_RECORD_ERRORS: Final = 100
-"""Refused records that an answer names, of one batch: enough to find the mistake, and a bound for the answer."""
-MAX_RECORDS_READ: Final = 50_000
-"""Records in a batch for a topic whose records the broker reads in full, which takes microseconds each and is done in
-one go. Producers' default batches are far smaller: librdkafka's have at most 10,000 records, Java's 16 KiB."""
-CHECKS_PER_REQUEST: Final = 50_000
-"""Records of one request that are checked, about 20 ms; one with headers counts as 8, 16 of one size in a run count as
-one. What follows in the request is taken by its header: it is rare, and refusing it would hurt good producers."""
-MAX_UNPACKED_BYTES: Final = 32 * 1024 * 1024
-"""Bytes that the batches of one request may unpack to where their records are read: 32 times the largest batch by
-default. Small batches that unpack to much (decompression bombs) could hold up the broker for long otherwise."""
+WORK_PER_REQUEST: Final = 25_000
+"""The work for the records of one request, in units of 0.7 µs; the event loop waits for all of it. What follows in the
+request is taken by its header: it is rare, and refusing it would hurt good producers. A unit is one record that is
+checked, as `check_records` counts them, or one of the following."""
+UNPACKED_PER_UNIT: Final = 500
+"""Bytes that are decompressed; a whole request's work lasts for 12 MiB."""
+COPIED_PER_UNIT: Final = 4096
+UNITS_PER_RECORD_READ: Final = 8
+COMPRESSED_PER_UNIT: Final = {
+    Compression.NONE: COPIED_PER_UNIT,
+    Compression.GZIP: 17,
+    Compression.SNAPPY: 120,
+    Compression.LZ4: 120,
+    Compression.ZSTD: 76,
+}
+"""Bytes of records that the broker compresses, by codec."""
+MAX_RECORD_ERRORS: Final = MAX_KEYLESS
+"""Refused records that an answer names, of one batch."""
 
 
 class RecordValidation:
@@ -42,59 +48,87 @@ class RecordValidation:
 
     Args:
         full: whether the records are checked in any case (record.validation), or only where the topic needs it.
-        max_unpacked_bytes: the bytes that the batches of one request may unpack to.
-        max_checks: the records of one request that are checked, as `check_records` counts them.
+        work: the work for the records of one request.
     """
 
-    __slots__ = ("_left_bytes", "_left_checks", "_max_bytes", "_max_checks", "full")
+    __slots__ = ("_left", "_work", "full")
 
-    def __init__(
-        self, *, full: bool = True, max_unpacked_bytes: int = MAX_UNPACKED_BYTES, max_checks: int = CHECKS_PER_REQUEST
-    ) -> None:
+    def __init__(self, *, full: bool = True, work: int = WORK_PER_REQUEST) -> None:
         self.full = full
-        self._left_checks = self._max_checks = max_checks
-        self._left_bytes = self._max_bytes = max_unpacked_bytes
+        self._work = self._left = work
 
     def begin_request(self) -> None:
-        """Let the next batches, those of one request, use the full limits together."""
-        self._left_bytes = self._max_bytes
-        self._left_checks = self._max_checks
+        """Let the next batches, those of one request, share the work of one request."""
+        self._left = self._work
 
-    def check(self, header: BatchHeader, batch: Buffer) -> None:
-        """Check the records of a batch, as far as the rest of what its request may cost goes.
-
-        Raises:
-            CorruptRecordError: as `unpack` and `check_records`.
-        """
-        if self._left_checks > 0:
-            self._left_checks = check_records(self.unpack(header, batch), header.record_count, self._left_checks)
-
-    def unpack(self, header: BatchHeader, batch: Buffer) -> bytes:
-        """Return the records of a batch, decompressed.
+    def unpack(self, header: BatchHeader, batch: Buffer) -> bytes | None:
+        """Return the records of a batch, decompressed; None if too little work is left for them.
 
         Raises:
-            CorruptRecordError: as `decompress`; MESSAGE_TOO_LARGE if the batch unpacks to more than is left of what its
-                request may unpack to.
+            CorruptRecordError: as `decompress`; MESSAGE_TOO_LARGE if the batch alone needs more than a whole request's
+                work.
         """
+        if self._left <= 0:
+            return None
         packed = batch[HEADER_SIZE:]
         if not header.attributes & CODEC_MASK:
+            self._left -= len(packed) // COPIED_PER_UNIT
             return bytes(packed)
-        if self._left_bytes <= 0:
-            raise RecordTooLargeError(f"the batches of a request unpack to more than {self._max_bytes} bytes")
-        data = decompress(header.compression, packed, self._left_bytes)
-        self._left_bytes -= len(data)
+        left, max_bytes = self._left, self._left * UNPACKED_PER_UNIT
+        self._left = 0
+        try:
+            data = decompress(header.compression, packed, max_bytes)
+        except RecordTooLargeError:
+            if left == self._work:
+                raise
+            return None
+        self._left = left - len(data) // UNPACKED_PER_UNIT
         return data
+
+    def check(self, header: BatchHeader, data: bytes, keyless: list[int] | None = None) -> None:
+        """Check records, as far as the rest of the work goes.
+
+        Raises:
+            InvalidRecordError: as `check_records`.
+        """
+        self._left = check_records(data, header.record_count, self._left, keyless)
+
+    def may_read(self, count: int) -> bool:
+        """Return whether work is left for reading so many records in full; if so, take it."""
+        units = count * UNITS_PER_RECORD_READ
+        if units > self._left:
+            return False
+        self._left -= units
+        return True
+
+    def may_compress(self, codec: Compression, size_bytes: int) -> bool:
+        """Return whether any work is left, and take what compressing so many bytes needs; the last batch may overdraw.
+
+        gzip would leave most topics that want it with a mixture otherwise: 400 KB take a whole request's work.
+        """
+        if self._left <= 0:
+            return False
+        self._left -= size_bytes // COMPRESSED_PER_UNIT[codec]
+        return True
 
 
 class Admission:
     """The checks for the logs of one topic, prepared from its configuration.
 
-    The records of a batch are checked as Kafka does, unless record.validation is `header`: lengths, count and offsets.
-    Each record is read in full only if the topic is compacted (it needs a key), if the broker compresses batches anew,
-    or if timestamps have a lower bound. The upper bound is checked against the maximum timestamp in the header.
+    The records of a batch are checked as Kafka does, unless record.validation is `header` and the topic does not need
+    them: lengths, count and offsets; a key in each record if the topic is compacted; each record's timestamp if
+    timestamps have a lower bound. The upper bound is checked against the maximum timestamp in the header.
     """
 
-    __slots__ = ("_after_max_ms", "_config", "_create_time", "_limit_bytes", "_reads_records", "_validation")
+    __slots__ = (
+        "_after_max_ms",
+        "_config",
+        "_create_time",
+        "_limit_bytes",
+        "_lower_bound",
+        "_needs_records",
+        "_validation",
+    )
 
     def __init__(self, config: LogConfig, validation: RecordValidation | None = None) -> None:
         self._config = config
@@ -102,8 +136,8 @@ class Admission:
         self._limit_bytes = config.max_message_bytes
         self._create_time = config.timestamp_type is TimestampType.CREATE_TIME
         self._after_max_ms = config.message_timestamp_after_max_ms
-        lower_bound = self._create_time and config.message_timestamp_before_max_ms < MAX_LONG
-        self._reads_records = config.compact or config.compression is not None or lower_bound
+        self._lower_bound = self._create_time and config.message_timestamp_before_max_ms < MAX_LONG
+        self._needs_records = config.compact or config.compression is not None or self._lower_bound
 
     def admit(self, records: Buffer, wall_ms: int, *, from_client: bool = True) -> tuple[BatchHeader, Buffer]:
         """Check a produced record set, which is exactly one batch.
@@ -133,10 +167,12 @@ class Admission:
             self._check_timestamps(header, wall_ms)
             if header.is_control:
                 pass  # the broker's own: a client's was refused above
-            elif self._reads_records:
-                header, batch = self._read(header, batch, wall_ms)
+            elif self._needs_records:
+                header, batch = self._check(header, batch, wall_ms)
             elif self._validation.full:
-                self._validation.check(header, batch)
+                data = self._validation.unpack(header, batch)
+                if data is not None:
+                    self._validation.check(header, data)
         except InvalidRecordAtError as error:
             raise InvalidBatch(error.error_code, str(error), [RecordError(error.index, error.reason)]) from error
         except CorruptRecordError as error:
@@ -161,53 +197,40 @@ class Admission:
         earliest, latest = wall_ms - self._config.message_timestamp_before_max_ms, wall_ms + self._after_max_ms
         return f"timestamp {timestamp_ms} is not between {earliest} and {latest}"
 
-    def _read(self, header: BatchHeader, batch: Buffer, wall_ms: int) -> tuple[BatchHeader, Buffer]:
-        """Check every record, and compress the batch anew if the topic wants another codec than the producer's."""
-        if header.record_count > MAX_RECORDS_READ:
-            raise InvalidBatch(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"the batch has {header.record_count} records; this topic takes at most {MAX_RECORDS_READ}",
-            )
-        data = self._validation.unpack(header, batch)
-        check_records(data, header.record_count)
-        records = list(iter_records(batch, data=data))
-        self._check_each(records, wall_ms)
-        wanted = self._config.compression
-        if wanted is None or wanted is header.compression:
+    def _check(self, header: BatchHeader, batch: Buffer, wall_ms: int) -> tuple[BatchHeader, Buffer]:
+        """Check the records, and compress the batch anew if the topic wants another codec than the producer's."""
+        validation = self._validation
+        data = validation.unpack(header, batch)
+        if data is None:
             return header, batch
-        try:
-            rebuilt = build_batch(
-                records,
-                compression=wanted,
-                producer_id=header.producer_id,
-                producer_epoch=header.producer_epoch,
-                base_sequence=header.base_sequence,
-                transactional=header.is_transactional,
-            )
-        except EncodeError as error:
-            raise InvalidBatch(ErrorCode.INVALID_RECORD, str(error)) from error
+        keyless: list[int] | None = [] if self._config.compact else None
+        validation.check(header, data, keyless)
+        if keyless:
+            raise _refused(ErrorCode.INVALID_RECORD, keyless, "it has no key, and the topic is compacted")
+        if self._lower_bound:
+            self._check_lower_bound(header, data, wall_ms)
+        wanted = self._config.compression
+        if wanted is None or wanted is header.compression or not validation.may_compress(wanted, len(data)):
+            return header, batch
+        rebuilt = with_codec(header, wanted, compress(wanted, data))
         if len(rebuilt) > self._limit_bytes:
             raise _too_large(len(rebuilt), self._limit_bytes)
         return read_header(rebuilt), rebuilt
 
-    def _check_each(self, records: Sequence[Record], wall_ms: int) -> None:
-        """Check keys and timestamps; the refusal names the records at fault (KIP-467), with the code of the first."""
-        errors: list[RecordError] = []
-        code = ErrorCode.INVALID_RECORD
-        for index, record in enumerate(records):
-            if record.key is None and self._config.compact:
-                message = "it has no key, and the topic is compacted"
-            elif self._is_out_of_range(record.timestamp_ms, wall_ms):
-                message = self._out_of_range_text(record.timestamp_ms, wall_ms)
-                code = code if errors else ErrorCode.INVALID_TIMESTAMP
-            else:
-                continue
-            errors.append(RecordError(index, message))
-            if len(errors) == MAX_RECORD_ERRORS:
-                break
-        if errors:
-            first = errors[0]
-            raise InvalidBatch(code, f"record {first.batch_index} of the batch: {first.message}", errors)
+    def _check_lower_bound(self, header: BatchHeader, data: bytes, wall_ms: int) -> None:
+        """Check the timestamp of every record; that of the header alone if too little work is left to read them."""
+        if not self._validation.may_read(header.record_count):
+            if self._is_out_of_range(header.base_timestamp, wall_ms):
+                raise self._out_of_range(header.base_timestamp, wall_ms)
+            return
+        timestamps = [record.timestamp_ms for record in iter_unpacked(header, data)]
+        late = [index for index, timestamp_ms in enumerate(timestamps) if self._is_out_of_range(timestamp_ms, wall_ms)]
+        if late:
+            raise _refused(
+                ErrorCode.INVALID_TIMESTAMP,
+                late[:MAX_RECORD_ERRORS],
+                *(self._out_of_range_text(timestamps[index], wall_ms) for index in late[:MAX_RECORD_ERRORS]),
+            )
 
     def _is_out_of_range(self, timestamp_ms: int, wall_ms: int) -> bool:
         if not self._create_time or timestamp_ms < 0:
@@ -224,6 +247,14 @@ def _only_batch(records: Buffer, size_bytes: int) -> memoryview:
     if next(iter_batches(view[size_bytes:], allow_partial=True), None) is not None:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
     return view[:size_bytes]
+
+
+def _refused(code: ErrorCode, indexes: Sequence[int], *reasons: str) -> InvalidBatch:
+    """Return the refusal of a batch that names the records at fault (KIP-467); one reason is that of all."""
+    if len(reasons) == 1:
+        reasons *= len(indexes)
+    errors = [RecordError(index, reason) for index, reason in zip(indexes, reasons, strict=True)]
+    return InvalidBatch(code, f"record {indexes[0]} of the batch: {reasons[0]}", errors)
 
 
 def _too_large(size_bytes: int, limit_bytes: int) -> InvalidBatch:

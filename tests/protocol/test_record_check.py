@@ -10,6 +10,7 @@ from purgatorio.protocol.errors import CorruptRecordError, InvalidRecordError
 from purgatorio.protocol.record_check import (
     ALIKE_PER_COST,
     FIELD_BY_FIELD_COST,
+    MAX_KEYLESS,
     SEARCH_COST,
     InvalidRecordAtError,
     check_records,
@@ -81,6 +82,23 @@ def test_a_budget_limits_the_work_and_records_of_one_size_cost_little() -> None:
 def test_a_wrong_count_is_refused(count: int) -> None:
     with pytest.raises(InvalidRecordError):
         check_records(records_of(*plain(3)), count)
+
+
+@pytest.mark.parametrize("headers", [(), (("h", b"v"),)])
+@pytest.mark.parametrize("sizes", [1, 4])
+def test_records_without_a_key_are_named(headers: tuple[tuple[str, bytes | None], ...], sizes: int) -> None:
+    """In runs of records of one size (the lengths of keys are part of the size), between others, with headers."""
+    keys = [None] * 30 + [b""] * 30 + [b"k", None] * 10 + [b"key"] * 30 + [None]
+    records = [Record(i, 0, key, b"v" * (i % sizes), headers) for i, key in enumerate(keys)]
+    keyless: list[int] = []
+    check_records(records_of(*records), len(records), keyless=keyless)
+    assert keyless == [index for index, key in enumerate(keys) if key is None]
+
+
+def test_at_most_a_hundred_records_without_a_key_are_named() -> None:
+    keyless: list[int] = []
+    check_records(records_of(*plain(500, b"v", None)), 500, keyless=keyless)
+    assert keyless == list(range(MAX_KEYLESS))
 
 
 def test_the_error_says_which_record_is_malformed() -> None:

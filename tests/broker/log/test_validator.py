@@ -7,7 +7,7 @@ import pytest
 
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.errors import InvalidBatch
-from purgatorio.broker.log.validator import MAX_RECORD_ERRORS, MAX_RECORDS_READ, Admission, RecordValidation
+from purgatorio.broker.log.validator import MAX_RECORD_ERRORS, UNPACKED_PER_UNIT, Admission, RecordValidation
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record, build_batch, iter_records, read_header, validate_batch
@@ -72,31 +72,32 @@ def test_with_header_validation_records_are_read_only_where_the_topic_needs_it(g
         Admission(LogConfig(cleanup_policy=("compact",)), header_only).admit(garbage, NOW_MS)
 
 
-def test_the_batches_of_one_request_unpack_to_a_limit_together(batch_of) -> None:
-    validation = RecordValidation(max_unpacked_bytes=25_000)
+def lying(batch: bytes) -> bytes:
+    """The batch with one record more in its header than it has."""
+    raw = bytearray(batch)
+    for start in (23, 57):  # last offset delta, record count
+        raw[start : start + 4] = (int.from_bytes(raw[start : start + 4], "big") + 1).to_bytes(4, "big")
+    raw[17:21] = _crc(raw)
+    return bytes(raw)
+
+
+def test_what_the_batches_of_one_request_unpack_to_is_bounded_and_the_rest_is_taken_by_its_header(batch_of) -> None:
+    validation = RecordValidation(work=25_000 // UNPACKED_PER_UNIT)
     admission = Admission(LogConfig(), validation)
     packed = batch_of(bytes(10_000), at_ms=NOW_MS, compression=Compression.ZSTD)
-    plain = batch_of(bytes(30_000), at_ms=NOW_MS)
     for _ in range(3):
         validation.begin_request()
         for records in (packed, packed):
             admission.admit(records, NOW_MS)
-        with pytest.raises(InvalidBatch) as caught:
-            admission.admit(packed, NOW_MS)
-        assert caught.value.error_code is ErrorCode.MESSAGE_TOO_LARGE
-        admission.admit(plain, NOW_MS)
-
-
-def test_a_batch_of_too_many_records_is_too_large_for_a_topic_whose_records_are_read(batch_of) -> None:
-    raw = bytearray(batch_of(b"one", keys=(b"k",), at_ms=NOW_MS))
-    raw[23:27] = MAX_RECORDS_READ.to_bytes(4, "big")
-    raw[57:61] = (MAX_RECORDS_READ + 1).to_bytes(4, "big")
-    raw[17:21] = _crc(raw)
-    assert refusal(bytes(raw), cleanup_policy=("compact",)) is ErrorCode.MESSAGE_TOO_LARGE
+        for _ in range(2):
+            assert admission.admit(lying(packed), NOW_MS)[1] == lying(packed)
+    validation.begin_request()
+    with pytest.raises(InvalidBatch):
+        admission.admit(lying(packed), NOW_MS)
 
 
 def test_the_records_of_one_request_are_checked_up_to_a_limit(batch_of, garbage: bytes) -> None:
-    admission = Admission(LogConfig(), validation := RecordValidation(max_checks=3))
+    admission = Admission(LogConfig(), validation := RecordValidation(work=3))
     for values in ((b"1", b"22", b"333"), (b"1", b"22", b"333", b"4444")):
         validation.begin_request()
         admission.admit(batch_of(*values, at_ms=NOW_MS), NOW_MS)
@@ -104,6 +105,38 @@ def test_the_records_of_one_request_are_checked_up_to_a_limit(batch_of, garbage:
     validation.begin_request()
     with pytest.raises(InvalidBatch):
         admission.admit(garbage, NOW_MS)
+
+
+def test_timestamps_are_read_up_to_a_limit_and_then_that_of_the_header_counts(batch_of) -> None:
+    admission = Admission(LogConfig(message_timestamp_before_max_ms=HOUR_MS), validation := RecordValidation(work=30))
+    late = batch_of(b"v", b"w", at_ms=(NOW_MS, NOW_MS - HOUR_MS - 1))
+    with pytest.raises(InvalidBatch):
+        admission.admit(late, NOW_MS)
+    validation.begin_request()
+    admission.admit(batch_of(b"v", at_ms=NOW_MS), NOW_MS)
+    assert admission.admit(late, NOW_MS)[1] == late
+    with pytest.raises(InvalidBatch):
+        admission.admit(batch_of(b"v", b"w", at_ms=NOW_MS - HOUR_MS - 1), NOW_MS)
+
+
+def test_batches_are_compressed_anew_while_work_is_left(batch_of) -> None:
+    admission = Admission(LogConfig(compression_type="gzip"), validation := RecordValidation(work=150))
+    produced = batch_of(bytes(17 * 90), at_ms=NOW_MS)
+    for _ in range(2):
+        validation.begin_request()
+        codecs = [admission.admit(produced, NOW_MS)[0].compression for _ in range(3)]
+        assert codecs == [Compression.GZIP, Compression.GZIP, Compression.NONE]
+
+
+def test_very_many_records_for_a_compacted_topic_are_checked_up_to_the_limit(batch_of) -> None:
+    """50,000 in a batch took 300 ms, and those of each further batch as long."""
+    values = [b"v" * (number % 5) for number in range(30_000)]
+    batch = batch_of(*values, keys=(b"k",) * len(values), at_ms=NOW_MS)
+    admission = Admission(LogConfig(cleanup_policy=("compact",)), validation := RecordValidation())
+    assert [admission.admit(each, NOW_MS)[1] for each in (batch, lying(batch))] == [batch, lying(batch)]
+    validation.begin_request()
+    with pytest.raises(InvalidBatch):
+        admission.admit(lying(batch_of(*values[:1000], keys=(b"k",) * 1000, at_ms=NOW_MS)), NOW_MS)
 
 
 def test_kip_467_the_refusal_names_the_records_at_fault(batch_of) -> None:

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from purgatorio.protocol.api import APIS, ApiKey, encode_request
+from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.message import ArrayType, Fixed, StringType, StructType, WireField, fields_of
+from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from purgatorio.protocol.records import Record, build_batch
+
+START_MS = 1_700_000_000_000
 
 Path = tuple[str, ...]
 """The names of nested arrays, from the outermost to the one that is wide."""
@@ -36,6 +41,31 @@ def hostile_requests(wanted: int | None, *, distinct: bool, versions: str = "end
                 request = _Maker(version, count, distinct).message(api.request, path)
                 title = f"{ApiKey(key).name} v{version} {'.'.join(path)} × {count}{' distinct' * distinct}"
                 yield HostileRequest(title, b"".join(encode_request(key, version, 7, "x", request))[4:])
+
+
+def hostile_produce_requests(topic: str, partitions: int) -> Iterator[HostileRequest]:
+    """Return requests that append the same batch to many partitions; the batch costs as much as it can.
+
+    Bombs unpack to almost 8 MiB each. There are as many small records as fit, of all sizes, so that no two neighbours
+    are alike.
+    """
+    text = bytes(range(200)) * (8 * 1024 * 1024 // 200)
+    for key in (b"k", None):
+        for codec in Compression:
+            if codec is not Compression.NONE:
+                for name, value in (("text", text), ("zeros", bytes(len(text)))):
+                    batch = build_batch([Record(0, START_MS, key, value)], compression=codec)
+                    yield _produce(f"{codec.name} bombs of {name}, key {key!r}", topic, partitions, batch)
+        small = [Record(number, START_MS, key, b"v" * (number % 5)) for number in range(30_000)]
+        headers = [Record(number, START_MS, key, b"", (("", b"v" * (number % 3)),)) for number in range(10_000)]
+        for name, records in (("small records", small), ("headers", headers)):
+            yield _produce(f"{name}, key {key!r}", topic, partitions, build_batch(records))
+
+
+def _produce(title: str, topic: str, partitions: int, batch: bytes) -> HostileRequest:
+    data = [PartitionProduceData(index=index, records=batch) for index in range(partitions)]
+    request = ProduceRequest(acks=1, timeout_ms=1, topic_data=[TopicProduceData(name=topic, partition_data=data)])
+    return HostileRequest(title, b"".join(encode_request(ApiKey.PRODUCE, 9, 7, "x", request))[4:])
 
 
 def wide_paths(cls: type, version: int) -> Iterator[Path]:

@@ -1,7 +1,8 @@
 """What the worst requests cost a whole broker: CPU while the event loop is held, and memory.
 
-The costs are of one core of the machine that runs the test, so the bounds here are those of the design (25 ms, and a
-few MB or 8 times the request) with room for slow and busy machines. The worst request of a run is noted.
+The bounds are those of the design: 25 ms of CPU, and a few MB or 8 times the request. A request counts with the least
+of some tries, and a machine that is slower than the one that the bound was measured on has as much longer. The worst
+request of a run is noted.
 """
 
 from __future__ import annotations
@@ -18,20 +19,26 @@ import pytest
 from purgatorio.broker.broker import PLAINTEXT
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.request import Session
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.protocol.api import APIS
-from tests.broker.server.hostile import HostileRequest, hostile_requests
+from tests.broker.server.hostile import HostileRequest, hostile_produce_requests, hostile_requests
 from tests.protocol.test_decoders_fuzz import mutated
 
-MAX_HOLD_MS = 25 * 4
+MAX_HOLD_MS = 25
+BUSY_MACHINE = 1.4
+"""How much longer the same work takes while other processes use the core's caches."""
+REFERENCE_MS = 3.5
+"""What `reference_ms` takes on the machine that the bounds were measured on."""
 MAX_MEMORY_TIMES = 8
 MAX_MEMORY_BYTES = 16 * 1024 * 1024
 """What a request may take however small it is: objects of 4,000 elements, or 25,000 of a fetch, and their answer."""
-TRIES = 3
+TRIES = 10
 WIDE = 3_900
+HOSTILE_PARTITIONS = 24
 
 
 class Cost(NamedTuple):
@@ -61,6 +68,7 @@ class Target:
 
     def __init__(self, cluster: Cluster) -> None:
         self._dispatcher = Dispatcher(cluster.brokers[0].listeners[PLAINTEXT]._routes)
+        self._cluster = cluster
         self._holds_ms: list[float] = []
         run = asyncio.Handle._run
 
@@ -70,6 +78,16 @@ class Target:
             self._holds_ms.append((time.thread_time() - began) * 1_000)
 
         self.timed = timed
+
+    async def create(self, topic: str, partitions: int, configs: dict[str, str]) -> None:
+        """Create a topic, and wait until this broker leads it."""
+        broker = self._cluster.brokers[0]
+        new = [NewTopic(topic, partitions, 1, configs=configs)]
+        broker.store.submit(
+            lambda image: create_topics(image, new, settings=TopicSettings(), rng=random.Random(1)), lambda _: None
+        )
+        while topic not in broker.image.topics:  # noqa: ASYNC110 - only turns of the loop are waited for
+            await asyncio.sleep(0)
 
     def send(self, frame: bytes) -> float:
         """Dispatch a frame, and return for how long that held the loop, in milliseconds of CPU."""
@@ -89,9 +107,26 @@ class Target:
             for _ in range(8):
                 await asyncio.sleep(0)
             best_ms = min(best_ms, max([held_ms, *self._holds_ms]))
-            if best_ms <= MAX_HOLD_MS / 10:
+            if best_ms <= MAX_HOLD_MS * 0.8:
                 break
         return best_ms
+
+
+def reference_ms() -> float:
+    """Return what a fixed piece of Python takes here: as a request, it makes objects and looks them up."""
+
+    def work() -> float:
+        began = time.thread_time()
+        made = {(f"{number}", number): [number] for number in range(8_000)}
+        assert sum(made[f"{number}", number][0] for number in range(8_000))
+        return (time.thread_time() - began) * 1_000
+
+    return min(work() for _ in range(TRIES))
+
+
+def assert_within_bound(cost: Cost) -> None:
+    slower = max(1.0, reference_ms() / REFERENCE_MS)
+    assert cost.hold_ms < MAX_HOLD_MS * BUSY_MACHINE * slower, (cost, f"on a machine {slower:.2f} times slower")
 
 
 @pytest.fixture
@@ -115,7 +150,17 @@ async def test_no_wide_request_holds_the_loop(target: Target, record_property: p
     cost = await worst(target, wide)
     record_property("note", f"hostile frames: the longest hold of the loop was {cost.hold_ms:.0f} ms, {cost.title}")
     too_wide = await worst(target, hostile_requests(None, distinct=True))
-    assert max(cost, too_wide).hold_ms < MAX_HOLD_MS, max(cost, too_wide)
+    assert_within_bound(max(cost, too_wide))
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+async def test_no_batches_hold_the_loop(target: Target, record_property: pytest.RecordProperty, policy: str) -> None:
+    """Decompression bombs of every codec, and records as many and as small as they can be; with keys, and without."""
+    await target.create("bombs", HOSTILE_PARTITIONS, {"cleanup.policy": policy, "retention.bytes": "0"})
+    cost = await worst(target, hostile_produce_requests("bombs", HOSTILE_PARTITIONS))
+    record_property("note", f"hostile batches, {policy}: the longest hold was {cost.hold_ms:.0f} ms, {cost.title}")
+    assert_within_bound(cost)
 
 
 async def test_no_wide_request_takes_much_memory(target: Target) -> None:
@@ -148,4 +193,4 @@ async def test_no_random_frame_holds_the_loop(target: Target, record_property: p
 
     cost = await worst(target, frames())
     record_property("note", f"random frames: the longest hold of the loop was {cost.hold_ms:.0f} ms, {cost.title}")
-    assert cost.hold_ms < MAX_HOLD_MS, cost
+    assert_within_bound(cost)
