@@ -235,6 +235,7 @@ class RunningClock:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._clock_now_ms = clock.now_ms
         self._beat_ms = clock.now_ms()
         self._stood_still_ms = 0
         self.now_seconds = clock.now_seconds
@@ -249,7 +250,8 @@ class RunningClock:
 
     def now_ms(self) -> int:
         """Monotonic milliseconds in which the event loop ran."""
-        return min(self._clock.now_ms(), self._beat_ms + self.MAX_GAP_MS) - self._stood_still_ms
+        now_ms, latest_ms = self._clock_now_ms(), self._beat_ms + self.MAX_GAP_MS
+        return (now_ms if now_ms < latest_ms else latest_ms) - self._stood_still_ms
 
     def beat(self) -> None:
         """Note that the event loop runs."""

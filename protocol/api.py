@@ -58,6 +58,7 @@ __all__ = [
     "Api",
     "ApiKey",
     "Buffer",
+    "EncodedResponse",
     "Message",
     "RequestHeader",
     "decode_request",
@@ -125,6 +126,19 @@ class RequestHeader:
     client_id: str | None
 
 
+class EncodedResponse:
+    """A response that its handler has encoded: where many responses are alike, that takes less than its encoder does.
+
+    Attributes:
+        message: the message, without size and header.
+    """
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: bytes) -> None:
+        self.message = message
+
+
 class _Codecs(dict[tuple[int, int], F]):
     """Compiled codecs by (API key, version); each is compiled at its first use."""
 
@@ -178,7 +192,10 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
             raise InvalidUtf8(f"client_id: {error.reason}") from error
     api = APIS.get(api_key)
     if api is not None and version >= api.flexible_from:
-        position = _skip_header_tags(frame, position)
+        if position < len(frame) and not frame[position]:
+            position += 1  # no tags, as ever: a call less
+        else:
+            position = _skip_header_tags(frame, position)
     return RequestHeader(api_key, version, correlation_id, client_id), position
 
 
@@ -193,15 +210,20 @@ def decode_request(header: RequestHeader, frame: Buffer, position: int) -> Messa
     return message
 
 
-def encode_response(api_key: int, version: int, correlation_id: int, response: Message) -> list[Buffer]:
+def encode_response(
+    api_key: int, version: int, correlation_id: int, response: Message | EncodedResponse
+) -> list[Buffer]:
     """Encode a response with its size and header, as parts to write one after the other.
 
     Raises:
         UnsupportedVersion: this package has no codec for the API or version.
         EncodeError: the response cannot be encoded in this version.
     """
-    parts = _response_encoders[api_key, version](response)
-    size = sum(map(len, parts))
+    if isinstance(response, EncodedResponse):
+        parts: list[Buffer] = [response.message]
+    else:
+        parts = _response_encoders[api_key, version](response)
+    size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
     if _has_flexible_response_header(api_key, version):
         parts[0] = _FLEXIBLE_RESPONSE_PREFIX.pack(size + 5, correlation_id) + parts[0]
     else:

@@ -54,7 +54,9 @@ class InvalidRecordAtError(InvalidRecordError):
         self.reason = reason
 
 
-def check_records(data: bytes, count: int, budget: int = NO_LIMIT, keyless: list[int] | None = None) -> int:
+def check_records(
+    data: bytes, count: int, budget: int = NO_LIMIT, keyless: list[int] | None = None, start: int = 0
+) -> int:
     """Check the records of a produced batch, as far as the budget goes.
 
     Args:
@@ -65,6 +67,7 @@ def check_records(data: bytes, count: int, budget: int = NO_LIMIT, keyless: list
             the search for them `SEARCH_COST`.
         keyless: if given, receives the numbers of records without a key, which costs 1 more for each record that is not
             one of a size. After `MAX_KEYLESS` of them the check ends.
+        start: the position of the first record.
 
     Returns:
         The rest of the budget; at most 0 if the records that follow were not checked.
@@ -73,8 +76,9 @@ def check_records(data: bytes, count: int, budget: int = NO_LIMIT, keyless: list
         InvalidRecordAtError: a record is malformed, or the data ends before the last record does.
         InvalidRecordError: bytes follow the last record.
     """
-    position = index = 0
-    next_try, window = 0, _FIRST_WINDOW
+    position, index = start, 0
+    # A batch that is too small for a run is not searched for one.
+    next_try, window = 0 if count >= _WORTHWHILE_RUN else count, _FIRST_WINDOW
     while index < count:
         if budget <= 0:
             return budget

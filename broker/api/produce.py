@@ -6,10 +6,10 @@ them all the same (KAFKA-18659: librdkafka 2.0 disables compression if the minim
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Final, cast
+from typing import Final
 
 from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.registry import ApiHandler
@@ -18,6 +18,7 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api import EncodedResponse
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
@@ -29,6 +30,7 @@ from purgatorio.protocol.messages.produce import (
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
+    encode_one_appended,
 )
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import read_header
@@ -45,24 +47,58 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceReques
         reply(error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
     batches = _batches(request)
-    refused = _too_new_compression(ctx.api_version, batches)
-
-    def done(results: Sequence[AppendResult]) -> None:
-        results = _with_refused(results, refused)
-        if request.acks == 0:
-            _answer_acks_0(results, reply)
-            return
-        response = _response(request, results)
-        if ctx.api_version >= NODE_ENDPOINTS_VERSION:
-            response.node_endpoints = _endpoints(replicas.image, results, ctx.session.listener)
-        reply(response)
-
+    answer = _Answer(replicas, ctx, request, reply)
+    if ctx.api_version < ZSTD_VERSION:
+        answer.refused = _zstd_batches(batches)
+        batches = [batch for nth, batch in enumerate(batches) if nth not in answer.refused]
     replicas.append(
-        batches if not refused else [batch for nth, batch in enumerate(batches) if nth not in refused],
-        acks=request.acks,
-        timeout_ms=request.timeout_ms,
-        done=done,
-        client=ctx.client_id or "",
+        batches, acks=request.acks, timeout_ms=request.timeout_ms, done=answer.done, client=ctx.client_id or ""
+    )
+
+
+class _Answer:
+    """Answers one request when its batches are appended, or replicated.
+
+    Attributes:
+        refused: the positions of the batches that were not appended, since they are compressed with zstd.
+    """
+
+    __slots__ = ("_ctx", "_replicas", "_reply", "_request", "refused")
+
+    def __init__(self, replicas: ReplicaManager, ctx: RequestContext, request: ProduceRequest, reply: Reply) -> None:
+        self._replicas = replicas
+        self._ctx = ctx
+        self._request = request
+        self._reply = reply
+        self.refused: Collection[int] = ()
+
+    def done(self, results: Sequence[AppendResult]) -> None:
+        """Answer with the results of the batches that were appended."""
+        request, version = self._request, self._ctx.api_version
+        if self.refused:
+            results = _with_refused(results, self.refused)
+        if request.acks == 0:
+            _answer_acks_0(results, self._reply)
+            return
+        if len(results) == 1 and not results[0].error_code:
+            message = _one_appended(version, request, results[0])
+            if message is not None:
+                self._reply(EncodedResponse(message))
+                return
+        response = _response(request, results)
+        if version >= NODE_ENDPOINTS_VERSION:
+            response.node_endpoints = _endpoints(self._replicas.image, results, self._ctx.session.listener)
+        self._reply(response)
+
+
+def _one_appended(version: int, request: ProduceRequest, result: AppendResult) -> bytes | None:
+    """Return the encoded response to a request for one partition, as most are; None if it takes the encoder."""
+    if len(request.topic_data) != 1:
+        return None  # other topics have no partitions
+    topic = request.topic_data[0]
+    index = topic.partition_data[0].index
+    return encode_one_appended(
+        version, topic.name, index, result.base_offset, result.log_append_time_ms, result.log_start_offset
     )
 
 
@@ -88,18 +124,17 @@ def _endpoints(image: ClusterImage | None, results: Sequence[AppendResult], list
 
 def _batches(request: ProduceRequest) -> list[tuple[TopicPartition, Buffer | None]]:
     """Return each partition of the request with its records."""
-    return [
-        # The decoder returns records as one view into the request.
-        (TopicPartition(topic.name, data.index), cast("Buffer | None", data.records))
-        for topic in request.topic_data
-        for data in topic.partition_data
-    ]
+    batches: list[tuple[TopicPartition, Buffer | None]] = []
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            # The decoder returns records as one view into the request.
+            records: Buffer | None = data.records  # type: ignore[assignment]
+            batches.append((TopicPartition(topic.name, data.index), records))
+    return batches
 
 
-def _too_new_compression(version: int, batches: list[tuple[TopicPartition, Buffer | None]]) -> set[int]:
-    """Return the positions of the batches whose compression this version of the API must not carry."""
-    if version >= ZSTD_VERSION:
-        return set()
+def _zstd_batches(batches: list[tuple[TopicPartition, Buffer | None]]) -> set[int]:
+    """Return the positions of the batches that are compressed with zstd."""
     return {nth for nth, (_, records) in enumerate(batches) if records is not None and _is_zstd(records)}
 
 
@@ -111,10 +146,8 @@ def _is_zstd(records: Buffer) -> bool:
         return False
 
 
-def _with_refused(results: Sequence[AppendResult], refused: set[int]) -> Sequence[AppendResult]:
+def _with_refused(results: Sequence[AppendResult], refused: Collection[int]) -> Sequence[AppendResult]:
     """Return the results of the appended batches, with a refusal at the position of each refused batch."""
-    if not refused:
-        return results
     appended = iter(results)
     count = len(results) + len(refused)
     return [_zstd_refusal() if nth in refused else next(appended) for nth in range(count)]

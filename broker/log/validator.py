@@ -12,7 +12,10 @@ from purgatorio.protocol.errors import CorruptRecordError, ErrorCode, RecordTooL
 from purgatorio.protocol.record_check import MAX_KEYLESS, InvalidRecordAtError, check_records
 from purgatorio.protocol.records import (
     CODEC_MASK,
+    CONTROL,
     HEADER_SIZE,
+    LOG_APPEND_TIME,
+    RECORDS_AFTER_CRC,
     BatchHeader,
     TimestampType,
     check_crc,
@@ -85,13 +88,13 @@ class RecordValidation:
         self._left = left - len(data) // UNPACKED_PER_UNIT
         return data
 
-    def check(self, header: BatchHeader, data: bytes, keyless: list[int] | None = None) -> None:
-        """Check records, as far as the rest of the work goes.
+    def check(self, header: BatchHeader, data: bytes, keyless: list[int] | None = None, start: int = 0) -> None:
+        """Check the records from the position `start` of `data` on, as far as the rest of the work goes.
 
         Raises:
             InvalidRecordError: as `check_records`.
         """
-        self._left = check_records(data, header.record_count, self._left, keyless)
+        self._left = check_records(data, header.record_count, self._left, keyless, start)
 
     def may_read(self, count: int) -> bool:
         """Return whether work is left for reading so many records in full; if so, take it."""
@@ -127,6 +130,7 @@ class Admission:
         "_limit_bytes",
         "_lower_bound",
         "_needs_records",
+        "_segment_bytes",
         "_validation",
     )
 
@@ -134,6 +138,7 @@ class Admission:
         self._config = config
         self._validation = validation if validation is not None else RecordValidation()
         self._limit_bytes = config.max_message_bytes
+        self._segment_bytes = config.segment_bytes
         self._create_time = config.timestamp_type is TimestampType.CREATE_TIME
         self._after_max_ms = config.message_timestamp_after_max_ms
         self._lower_bound = self._create_time and config.message_timestamp_before_max_ms < MAX_LONG
@@ -156,39 +161,32 @@ class Admission:
         """
         try:
             header = read_header(records)
-            size_bytes = header.size_bytes
+            attributes, size_bytes = header.attributes, header.size_bytes
             batch = records if len(records) == size_bytes else _only_batch(records, size_bytes)
             if size_bytes > self._limit_bytes:
                 raise _too_large(size_bytes, self._limit_bytes)
-            if from_client:
-                validate_batch(header, batch)
-            else:
-                check_crc(header, batch)
-            self._check_timestamps(header, wall_ms)
-            if header.is_control:
+            covered = validate_batch(header, batch) if from_client else check_crc(header, batch)
+            if attributes & LOG_APPEND_TIME:
+                raise InvalidBatch(
+                    ErrorCode.INVALID_TIMESTAMP, "a producer cannot set the timestamp type LogAppendTime"
+                )
+            if self._create_time and header.max_timestamp > wall_ms + self._after_max_ms:
+                raise self._out_of_range(header.max_timestamp, wall_ms)
+            if attributes & CONTROL:
                 pass  # the broker's own: a client's was refused above
             elif self._needs_records:
                 header, batch = self._check(header, batch, wall_ms)
             elif self._validation.full:
-                data = self._validation.unpack(header, batch)
-                if data is not None:
-                    self._validation.check(header, data)
+                self._check_form(header, batch, covered)
         except InvalidRecordAtError as error:
             raise InvalidBatch(error.error_code, str(error), [RecordError(error.index, error.reason)]) from error
         except CorruptRecordError as error:
             raise InvalidBatch(error.error_code, str(error)) from error
-        if len(batch) > self._config.segment_bytes:
+        if len(batch) > self._segment_bytes:
             raise InvalidBatch(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"{len(batch)} bytes do not fit a segment of {self._config.segment_bytes}",
+                ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(batch)} bytes do not fit a segment of {self._segment_bytes}"
             )
         return header, batch
-
-    def _check_timestamps(self, header: BatchHeader, wall_ms: int) -> None:
-        if header.timestamp_type is not TimestampType.CREATE_TIME:
-            raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "a producer cannot set the timestamp type LogAppendTime")
-        if self._create_time and header.max_timestamp > wall_ms + self._after_max_ms:
-            raise self._out_of_range(header.max_timestamp, wall_ms)
 
     def _out_of_range(self, timestamp_ms: int, wall_ms: int) -> InvalidBatch:
         return InvalidBatch(ErrorCode.INVALID_TIMESTAMP, self._out_of_range_text(timestamp_ms, wall_ms))
@@ -196,6 +194,13 @@ class Admission:
     def _out_of_range_text(self, timestamp_ms: int, wall_ms: int) -> str:
         earliest, latest = wall_ms - self._config.message_timestamp_before_max_ms, wall_ms + self._after_max_ms
         return f"timestamp {timestamp_ms} is not between {earliest} and {latest}"
+
+    def _check_form(self, header: BatchHeader, batch: Buffer, covered: bytes) -> None:
+        """Check the form of the records; `covered` are the bytes that the CRC covers, which spare another copy."""
+        if not header.attributes & CODEC_MASK:
+            self._validation.check(header, covered, start=RECORDS_AFTER_CRC)
+        elif (data := self._validation.unpack(header, batch)) is not None:
+            self._validation.check(header, data)
 
     def _check(self, header: BatchHeader, batch: Buffer, wall_ms: int) -> tuple[BatchHeader, Buffer]:
         """Check the records, and compress the batch anew if the topic wants another codec than the producer's."""

@@ -99,7 +99,8 @@ class BrokerLifecycleManager:
 
     def may_lead(self) -> bool:
         """Return whether this broker may act as a leader: it certainly holds its lease, and has the roles to it."""
-        return not self._roles_may_be_old and self.has_lease()
+        # `has_lease` without its call: each append and each fetch asks.
+        return not self._roles_may_be_old and self._clock.now_ms() < self._lease_ends_ms
 
     def caught_up(self) -> None:
         """Lead again if this broker was fenced, holds a lease again, and all its replicas have their new roles."""

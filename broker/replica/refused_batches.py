@@ -33,31 +33,29 @@ class Refusal(NamedTuple):
 
 
 class RefusedBatches:
-    """The refused batches of one partition, by producer id."""
+    """The refused batches of one partition.
 
-    __slots__ = ("_first",)
+    Attributes:
+        first: of each producer, by its id, the first refused batch whose retry is expected. Every append looks whether
+            there is one at all.
+    """
+
+    __slots__ = ("first",)
 
     def __init__(self) -> None:
-        self._first: dict[int, Refusal] = {}
-
-    def __bool__(self) -> bool:
-        """Whether the retry of any refused batch is expected."""
-        return bool(self._first)
-
-    def __len__(self) -> int:
-        return len(self._first)
+        self.first: dict[int, Refusal] = {}
 
     def note(self, records: Buffer, error_code: ErrorCode, now_ms: int) -> None:
         """Remember a refused batch if its producer is idempotent and the error is retriable."""
         header = _header(records)
         if header is None or not error_code.retriable:
             return
-        known = self._first.get(header.producer_id)
+        known = self.first.get(header.producer_id)
         if known is not None and known.epoch == header.producer_epoch and _is_after(header.base_sequence, known):
             return
-        if known is None and len(self._first) >= MAX_PRODUCERS:
-            del self._first[next(iter(self._first))]
-        self._first[header.producer_id] = Refusal(
+        if known is None and len(self.first) >= MAX_PRODUCERS:
+            del self.first[next(iter(self.first))]
+        self.first[header.producer_id] = Refusal(
             header.producer_epoch, header.base_sequence, error_code, now_ms + REMEMBERED_MS
         )
 
@@ -68,7 +66,7 @@ class RefusedBatches:
             producers: the producer states of the log; another leader may have appended the refused batch meanwhile.
         """
         header = _header(records)
-        known = None if header is None else self._first.get(header.producer_id)
+        known = None if header is None else self.first.get(header.producer_id)
         if header is None or known is None or header.producer_epoch < known.epoch:
             return None
         is_over = (
@@ -78,7 +76,7 @@ class RefusedBatches:
             or _has_come(known, producers.get(header.producer_id))
         )
         if is_over:
-            del self._first[header.producer_id]
+            del self.first[header.producer_id]
             return None
         return known.error_code if _is_after(header.base_sequence, known) else None
 

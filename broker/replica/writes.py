@@ -76,7 +76,8 @@ class LeaderWrites:
             done: receives a result for each batch, in the order of `batches`; called once.
             client: the client id, shown while the request waits.
         """
-        with self._actions:
+        self._actions.depth += 1  # as `with self._actions`, without its calls
+        try:
             self._validation.begin_request()
             results: list[AppendResult] = []
             pending: list[PendingAck] = []
@@ -86,7 +87,7 @@ class LeaderWrites:
                 ack = self._append(tp, records, result, acks)
                 if ack is not None:
                     pending.append(ack)
-            if acks == -1 and pending:
+            if pending:
                 operation = DelayedProduce(
                     timeout_ms, pending, self._lookup, partial(done, results), self._observer.produce_expired
                 )
@@ -95,15 +96,17 @@ class LeaderWrites:
                 self._produce_purgatory.try_complete_else_watch(operation, keys)
             else:
                 done(results)
+        finally:
+            self._actions.leave()
 
     def _append(self, tp: TopicPartition, records: Buffer | None, result: AppendResult, acks: int) -> PendingAck | None:
-        """Append one batch and fill in its result; returns the pending acknowledgement, or None if it was refused."""
+        """Append one batch and fill in its result; returns what acks=-1 waits for, or None."""
         partition = None
         try:
             partition = self._lookup.find(tp)
             if records is None:
                 raise PartitionError(ErrorCode.INVALID_RECORD, f"no records for {tp}")
-            if partition.refused:
+            if partition.refused.first:
                 partition.check_order(records, self._clock.now_ms())
             info = partition.append_as_leader(records, acks=acks, wall_ms=self._clock.wall_ms())
         except (PartitionError, LogError) as error:
@@ -122,7 +125,7 @@ class LeaderWrites:
         if not info.duplicate:
             self._observer.appended(tp, info.record_count, info.size_bytes)
             self._events.changed(tp, "append", high_watermark_moved=partition.advance_high_watermark())
-        return PendingAck(partition, info.last_offset + 1, result)
+        return PendingAck(partition, info.last_offset + 1, result) if acks == -1 else None
 
     def delete_records(
         self,

@@ -12,6 +12,9 @@ In the response throttle_time_ms comes after the topics.
 
 from __future__ import annotations
 
+from struct import Struct
+from typing import Final
+
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.message import (
     Api,
@@ -28,6 +31,7 @@ from purgatorio.protocol.message import (
     uuid,
     wire_struct,
 )
+from purgatorio.protocol.primitives import ONE_BYTE_UVARINTS
 
 
 @wire_struct
@@ -116,6 +120,30 @@ class ProduceResponse(Message):
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32(since=1)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, since=10, tag=0)
+
+
+_FLEXIBLE_VERSIONS: Final = range(9, 13)
+_ONE_TOPIC: Final = b"\x02"
+_LONGEST_SHORT_NAME: Final = 126
+_ONE_PARTITION: Final = Struct(">Bihqqq")
+_NOTHING_ELSE: Final = b"\x01" + bytes(8)
+"""No record errors, error message and tags; no tags of the topic; no throttle time; no tags of the message."""
+
+
+def encode_one_appended(
+    version: int, topic: str, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int
+) -> bytes | None:
+    """Encode the usual `ProduceResponse`, to a batch for one partition that was appended, in a fifth of the time.
+
+    Returns:
+        The message, or None if it takes the encoder of `ProduceResponse`: the version is not flexible, or names topics
+        by id, or the name is long.
+    """
+    name = topic.encode()
+    if version not in _FLEXIBLE_VERSIONS or len(name) > _LONGEST_SHORT_NAME:
+        return None
+    partition = _ONE_PARTITION.pack(2, index, 0, base_offset, log_append_time_ms, log_start_offset)
+    return b"".join((_ONE_TOPIC, ONE_BYTE_UVARINTS[len(name) + 1], name, partition, _NOTHING_ELSE))
 
 
 API = Api(ApiKey.PRODUCE, ProduceRequest, ProduceResponse, versions=range(3, 14), flexible_from=9)

@@ -28,6 +28,13 @@ def plain(count: int, value: bytes | None = b"value", key: bytes | None = None) 
     return [Record(i, START_MS + i, key, value, ()) for i in range(count)]
 
 
+def test_the_records_may_follow_other_bytes() -> None:
+    data = records_of(*plain(100))
+    assert check_records(b"other" + data, 100, 1_000, start=5) == check_records(data, 100, 1_000) > 0
+    with pytest.raises(InvalidRecordError):
+        check_records(b"other" + data, 100, 1_000, start=4)
+
+
 def random_record(rng: random.Random, offset: int) -> Record:
     def sometimes(*lengths: int) -> bytes | None:
         length = rng.choice((-1, *lengths))

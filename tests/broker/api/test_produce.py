@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import produce
-from purgatorio.protocol.api import decode_response, encode_response
+from purgatorio.protocol.api import EncodedResponse, decode_response, encode_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
@@ -30,7 +30,10 @@ def handle(broker: Harness, *, acks: int, name: str = "orders", records: bytes |
     request = ProduceRequest(acks=acks, topic_data=[TopicProduceData(name=name, partition_data=[data])])
     replies = Replies()
     produce.handle(broker.replicas, context(ApiKey.PRODUCE, version), request, replies)
-    return replies.only
+    said = replies.only
+    if isinstance(said, EncodedResponse):
+        _, said = decode_response(ApiKey.PRODUCE, version, b"".join(encode_response(0, version, 7, said))[4:])
+    return said
 
 
 def error_of(response: Any) -> ErrorCode:

@@ -36,7 +36,7 @@ def test_batches_behind_a_refused_one_are_refused_with_its_error_until_it_is_ret
     assert [send(broker, sequence) for sequence in (2, 3, 4)] == [NOT_LEADER] * 3
     assert [send(broker, sequence) for sequence in (1, 2, 3, 4)] == [ErrorCode.NONE] * 4
     assert broker.partition().log.log_end_offset == 5
-    assert not broker.partition().refused
+    assert not broker.partition().refused.first
 
 
 def test_batches_wait_for_a_new_producers_refused_first_batch(broker: Harness) -> None:
@@ -71,7 +71,7 @@ def test_batches_do_not_wait_for_one_that_another_leader_appended(broker: Harnes
     log.append_as_follower(batch(0), wall_ms=0)
     broker.set_topics(topic(leader=1, leader_epoch=2, partition_epoch=2))
     assert send(broker, 1) is ErrorCode.NONE
-    assert not broker.partition().refused
+    assert not broker.partition().refused.first
 
 
 def test_a_new_epoch_ends_the_wait(broker: Harness) -> None:
@@ -95,7 +95,7 @@ def test_a_gap_without_a_refusal_is_out_of_order_as_ever(broker: Harness) -> Non
 def test_batches_do_not_wait_after_a_final_refusal(broker: Harness) -> None:
     broker.set_topics(topic(partition_epoch=1, max_message_bytes="70"))
     assert send(broker, 0, count=9) is ErrorCode.MESSAGE_TOO_LARGE
-    assert not broker.partition().refused
+    assert not broker.partition().refused.first
 
 
 def test_sequences_wrap_round(broker: Harness) -> None:
@@ -117,6 +117,6 @@ def test_producers_are_independent_and_their_number_is_limited(
     monkeypatch.setattr(refused_batches, "MAX_PRODUCERS", 2)
     for producer_id in (1, 2, 3):
         refuse(broker, 0, producer_id=producer_id)
-    assert len(broker.partition(ORDERS).refused) == 2
+    assert len(broker.partition(ORDERS).refused.first) == 2
     assert send(broker, 1, producer_id=3) is NOT_LEADER
     assert send(broker, 1, producer_id=4) is ErrorCode.NONE
