@@ -16,16 +16,20 @@ from typing import Any, Final
 from unittest import mock
 
 from purgatorio.broker.api.fetch import FetchHandler
+from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import elections
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
 from purgatorio.broker.operator import Restartable
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
+from purgatorio.broker.replica.refused_batches import RefusedBatches
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.simulation.checkers import Anomaly
 from purgatorio.broker.simulation.nemesis import Nemesis
+from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import EpochEndOffset, FetchPartition
+from purgatorio.protocol.primitives import Buffer
 
 Patches = Iterator[contextlib.AbstractContextManager[Any]]
 
@@ -167,6 +171,15 @@ def _patient_restarts() -> Patches:
     yield replaced(Nemesis, "wait_until_in_sync", at_once)
 
 
+def _refused_batches() -> Patches:
+    """10. Behind a refused batch the later ones of its producer are refused too. Without: the leader takes them."""
+
+    def take(refused: RefusedBatches, records: Buffer, producers: ProducerStates, now_ms: int) -> ErrorCode | None:
+        return None
+
+    yield replaced(RefusedBatches, "waits_for_another", take)
+
+
 _LOSS: Final = frozenset(
     {"lost-write", "unseen", "vanished", "inconsistent-offsets", "consumer-reset", "committed-prefix"}
 )
@@ -198,6 +211,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "self-fencing": Rule(_self_fencing, frozenset({"fenced-answer"})),
     # The next broker stops while a partition has no other replica: the partition stays offline.
     "patient-restart": Rule(_patient_restarts, frozenset({"not-converged"})),
+    "refused-batches": Rule(_refused_batches, frozenset({"sequence-refused"})),
 }
 """Every rule, by its name on the command line."""
 

@@ -160,6 +160,7 @@ class Network:
         self.rng = rng
         self.split_writes = False
         self._latency_ms = latency_ms
+        self._latency_of: dict[str, tuple[float, float]] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self._servers: dict[Address, SimulatedServer] = {}
         self._homes: dict[Address, str] = {}  # each address's last node: its host outlasts its process
@@ -172,8 +173,15 @@ class Network:
         """Return the link from one node to another, by their names."""
         link = self._links.get((source, target))
         if link is None:
-            link = self._links[source, target] = Link(self._latency_ms)
+            link = self._links[source, target] = Link(self._default_latency_ms(source, target))
         return link
+
+    def place(self, name: str, latency_ms: tuple[float, float]) -> None:
+        """Give all links of a node, which has none yet, this range of delays as their default."""
+        self._latency_of[name] = latency_ms
+
+    def _default_latency_ms(self, source: str, target: str) -> tuple[float, float]:
+        return self._latency_of.get(source) or self._latency_of.get(target) or self._latency_ms
 
     def cut(self, source: str, target: str) -> None:
         """Cut the link from `source` to `target`, but not the other direction."""
@@ -190,7 +198,7 @@ class Network:
     def heal(self, source: str, target: str) -> None:
         """Undo every fault of a link."""
         link = self.link(source, target)
-        link.latency_ms, link.spike_probability = self._latency_ms, 0.0
+        link.latency_ms, link.spike_probability = self._default_latency_ms(source, target), 0.0
         link.bytes_per_second, link.busy_until_seconds = None, 0.0
         link.cut = False
         for pipe in link.pipes:

@@ -1,5 +1,7 @@
 """A simulated idempotent producer with several requests in flight, which treats errors as librdkafka does.
 
+`purgatorio.broker.simulation.java_producer` has one that treats them as Java's does.
+
 librdkafka (2.x) keeps up to five Produce requests of a partition in flight, and their order through retries:
 
 * After a retriable error or a lost connection it sends the batch and all later ones again, with the same sequences.
@@ -38,10 +40,29 @@ from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 MAX_IN_FLIGHT: Final = 5
 """librdkafka's and Java's limit with idempotence: brokers recognise the last five batches of a producer."""
 ALL_REPLICAS: Final = -1
+BURST_PAUSE_MS: Final = (0.5, 10.0)
+"""The waits between the batches of a burst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When a producer sends new batches.
+
+    Attributes:
+        pause_ms: the range of the wait between two batches.
+        max_records: the limit of values in a batch.
+        burst: batches that are sent within milliseconds; the waits that they leave out follow them.
+        delivery_timeout_ms: the time after which a batch is given up.
+    """
+
+    pause_ms: tuple[float, float]
+    max_records: int
+    burst: int = 1
+    delivery_timeout_ms: int = 8_000
 
 
 @dataclass(slots=True, eq=False)
-class _Batch:
+class Batch:
     """Values that are sent together, and not acknowledged yet."""
 
     values: list[int]
@@ -54,7 +75,7 @@ class _Batch:
 class _Flight:
     """A request in flight; the future has the response's partition, or the error that ended the connection."""
 
-    batch: _Batch
+    batch: Batch
     answer: asyncio.Future[Any]
 
 
@@ -64,8 +85,7 @@ class PipelinedProducer:
     Args:
         values: the values to send.
         history: records the sends and their outcomes.
-        pause_ms: the range of the wait between two batches.
-        max_records: the limit of values in a batch.
+        pace: when it sends.
     """
 
     def __init__(
@@ -76,23 +96,21 @@ class PipelinedProducer:
         values: Iterator[int],
         history: History,
         clock: Clock,
-        delivery_timeout_ms: int = 8_000,
-        pause_ms: tuple[float, float],
-        max_records: int,
+        pace: Pace,
     ) -> None:
         self._client = client
         self._output = output
         self._values = values
         self._history = history
         self._clock = clock
-        self._delivery_timeout_ms = delivery_timeout_ms
-        self._pause_ms = pause_ms
-        self._max_records = max_records
+        self._pace = pace
+        self._burst_left = pace.burst
         self._producer = -1, -1
         self._next_sequence = 0
+        self._has_gap = False  # whether brokers may rightly miss the sequences of a batch that was given up
         self._sent = 0
         self._next_batch_ms = 0.0
-        self._queue: deque[_Batch] = deque()
+        self._queue: deque[Batch] = deque()
 
     async def run(self, stopped: Callable[[], bool]) -> None:
         """Send batches until `stopped`, and then until each is acknowledged or given up."""
@@ -121,8 +139,13 @@ class PipelinedProducer:
         response = await self._client.ask_any(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
         if response.error_code:
             raise Unavailable(ErrorCode(response.error_code).name)
-        self._producer = response.producer_id, response.producer_epoch
+        self._begin_epoch(response.producer_id, response.producer_epoch)
+
+    def _begin_epoch(self, producer_id: int, producer_epoch: int) -> None:
+        """Use this id and epoch, and number all batches anew from sequence 0."""
+        self._producer = producer_id, producer_epoch
         self._next_sequence = 0
+        self._has_gap = False
         for batch in self._queue:
             batch.sequence = self._next_sequence
             self._next_sequence += len(batch.values)
@@ -144,35 +167,55 @@ class PipelinedProducer:
                 failure = self._settle(flights.popleft(), leader)
         if failure is None:
             return
-        failures = {failure}
+        self._has_gap = self._has_gap or is_final(failure)
+        failures = [failure]
         for flight in flights:
             await asyncio.wait([flight.answer])
-            failures.add(self._settle(flight, leader) or failure)
-        if ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER in failures:
-            await self._identify(*self._producer)
-        elif not all(each.retriable for each in failures):
+            code = self._settle(flight, leader)
+            if code is not None:
+                failures.append(code)
+        await self._recover(failures)
+
+    async def _recover(self, failures: list[ErrorCode]) -> None:
+        """Prepare the next attempt after these errors, which came in the order of the batches."""
+        if any(map(is_final, failures)):
             self._begin_anew()
+        elif ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER in failures:
+            await self._identify(*self._producer)
 
     def _fill(self, connection: PeerConnection, flights: deque[_Flight], stopped: Callable[[], bool]) -> None:
         """Send what waits, and a new batch if it is time for one."""
         now_ms = self._clock.now_ms()
-        if not stopped() and now_ms >= self._next_batch_ms and len(self._queue) < MAX_IN_FLIGHT:
+        is_due = now_ms >= self._next_batch_ms and len(self._queue) < MAX_IN_FLIGHT
+        if is_due and not stopped() and self._may_go_on():
             self._queue.append(self._new_batch())
-            self._next_batch_ms = now_ms + self._client.rng.uniform(*self._pause_ms)
+            self._next_batch_ms = now_ms + self._pause_ms()
         for batch in list(self._queue)[len(flights) : MAX_IN_FLIGHT]:
             flights.append(self._send(connection, batch))
 
-    def _new_batch(self) -> _Batch:
+    def _may_go_on(self) -> bool:
+        """Whether new batches may be sent."""
+        return True
+
+    def _pause_ms(self) -> float:
+        """Return the time until the next batch."""
+        self._burst_left -= 1
+        if self._burst_left > 0:
+            return self._client.rng.uniform(*BURST_PAUSE_MS)
+        self._burst_left = self._pace.burst
+        return self._pace.burst * self._client.rng.uniform(*self._pace.pause_ms)
+
+    def _new_batch(self) -> Batch:
         now_ms = self._clock.now_ms()
-        values = [next(self._values) for _ in range(self._client.rng.randint(1, self._max_records))]
+        values = [next(self._values) for _ in range(self._client.rng.randint(1, self._pace.max_records))]
         for value in values:
             self._history.record(Sent(now_ms, self._client.name, self._output.name, value, self._sent))
             self._sent += 1
-        batch = _Batch(values, self._next_sequence, now_ms + self._delivery_timeout_ms)
+        batch = Batch(values, self._next_sequence, now_ms + self._pace.delivery_timeout_ms)
         self._next_sequence += len(values)
         return batch
 
-    def _send(self, connection: PeerConnection, batch: _Batch) -> _Flight:
+    def _send(self, connection: PeerConnection, batch: Batch) -> _Flight:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         records = self._output.batch(
             batch.values, self._clock.wall_ms(), producer=self._producer, sequence=batch.sequence
@@ -198,6 +241,8 @@ class PipelinedProducer:
         code = ErrorCode(partition.error_code)
         if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                if self._has_gap:
+                    return code
                 name, now_ms = self._client.name, self._clock.now_ms()
                 refused = SequenceRefused(now_ms, name, self._output.name, leader.broker_id, batch.sequence)
                 self._history.record(refused)
@@ -234,11 +279,20 @@ class PipelinedProducer:
         """
         first = self._queue[0] if self._queue else None
         for batch in [batch for batch in self._queue if batch is first or batch.maybe_written]:
-            self._queue.remove(batch)
-            end = Unknown if batch.maybe_written else Failed
-            for value in batch.values:
-                self._history.record(end(self._clock.now_ms(), self._client.name, self._output.name, value, reason))
+            self._drop(batch, reason)
         self._producer = -1, -1
+
+    def _drop(self, batch: Batch, reason: str) -> None:
+        """Give one batch up, and record whether it may be written."""
+        self._queue.remove(batch)
+        end = Unknown if batch.maybe_written else Failed
+        for value in batch.values:
+            self._history.record(end(self._clock.now_ms(), self._client.name, self._output.name, value, reason))
+
+
+def is_final(code: ErrorCode) -> bool:
+    """Whether the batch that was refused so is given up at once."""
+    return not code.retriable and code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def _answered(answer: asyncio.Future[Any], response: Any, error: Exception | None) -> None:

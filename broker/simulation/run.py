@@ -18,11 +18,12 @@ from purgatorio.broker.simulation.fenced import FencedWatch
 from purgatorio.broker.simulation.history import Acked, Cleaned, History, Sent
 from purgatorio.broker.simulation.internal_errors import collected
 from purgatorio.broker.simulation.invariants import Invariants
+from purgatorio.broker.simulation.java_producer import JavaProducer
 from purgatorio.broker.simulation.leaders import record_leaders
 from purgatorio.broker.simulation.loop import SimulatedClock, SimulatedLoop
 from purgatorio.broker.simulation.nemesis import Nemesis
 from purgatorio.broker.simulation.network import Network
-from purgatorio.broker.simulation.pipelined import PipelinedProducer
+from purgatorio.broker.simulation.pipelined import Pace, PipelinedProducer
 from purgatorio.broker.simulation.sometimes import counted
 from purgatorio.broker.simulation.swarm import Swarm, TopicPlan, draw, plain
 
@@ -216,6 +217,7 @@ class _Simulation:
             for acks in (-1, 1, None):
                 name = f"client-{len(self._clients) + 1}"
                 self._clients[name] = _Work(topic, partition, acks)
+                self._network.place(name, self._swarm.client_latency_ms)
                 self._start_client(name)
 
     def _start_client(self, name: str) -> None:
@@ -239,10 +241,9 @@ class _Simulation:
         clock, pause_ms = self._clock, self._scenario.pause_ms
         output = Output(work.topic.name, work.partition, swarm.compression, work.topic.keys)
         if acks == -1 and swarm.batch_records:
-            limit = swarm.batch_records
-            return PipelinedProducer(
-                client, output, values=values, history=history, clock=clock, pause_ms=pause_ms, max_records=limit
-            )
+            pace = Pace(pause_ms, swarm.batch_records, swarm.burst, swarm.delivery_timeout_ms)
+            kind = JavaProducer if swarm.java else PipelinedProducer
+            return kind(client, output, values=values, history=history, clock=clock, pace=pace)
         return Producer(client, output, acks=acks, values=values, history=history, clock=clock, pause_ms=pause_ms)
 
     def _crash_client(self, name: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from unittest import mock
 
+from purgatorio.broker.log.errors import OutOfOrderSequence
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.segments import Segments
@@ -19,12 +20,15 @@ from purgatorio.broker.replica.follower import FollowerFetcher
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
 from purgatorio.broker.replica.refused_batches import RefusedBatches
+from purgatorio.broker.simulation.java_producer import JavaProducer
 
 SOMETIMES: Final[Mapping[str, str]] = {
     "out-of-range": "A follower asked the leader for its offsets, since the leader had nothing at the follower's end.",
     "restart": "A follower dropped its log and started again at the leader's start.",
     "truncate-segments": "A truncation dropped a whole segment or more.",
     "wait-for-refused": "A batch was refused because an earlier one of its producer had been refused.",
+    "out-of-order": "A leader refused a batch, since an earlier one of its producer was given up and is missing.",
+    "raised-epoch": "A producer raised its epoch and began anew at sequence 0.",
     "duplicate": "A producer sent a batch again that was in the log.",
     "snapshot": "A truncated log took its producers from the snapshot of a segment.",
     "rack-read": "The leader sent a consumer to the follower in its rack.",
@@ -62,6 +66,8 @@ _PATHS: Final[Mapping[str, tuple[type, str, Callable[..., bool], Callable[[Any],
     "restart": (Partition, "restart_at", _always, _always),
     "truncate-segments": (Segments, "truncate", _truncates_segments, _always),
     "wait-for-refused": (RefusedBatches, "waits_for_another", _always, lambda code: code is not None),
+    "out-of-order": (OutOfOrderSequence, "__init__", _always, _always),
+    "raised-epoch": (JavaProducer, "_raise_epoch", _always, _always),
     "duplicate": (Log, "_duplicate", _always, _always),
     "snapshot": (ProducerStates, "restore", _always, _always),
     "rack-read": (ReplicaReader, "preferred_replica", _always, lambda broker_id: broker_id >= 0),

@@ -15,6 +15,8 @@ from purgatorio.broker.simulation.consumers import Reader
 from purgatorio.protocol.compression import Compression
 
 SMALL_BYTES: Final = 1024
+NEAR_MS: Final = (0.1, 1.0)
+FAR_MS: Final = (5.0, 40.0)
 FOLLOWER_FETCH: Final = "replica_fetch_max_bytes"
 COMPRESSIONS: Final = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
 
@@ -43,6 +45,10 @@ class Swarm:
     Attributes:
         batch_records: the limit of records in a batch of the idempotent producers; 0: they send single values, and
             wait for each acknowledgement.
+        java: whether those producers treat errors as Java's does, else as librdkafka.
+        burst: the batches that those producers send at a time.
+        delivery_timeout_ms: the time after which those producers give a batch up.
+        client_latency_ms: the range of delays between brokers and clients.
         racks: whether brokers and consumers have racks.
         one_process: whether the brokers and the store are one process, which may be suspended as a whole.
         settings: of the brokers.
@@ -53,6 +59,10 @@ class Swarm:
     batch_records: int = 0
     compression: Compression = Compression.NONE
     reader: Reader = field(default_factory=Reader)
+    java: bool = False
+    burst: int = 1
+    delivery_timeout_ms: int = 8_000
+    client_latency_ms: tuple[float, float] = NEAR_MS
     racks: bool = False
     one_process: bool = False
     settings: dict[str, object] = field(default_factory=dict)
@@ -63,11 +73,15 @@ class Swarm:
         for topic in self.topics:
             configs = ", ".join(f"{name}={value}" for name, value in topic.configs.items())
             lines.append(f"topic {topic.name}, partitions {topic.partitions}: {configs}")
-        producers = f"batches of up to {self.batch_records}, pipelined" if self.batch_records else "single records"
+        producers = "single records"
+        if self.batch_records:
+            model = "Java's" if self.java else "librdkafka's"
+            producers = f"batches of up to {self.batch_records}, pipelined as {model}, {self.burst} at a time"
         features = [
             producers,
             "" if self.compression is Compression.NONE else self.compression.name.lower(),
             f"fetches of {self.reader.max_bytes} bytes" + (", slowly" if self.reader.pause_ms[1] else ""),
+            "clients far away" if self.client_latency_ms == FAR_MS else "",
             "racks" if self.racks else "",
             "all brokers in one process" if self.one_process else "",
             f"follower fetches of {SMALL_BYTES} bytes" if FOLLOWER_FETCH in self.settings else "",
@@ -106,6 +120,11 @@ def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replic
         racks=rng.random() < 0.4,
         one_process=rng.random() < 0.5,
         settings=settings,
+        # New features are drawn last: the others of a seed stay as they were.
+        java=rng.random() < 0.5,
+        burst=rng.choice((1, 3, 5)),
+        delivery_timeout_ms=rng.choice((2_000, 8_000)),
+        client_latency_ms=FAR_MS if rng.random() < 0.3 else NEAR_MS,
     )
 
 

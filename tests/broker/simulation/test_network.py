@@ -244,3 +244,13 @@ def test_a_killed_node_neither_connects_nor_listens_while_its_tasks_unwind(pair:
         assert pair.accepted == []
 
     run(pair, main)
+
+
+def test_a_node_far_away_has_long_delays_in_both_directions_and_still_after_faults(pair: Pair) -> None:
+    pair.network.place("client", (50.0, 60.0))
+    for _ in range(2):
+        for source, target in (("client", "server"), ("server", "client")):
+            assert pair.network.link(source, target).latency_ms == (50.0, 60.0)
+        assert pair.network.link("server", "other").latency_ms == (0.1, 1.0)
+        pair.network.link("client", "server").latency_ms = (1.0, 1.0)
+        pair.network.heal_all()

@@ -20,7 +20,7 @@ from purgatorio.broker.simulation.loop import SimulatedLoop
 from purgatorio.broker.simulation.network import Network
 from purgatorio.broker.simulation.run import Scenario, simulate
 from purgatorio.broker.simulation.sometimes import SOMETIMES
-from purgatorio.broker.simulation.swarm import draw, plain
+from purgatorio.broker.simulation.swarm import NEAR_MS, draw, plain
 from purgatorio.protocol.compression import Compression
 from tests.broker.simulation.seeds import SEEDS
 
@@ -32,6 +32,8 @@ REACHED_AT = {
     "restart": 7,
     "truncate-segments": 24,
     "wait-for-refused": 4,
+    "out-of-order": 1,
+    "raised-epoch": 1,
     "duplicate": 4,
     "snapshot": 18,
     "rack-read": 5,
@@ -73,6 +75,9 @@ def test_every_feature_is_on_in_some_seeds_and_off_in_others() -> None:
         {swarm.racks for swarm in swarms},
         {swarm.one_process for swarm in swarms},
         {swarm.batch_records > 0 for swarm in swarms},
+        {swarm.java for swarm in swarms},
+        {swarm.burst > 1 for swarm in swarms},
+        {swarm.client_latency_ms == NEAR_MS for swarm in swarms},
         {swarm.compression is Compression.NONE for swarm in swarms},
         {len(swarm.topics) > 1 for swarm in swarms},
         {swarm.brokers > 3 for swarm in swarms},
