@@ -24,6 +24,7 @@ from purgatorio.protocol.errors import (
     InvalidRecordError,
     UnsupportedCompressionError,
 )
+from purgatorio.protocol.record_decoding import read_record
 from purgatorio.protocol.record_encoding import RecordsEncoder
 
 HEADER_SIZE: Final = 61
@@ -352,7 +353,7 @@ def iter_unpacked(header: BatchHeader, data: bytes) -> Iterator[Record]:
     position, previous_delta, last_delta = 0, -1, header.last_offset_delta
     try:
         for _ in range(header.record_count):
-            delta, timestamp_delta, key, value, headers, position = _read_record(data, position)
+            delta, timestamp_delta, key, value, headers, position = read_record(data, position)
             if not previous_delta < delta <= last_delta:
                 raise InvalidRecordError(f"a record's offset delta of {delta} does not ascend, or exceeds {last_delta}")
             previous_delta = delta
@@ -364,78 +365,6 @@ def iter_unpacked(header: BatchHeader, data: bytes) -> Iterator[Record]:
         raise InvalidRecordError("a record ends after its batch") from None
     if position != len(data):
         raise InvalidRecordError(f"{len(data) - position} bytes follow the {header.record_count} records of a batch")
-
-
-_Fields = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
-
-
-def _read_record(data: bytes, position: int) -> _Fields:
-    """Read the record at `position`; return offset delta, timestamp delta, key, value, headers and end position."""
-    length, position = _read_varint(data, position)
-    end = position + length
-    if length < 0 or end > len(data):
-        raise InvalidRecordError(f"a record of {length} bytes does not fit its batch")
-    timestamp_delta, position = _read_varint(data, position + 1, 70)  # past the attributes, which are not used
-    offset_delta, position = _read_varint(data, position)
-    key, position = _read_bytes(data, position, end)
-    value, position = _read_bytes(data, position, end)
-    count, position = _read_varint(data, position)
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    if count:
-        headers, position = _read_headers(data, position, end, count)
-    if position != end:
-        raise InvalidRecordError(f"a record is {position - end:+d} bytes longer than it says")
-    return offset_delta, timestamp_delta, key, value, headers, end
-
-
-def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    if not 0 <= count <= end - position:
-        raise InvalidRecordError(f"{count} record headers do not fit their record")
-    headers: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
-        name, position = _read_bytes(data, position, end)
-        if name is None:
-            raise InvalidRecordError("the key of a record header is null")
-        value, position = _read_bytes(data, position, end)
-        try:
-            headers.append((name.decode(), value))
-        except UnicodeDecodeError:
-            raise InvalidRecordError("the key of a record header is not UTF-8") from None
-    return tuple(headers), position
-
-
-def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = _read_varint(data, position)
-    if length < 0:
-        if length != -1:
-            raise InvalidRecordError(f"a length of {length} within a record")
-        return None, position
-    stop = position + length
-    if stop > end:
-        raise InvalidRecordError(f"{length} bytes do not fit their record")
-    return data[position:stop], stop
-
-
-def _read_varint(data: bytes, position: int, max_shift: int = 35) -> tuple[int, int]:
-    """Read a zigzag varint of at most five bytes (ten with a `max_shift` of 70); return it and its end position."""
-    byte = data[position]
-    position += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position
-    result = byte & 0x7F
-    shift = 7
-    while True:
-        if shift == max_shift:
-            raise InvalidRecordError(f"a varint within a record is longer than {max_shift // 7} bytes")
-        byte = data[position]
-        position += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-    if result >> (32 if max_shift == 35 else 64):
-        raise InvalidRecordError("a varint within a record is out of range")
-    return (result >> 1) ^ -(result & 1), position
 
 
 def build_batch(

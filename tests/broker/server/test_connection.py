@@ -1,4 +1,4 @@
-"""One connection over a fake transport: order, pipelining, back-pressure, deadlines."""
+"""One connection over a fake transport: order, pipelining, deadlines; its back-pressure is tested apart."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from purgatorio.broker.request import Reply
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.protocol.messages.api_versions import ApiVersionsResponse
+from tests.broker.server.pipelining import answer, requests_of
 from tests.logs import capture_logs
 
 if TYPE_CHECKING:
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
 MakeBench = Callable[..., "Bench"]
 RequestOf = Callable[..., bytes]
-
-
-def _requests(request_of: RequestOf, count: int, first: int = 1) -> bytes:
-    return b"".join(request_of(number) for number in range(first, first + count))
-
-
-def _answer(bench: Bench, index: int = 0) -> None:
-    bench.handler.answer(bench.handler.parked.pop(index))
 
 
 # Order.
@@ -37,7 +29,7 @@ def test_answers_made_while_a_chunk_is_processed_leave_in_one_write(
     bench = make_bench()
     bench.handler.decide = bench.handler.answer
     connection, transport = bench.connect()
-    connection.data_received(_requests(request_of, 16))
+    connection.data_received(requests_of(request_of, 16))
     assert transport.correlation_ids() == list(range(1, 17))
     assert transport.writes == 1
 
@@ -46,11 +38,11 @@ def test_an_answer_waits_for_those_of_earlier_requests(make_bench: MakeBench, re
     """Clients match answers to requests by their order."""
     bench = make_bench()
     connection, transport = bench.connect()
-    connection.data_received(_requests(request_of, 3))
-    _answer(bench, 2)
-    _answer(bench, 1)
+    connection.data_received(requests_of(request_of, 3))
+    answer(bench, 2)
+    answer(bench, 1)
     assert transport.correlation_ids() == []
-    _answer(bench)
+    answer(bench)
     bench.run()
     assert transport.correlation_ids() == [1, 2, 3]
     assert transport.writes == 1
@@ -62,9 +54,9 @@ def test_a_late_answer_leaves_at_once_and_further_ones_of_the_same_turn_together
     """Latency for one, one system call for many."""
     bench = make_bench()
     connection, transport = bench.connect()
-    connection.data_received(_requests(request_of, 5))
+    connection.data_received(requests_of(request_of, 5))
     for _ in range(5):
-        _answer(bench)
+        answer(bench)
     assert transport.correlation_ids() == [1]
     bench.run_once()
     assert transport.correlation_ids() == [1, 2, 3, 4, 5]
@@ -84,8 +76,8 @@ def test_no_answer_is_sent_where_none_is_wanted(make_bench: MakeBench, request_o
     """acks=0: nothing leaves, and later answers are not held up."""
     bench = make_bench()
     connection, transport = bench.connect()
-    connection.data_received(_requests(request_of, 2))
-    _answer(bench, 1)
+    connection.data_received(requests_of(request_of, 2))
+    answer(bench, 1)
     bench.handler.parked.pop().nothing()
     assert transport.correlation_ids() == [2]
 
@@ -95,7 +87,7 @@ def test_requests_cut_anywhere_are_put_together(make_bench: MakeBench, request_o
     bench = make_bench()
     bench.handler.decide = bench.handler.answer
     connection, transport = bench.connect()
-    for byte in _requests(request_of, 3):
+    for byte in requests_of(request_of, 3):
         connection.data_received(bytes([byte]))
     assert transport.correlation_ids() == [1, 2, 3]
     assert bench.memory.used_bytes == 0
@@ -105,7 +97,7 @@ def test_a_handler_closes_after_the_answers_of_earlier_requests(make_bench: Make
     """A produce with acks=0 that failed closes the connection, but earlier requests are answered."""
     bench = make_bench()
     connection, transport = bench.connect()
-    connection.data_received(_requests(request_of, 4))
+    connection.data_received(requests_of(request_of, 4))
     with capture_logs() as logs:
         bench.handler.parked[1].close("acks=0 and an error")
     assert [(entry["reason"], entry["detail"], entry["peer"]) for entry in logs] == [
@@ -123,7 +115,7 @@ def test_nothing_is_started_after_a_refused_request(make_bench: MakeBench, reque
     bench = make_bench()
     bench.handler.decide = lambda reply: reply.close("no more")
     connection, transport = bench.connect()
-    connection.data_received(_requests(request_of, 3))
+    connection.data_received(requests_of(request_of, 3))
     assert len(bench.handler.contexts) == 1
     assert transport.closing
     assert bench.memory.used_bytes == 0
@@ -151,7 +143,7 @@ def test_answers_after_the_connection_is_gone_are_dropped(make_bench: MakeBench,
     """Parked requests are answered some time; nothing is sent."""
     bench = make_bench()
     connection, transport = bench.connect()
-    connection.data_received(_requests(request_of, 3))
+    connection.data_received(requests_of(request_of, 3))
     connection.connection_lost(None)
     with capture_logs() as logs:
         for answer in (bench.handler.answer, lambda reply: reply.nothing(), lambda reply: reply.close("late")):
@@ -168,7 +160,7 @@ def test_nothing_is_written_to_a_transport_that_has_failed(make_bench: MakeBench
     connection, transport = bench.connect()
     connection.data_received(request_of(1))
     transport.closing = True
-    _answer(bench)
+    answer(bench)
     assert transport.writes == 0
     connection.connection_lost(ConnectionResetError())
     assert bench.memory.used_bytes == 0
@@ -196,7 +188,7 @@ def test_durations_run_from_the_last_byte_to_the_answer(make_bench: MakeBench, r
     connection.data_received(data[5:])
     assert bench.handler.contexts[0].received_ms == 1_100
     bench.clock.advance_ms(250)
-    _answer(bench)
+    answer(bench)
     assert bench.probe.requests == [(18, 0, pytest.approx(0.25))]
 
 
@@ -212,192 +204,6 @@ def test_peers_are_named_by_address_and_port(make_bench: MakeBench, peername: ob
     """Also those that were gone before we looked."""
     connection, _ = make_bench().connect(peername=peername)
     assert (connection.session.peer, connection.session.host) == (peer, host)
-
-
-# Back-pressure.
-
-
-def test_reading_pauses_at_the_bound_of_requests_in_flight_and_goes_on_below_it(
-    make_bench: MakeBench, request_of: RequestOf
-) -> None:
-    """Requests that were read already wait in their order."""
-    bench = make_bench(max_in_flight_requests=3)
-    connection, transport = bench.connect()
-    connection.data_received(_requests(request_of, 5))
-    assert len(bench.handler.parked) == 3
-    assert not transport.reading
-    snapshot = connection.snapshot(bench.clock.now_ms())
-    assert (snapshot.in_flight, snapshot.waiting, snapshot.reading_paused) == (3, 2, True)
-    _answer(bench)
-    bench.run()
-    assert len(bench.handler.contexts) == 4
-    assert not transport.reading, "one still waits"
-    _answer(bench)
-    _answer(bench)
-    bench.run()
-    assert len(bench.handler.contexts) == 5
-    assert transport.reading
-
-
-def test_nothing_is_started_from_within_an_answer(make_bench: MakeBench, request_of: RequestOf) -> None:
-    """An answer is given in the middle of the change of state that completes the operation."""
-    bench = make_bench(max_in_flight_requests=1)
-    connection, _ = bench.connect()
-    connection.data_received(_requests(request_of, 2))
-    _answer(bench)
-    assert len(bench.handler.contexts) == 1
-    bench.run()
-    assert len(bench.handler.contexts) == 2
-
-
-def test_the_bound_counts_only_what_is_unanswered(make_bench: MakeBench, request_of: RequestOf) -> None:
-    """Requests that are answered at once never fill it."""
-    bench = make_bench(max_in_flight_requests=2)
-    bench.handler.decide = bench.handler.answer
-    connection, transport = bench.connect()
-    connection.data_received(_requests(request_of, 9))
-    assert transport.correlation_ids() == list(range(1, 10))
-    assert transport.reading
-
-
-def test_a_flood_of_requests_is_worked_on_in_turns(make_bench: MakeBench, request_of: RequestOf) -> None:
-    """Other connections get theirs, and nothing more is read meanwhile."""
-    bench = make_bench(max_requests_per_turn=10)
-    bench.handler.decide = bench.handler.answer
-    connection, transport = bench.connect()
-    connection.data_received(_requests(request_of, 25))
-    started = [len(bench.handler.contexts)]
-    for _ in range(2):
-        assert not transport.reading
-        bench.run_once()
-        started.append(len(bench.handler.contexts))
-    assert started == [10, 20, 25]
-    assert transport.reading
-    assert transport.correlation_ids() == list(range(1, 26))
-
-
-def test_a_client_that_does_not_take_its_answers_is_not_worked_for(
-    make_bench: MakeBench, request_of: RequestOf
-) -> None:
-    """The answers held for it stay near the high water mark; when it reads again, it goes on."""
-    bench = make_bench(write_high_water_bytes=10_000, write_low_water_bytes=1_000)
-    bench.handler.decide = bench.handler.answer_large
-    connection, transport = bench.connect()
-    transport.takes_all = False
-    connection.data_received(_requests(request_of, 50))
-    bench.run()
-    assert len(transport.buffered) < 10_000 + 2 * 6_100
-    assert not transport.reading
-    for _ in range(60):
-        transport.take(6_100)
-        bench.run()
-    assert transport.correlation_ids() == list(range(1, 51))
-    assert transport.reading
-
-
-def test_answers_held_back_by_a_parked_request_are_bounded(make_bench: MakeBench, request_of: RequestOf) -> None:
-    """A client cannot make the broker keep large answers by parking one request in front of them."""
-    bench = make_bench(write_high_water_bytes=10_000, write_low_water_bytes=1_000)
-    connection, transport = bench.connect()
-    connection.data_received(request_of(1))
-    bench.handler.decide = bench.handler.answer_large
-    connection.data_received(_requests(request_of, 50, first=2))
-    bench.run()
-    assert connection.snapshot(0).unsent_bytes < 10_000 + 6_100
-    assert not transport.reading
-    _answer(bench)
-    bench.run()
-    assert transport.correlation_ids() == list(range(1, 52))
-    assert transport.reading
-
-
-def test_requests_that_take_long_are_not_all_started_in_one_turn(make_bench: MakeBench, request_of: RequestOf) -> None:
-    """Pipelined, 128 of 25 ms each would make all other connections wait for three seconds."""
-    bench = make_bench(max_turn_ms=10)
-    connection, transport = bench.connect()
-
-    def slow(reply: Reply) -> None:
-        bench.clock.advance_ms(8)
-        bench.handler.answer(reply)
-
-    bench.handler.decide = slow
-    connection.data_received(_requests(request_of, 7))
-    assert transport.correlation_ids() == [1, 2]
-    assert not transport.reading
-    bench.run_once()
-    assert transport.correlation_ids() == [1, 2, 3, 4]
-    bench.run()
-    assert transport.correlation_ids() == list(range(1, 8))
-    assert transport.reading
-
-
-def test_reading_pauses_while_the_memory_for_requests_is_spent(make_bench: MakeBench, request_of: RequestOf) -> None:
-    """The connection that notices stops, even if others hold the memory, and goes on when one of theirs is answered."""
-    size = len(request_of(1))
-    bench = make_bench(request_memory_bytes=3 * size)
-    (first, first_transport), (second, second_transport) = bench.connect(), bench.connect()
-    first.data_received(_requests(request_of, 2))
-    assert first_transport.reading
-    second.data_received(request_of(1))
-    assert not second_transport.reading
-    assert bench.memory.used_bytes == 3 * size
-    _answer(bench)
-    bench.run()
-    assert second_transport.reading
-
-
-def test_a_client_that_sends_half_a_request_is_closed_when_others_wait_for_the_memory(
-    make_bench: MakeBench, request_of: RequestOf
-) -> None:
-    """Two seconds later, not thirty; without others that wait it has the usual time."""
-    bench = make_bench(request_memory_bytes=100)
-    (half, half_transport), (other, other_transport) = bench.connect(), bench.connect()
-    half.data_received(b"\0\0\x10\0" + bytes(96))
-    bench.clock.advance_ms(5_000)
-    half.enforce_deadlines(bench.clock.now_ms())
-    other.data_received(request_of(1)[:-1])
-    assert not other_transport.reading
-    for _ in range(3):
-        half.enforce_deadlines(bench.clock.now_ms())
-        assert not half_transport.aborted
-        bench.clock.advance_ms(700)
-    half.enforce_deadlines(bench.clock.now_ms())
-    assert half_transport.aborted
-    half.connection_lost(None)
-    bench.run()
-    assert other_transport.reading
-
-
-def test_a_slow_reader_is_closed_sooner_while_unsent_answers_are_above_their_bound(
-    make_bench: MakeBench, request_of: RequestOf
-) -> None:
-    bench = make_bench()
-    bench.handler.decide = bench.handler.answer_large
-    (patient, patient_transport), (short, short_transport) = bench.connect(), bench.connect()
-    for connection, transport in ((patient, patient_transport), (short, short_transport)):
-        transport.takes_all = False
-        connection.data_received(request_of(1))
-    patient.enforce_deadlines(bench.clock.now_ms())
-    short.enforce_deadlines(bench.clock.now_ms(), answers_short=True)
-    assert not short_transport.aborted
-    bench.clock.advance_ms(2_001)
-    patient.enforce_deadlines(bench.clock.now_ms())
-    short.enforce_deadlines(bench.clock.now_ms(), answers_short=True)
-    assert (patient_transport.aborted, short_transport.aborted) == (False, True)
-    assert bench.probe.refusals == [Refusal.SLOW_READER]
-
-
-def test_the_memory_of_a_lost_connection_is_free(make_bench: MakeBench, request_of: RequestOf) -> None:
-    """Its parked, waiting and incomplete requests alike."""
-    bench = make_bench(max_in_flight_requests=2, request_memory_bytes=100)
-    (first, _), (second, second_transport) = bench.connect(), bench.connect()
-    first.data_received(_requests(request_of, 4) + request_of(9)[:-1])
-    second.data_received(request_of(1))
-    assert not second_transport.reading
-    first.connection_lost(None)
-    bench.run()
-    assert second_transport.reading
-    assert bench.memory.used_bytes == len(request_of(1))
 
 
 # Deadlines.
@@ -441,7 +247,7 @@ def test_the_deadline_of_a_request_does_not_run_while_we_do_not_read(
     connection.data_received(request_of(1) + request_of(2)[:5])
     bench.clock.advance_ms(5_000)
     connection.enforce_deadlines(bench.clock.now_ms())
-    _answer(bench)
+    answer(bench)
     bench.run()
     connection.enforce_deadlines(bench.clock.now_ms())
     assert not transport.aborted
@@ -459,7 +265,7 @@ def test_an_idle_connection_is_closed_but_not_one_that_waits_for_an_answer(
     connection.data_received(request_of(1))
     bench.clock.advance_ms(700_000)
     connection.enforce_deadlines(bench.clock.now_ms())
-    _answer(bench)
+    answer(bench)
     bench.clock.advance_ms(600_000)
     connection.enforce_deadlines(bench.clock.now_ms())
     assert not transport.aborted

@@ -1,0 +1,199 @@
+"""Back-pressure of one connection: bounds of requests in flight, of memory for requests, of unsent answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from purgatorio.broker.request import Reply
+from purgatorio.broker.server.limits import Refusal
+from tests.broker.server.pipelining import answer, requests_of
+
+if TYPE_CHECKING:
+    from .conftest import Bench
+
+MakeBench = Callable[..., "Bench"]
+RequestOf = Callable[..., bytes]
+
+
+def test_reading_pauses_at_the_bound_of_requests_in_flight_and_goes_on_below_it(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """Requests that were read already wait in their order."""
+    bench = make_bench(max_in_flight_requests=3)
+    connection, transport = bench.connect()
+    connection.data_received(requests_of(request_of, 5))
+    assert len(bench.handler.parked) == 3
+    assert not transport.reading
+    snapshot = connection.snapshot(bench.clock.now_ms())
+    assert (snapshot.in_flight, snapshot.waiting, snapshot.reading_paused) == (3, 2, True)
+    answer(bench)
+    bench.run()
+    assert len(bench.handler.contexts) == 4
+    assert not transport.reading, "one still waits"
+    answer(bench)
+    answer(bench)
+    bench.run()
+    assert len(bench.handler.contexts) == 5
+    assert transport.reading
+
+
+def test_nothing_is_started_from_within_an_answer(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """An answer is given in the middle of the change of state that completes the operation."""
+    bench = make_bench(max_in_flight_requests=1)
+    connection, _ = bench.connect()
+    connection.data_received(requests_of(request_of, 2))
+    answer(bench)
+    assert len(bench.handler.contexts) == 1
+    bench.run()
+    assert len(bench.handler.contexts) == 2
+
+
+def test_the_bound_counts_only_what_is_unanswered(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """Requests that are answered at once never fill it."""
+    bench = make_bench(max_in_flight_requests=2)
+    bench.handler.decide = bench.handler.answer
+    connection, transport = bench.connect()
+    connection.data_received(requests_of(request_of, 9))
+    assert transport.correlation_ids() == list(range(1, 10))
+    assert transport.reading
+
+
+def test_a_flood_of_requests_is_worked_on_in_turns(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """Other connections get theirs, and nothing more is read meanwhile."""
+    bench = make_bench(max_requests_per_turn=10)
+    bench.handler.decide = bench.handler.answer
+    connection, transport = bench.connect()
+    connection.data_received(requests_of(request_of, 25))
+    started = [len(bench.handler.contexts)]
+    for _ in range(2):
+        assert not transport.reading
+        bench.run_once()
+        started.append(len(bench.handler.contexts))
+    assert started == [10, 20, 25]
+    assert transport.reading
+    assert transport.correlation_ids() == list(range(1, 26))
+
+
+def test_a_client_that_does_not_take_its_answers_is_not_worked_for(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """The answers held for it stay near the high water mark; when it reads again, it goes on."""
+    bench = make_bench(write_high_water_bytes=10_000, write_low_water_bytes=1_000)
+    bench.handler.decide = bench.handler.answer_large
+    connection, transport = bench.connect()
+    transport.takes_all = False
+    connection.data_received(requests_of(request_of, 50))
+    bench.run()
+    assert len(transport.buffered) < 10_000 + 2 * 6_100
+    assert not transport.reading
+    for _ in range(60):
+        transport.take(6_100)
+        bench.run()
+    assert transport.correlation_ids() == list(range(1, 51))
+    assert transport.reading
+
+
+def test_answers_held_back_by_a_parked_request_are_bounded(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """A client cannot make the broker keep large answers by parking one request in front of them."""
+    bench = make_bench(write_high_water_bytes=10_000, write_low_water_bytes=1_000)
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1))
+    bench.handler.decide = bench.handler.answer_large
+    connection.data_received(requests_of(request_of, 50, first=2))
+    bench.run()
+    assert connection.snapshot(0).unsent_bytes < 10_000 + 6_100
+    assert not transport.reading
+    answer(bench)
+    bench.run()
+    assert transport.correlation_ids() == list(range(1, 52))
+    assert transport.reading
+
+
+def test_requests_that_take_long_are_not_all_started_in_one_turn(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """Pipelined, 128 of 25 ms each would make all other connections wait for three seconds."""
+    bench = make_bench(max_turn_ms=10)
+    connection, transport = bench.connect()
+
+    def slow(reply: Reply) -> None:
+        bench.clock.advance_ms(8)
+        bench.handler.answer(reply)
+
+    bench.handler.decide = slow
+    connection.data_received(requests_of(request_of, 7))
+    assert transport.correlation_ids() == [1, 2]
+    assert not transport.reading
+    bench.run_once()
+    assert transport.correlation_ids() == [1, 2, 3, 4]
+    bench.run()
+    assert transport.correlation_ids() == list(range(1, 8))
+    assert transport.reading
+
+
+def test_reading_pauses_while_the_memory_for_requests_is_spent(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """The connection that notices stops, even if others hold the memory, and goes on when one of theirs is answered."""
+    size = len(request_of(1))
+    bench = make_bench(request_memory_bytes=3 * size)
+    (first, first_transport), (second, second_transport) = bench.connect(), bench.connect()
+    first.data_received(requests_of(request_of, 2))
+    assert first_transport.reading
+    second.data_received(request_of(1))
+    assert not second_transport.reading
+    assert bench.memory.used_bytes == 3 * size
+    answer(bench)
+    bench.run()
+    assert second_transport.reading
+
+
+def test_a_client_that_sends_half_a_request_is_closed_when_others_wait_for_the_memory(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """Two seconds later, not thirty; without others that wait it has the usual time."""
+    bench = make_bench(request_memory_bytes=100)
+    (half, half_transport), (other, other_transport) = bench.connect(), bench.connect()
+    half.data_received(b"\0\0\x10\0" + bytes(96))
+    bench.clock.advance_ms(5_000)
+    half.enforce_deadlines(bench.clock.now_ms())
+    other.data_received(request_of(1)[:-1])
+    assert not other_transport.reading
+    for _ in range(3):
+        half.enforce_deadlines(bench.clock.now_ms())
+        assert not half_transport.aborted
+        bench.clock.advance_ms(700)
+    half.enforce_deadlines(bench.clock.now_ms())
+    assert half_transport.aborted
+    half.connection_lost(None)
+    bench.run()
+    assert other_transport.reading
+
+
+def test_a_slow_reader_is_closed_sooner_while_unsent_answers_are_above_their_bound(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    bench = make_bench()
+    bench.handler.decide = bench.handler.answer_large
+    (patient, patient_transport), (short, short_transport) = bench.connect(), bench.connect()
+    for connection, transport in ((patient, patient_transport), (short, short_transport)):
+        transport.takes_all = False
+        connection.data_received(request_of(1))
+    patient.enforce_deadlines(bench.clock.now_ms())
+    short.enforce_deadlines(bench.clock.now_ms(), answers_short=True)
+    assert not short_transport.aborted
+    bench.clock.advance_ms(2_001)
+    patient.enforce_deadlines(bench.clock.now_ms())
+    short.enforce_deadlines(bench.clock.now_ms(), answers_short=True)
+    assert (patient_transport.aborted, short_transport.aborted) == (False, True)
+    assert bench.probe.refusals == [Refusal.SLOW_READER]
+
+
+def test_the_memory_of_a_lost_connection_is_free(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """Its parked, waiting and incomplete requests alike."""
+    bench = make_bench(max_in_flight_requests=2, request_memory_bytes=100)
+    (first, _), (second, second_transport) = bench.connect(), bench.connect()
+    first.data_received(requests_of(request_of, 4) + request_of(9)[:-1])
+    second.data_received(request_of(1))
+    assert not second_transport.reading
+    first.connection_lost(None)
+    bench.run()
+    assert second_transport.reading
+    assert bench.memory.used_bytes == len(request_of(1))
