@@ -17,6 +17,7 @@ from purgatorio.broker.clock import Alarm, Clock, RunningClock, SystemClock
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.garbage import GarbageTuning
 from purgatorio.broker.metadata.embedded import EmbeddedStore
+from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.server import open_files
 from purgatorio.broker.web.server import AdminServer
 
@@ -41,6 +42,7 @@ class Cluster:
         brokers: the running brokers, by ascending id.
         store: the metadata store that the brokers share.
         lease_clock: `clock` without the times in which this process was suspended; it times leases.
+        loop_lag: how late this process's event loop is, by the machine's clock whatever `clock` is.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Cluster:
         self._rng = random.SystemRandom() if seed is None else random.Random(seed)
         self.cluster_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
         self.lease_clock = RunningClock(self.clock)
+        self.loop_lag = LoopLag(SystemClock())
         self.store = EmbeddedStore(
             self.cluster_id,
             lambda callback: asyncio.get_running_loop().call_soon(callback),
@@ -128,6 +131,7 @@ class Cluster:
                 self.brokers[0].create_delays_topic(partitions=len(self.brokers))
             if self._garbage is not None:
                 self._garbage.begin()
+            self.loop_lag.start()
         except BaseException:
             await self.stop()
             raise
@@ -143,6 +147,7 @@ class Cluster:
         Raises:
             BaseExceptionGroup: the exceptions of brokers that failed while they ran; all others are stopped first.
         """
+        self.loop_lag.stop()
         await self.admin.stop()
         if self._garbage is not None:
             self._garbage.end()

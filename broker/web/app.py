@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from purgatorio.broker.metrics.loop_lag import LoopLagCollector
 from purgatorio.broker.metrics.prometheus import Snapshot, build_registry
 from purgatorio.broker.operator import ClusterControl, OperationRefused
 from purgatorio.broker.web import pages
@@ -56,6 +57,7 @@ class _Health:
         self._cluster = cluster
         self._control = control
         self._registry = build_registry(lambda: cluster.brokers)
+        self._registry.register(LoopLagCollector(cluster.loop_lag))
 
     async def metrics(self, request: Request) -> Response:
         """``GET /metrics``: Prometheus's text format, or OpenMetrics if the client accepts that."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.delays.finished import FinishedOperations
+from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.metrics.prometheus import BrokerView, PartitionView
 from purgatorio.broker.operator import OperatedBroker, OperatedCluster
 from purgatorio.broker.purgatory import Purgatory
@@ -71,6 +72,11 @@ class ClusterView(Protocol):
     @property
     def clock(self) -> Clock:
         """The clock of all brokers."""
+        ...
+
+    @property
+    def loop_lag(self) -> LoopLag:
+        """How late this process's event loop is."""
         ...
 
     @property

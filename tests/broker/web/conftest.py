@@ -19,6 +19,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
+from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.operator import ClusterControl
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from purgatorio.broker.replica.delayed_fetch import FollowerKey
@@ -142,6 +143,7 @@ class FakeCluster:
 
     def __init__(self) -> None:
         self.clock = ManualClock(START_MS)
+        self.loop_lag = LoopLag(self.clock)
         self._turns: list[Callable[[], None]] = []
         self.store = EmbeddedStore("test", self._call_soon, self.clock)
         self.brokers: list[FakeBroker] = []
