@@ -19,6 +19,8 @@ from typing import Any, Final, Protocol
 TURNS_PER_STEP: Final = 20
 """Turns of the event loop after each step of `ManualClock.run_for`. A request to another broker, its answer and what
 comes of it take about ten."""
+thread_cpu_seconds: Final = time.thread_time
+"""The CPU time that the calling thread has used, in seconds: work, not time, so it is no clock's."""
 _FIRST_SWEEP: Final = 1_000
 """Waiting and cancelled alarms of a `ManualClock` at which it first looks for cancelled ones."""
 

@@ -7,7 +7,6 @@ wakes the process. That takes about 0.2 % of a core in both cases.
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from itertools import accumulate
@@ -16,7 +15,7 @@ from typing import Final
 from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from purgatorio.broker.clock import Alarm, Clock
+from purgatorio.broker.clock import Alarm, Clock, thread_cpu_seconds
 
 BUCKETS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 """Upper bounds, inclusive, of the histogram; one more bucket counts longer lags."""
@@ -59,7 +58,7 @@ class LoopLag:
         "total_ms",
     )
 
-    def __init__(self, clock: Clock, cpu_seconds: Callable[[], float] = time.thread_time) -> None:
+    def __init__(self, clock: Clock, cpu_seconds: Callable[[], float] = thread_cpu_seconds) -> None:
         self._clock = clock
         self._cpu_seconds = cpu_seconds
         self._alarm: Alarm | None = None
