@@ -322,7 +322,8 @@ class Broker:
         if config.log_cleaner_enable:
             self._every(lambda: self.dynamic.current.log_cleaner_backoff_ms, self.replicas.compaction_steps, "cleaner")
         self._every(LINGER_MS, self.recorder.steps, "delay recorder")
-        self._every(max(1, config.replica_lag_time_max_ms // 2), self._drop_laggards, "in-sync")
+        max_lag_ms = config.replica_lag_time_max_ms
+        self._every(max(1, max_lag_ms // 2), lambda: self.replicas.laggard_steps(max_lag_ms), "in-sync")
         if config.auto_leader_rebalance_enable:
             interval_ms = config.leader_imbalance_check_interval_ms
             self._every(interval_ms, self._elect_preferred_leaders, "preferred leader")
@@ -432,10 +433,6 @@ class Broker:
             self.metrics.isr_shrunk()
         else:
             self.metrics.isr_expanded()
-
-    def _drop_laggards(self) -> Iterator[None]:
-        self.replicas.drop_laggards(self.config.replica_lag_time_max_ms)
-        yield
 
     def _elect_preferred_leaders(self) -> Iterator[None]:
         """Submit elections of the partitions whose preferred leader is this broker and that another one leads."""

@@ -6,6 +6,7 @@ The requests to them are in `writes` and `fetches`, the wake-ups of parked reque
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.log.config import LogConfig
@@ -32,6 +33,9 @@ from purgatorio.logger import get_logger
 from purgatorio.protocol.primitives import Buffer
 
 logger = get_logger(__name__)
+
+REPLICAS_PER_STEP: Final = 250
+"""The replicas that a step of the periodic work looks at if there is nothing to do: less than a millisecond."""
 
 
 class ReplicaManager:
@@ -228,13 +232,14 @@ class ReplicaManager:
 
     # --- maintenance ---
 
-    def drop_laggards(self, max_lag_ms: int) -> None:
+    def laggard_steps(self, max_lag_ms: int) -> Iterator[None]:
         """Propose to remove the followers from ISRs that have not been caught up for longer than `max_lag_ms`."""
-        now_ms = self._clock.now_ms()
-        for partition in self.partitions.values():
-            proposal = partition.propose_to_drop_laggards(now_ms, max_lag_ms)
+        for nth, partition in self._numbered():
+            proposal = partition.propose_to_drop_laggards(self._clock.now_ms(), max_lag_ms)
             if proposal is not None:
                 self._propose(partition, proposal)
+            if nth % REPLICAS_PER_STEP == 0:
+                yield
 
     def advance_high_watermarks(self, cause: str = "lease held again") -> None:
         """Advance the high watermarks that were held by an uncertain lease, or by a larger min.insync.replicas."""
@@ -251,25 +256,39 @@ class ReplicaManager:
             self.delete_records_purgatory.check_and_complete(partition.tp, "ISR")
 
     def retention_steps(self) -> Iterator[None]:
-        """Apply retention, one replica per step, so that the event loop can run other tasks between steps."""
-        for tp, partition in list(self.partitions.items()):
-            if self.partitions.get(tp) is partition:
-                start_offset = partition.log.log_start_offset
-                deleted_bytes = partition.log.apply_retention(self._clock.wall_ms(), partition.high_watermark)
-                if deleted_bytes:
-                    logger.info("log retention", partition=str(tp), deleted_bytes=deleted_bytes)
-                if partition.log.log_start_offset != start_offset:
-                    with self._actions:
-                        self._events.changed(tp, "log start", high_watermark_moved=False)
-                        self.delete_records_purgatory.check_and_complete(tp, "log start")
-            yield
+        """Apply retention; a step ends with a log that lost records, or after `REPLICAS_PER_STEP` that did not."""
+        for nth, partition in self._numbered():
+            if self._apply_retention(partition) or nth % REPLICAS_PER_STEP == 0:
+                yield
+
+    def _apply_retention(self, partition: Partition) -> bool:
+        """Delete a log's outdated records; returns whether its start moved."""
+        log, tp = partition.log, partition.tp
+        start_offset = log.log_start_offset
+        deleted_bytes = log.apply_retention(self._clock.wall_ms(), partition.high_watermark)
+        if deleted_bytes:
+            logger.info("log retention", partition=str(tp), deleted_bytes=deleted_bytes)
+        if log.log_start_offset == start_offset:
+            return False
+        with self._actions:
+            self._events.changed(tp, "log start", high_watermark_moved=False)
+            self.delete_records_purgatory.check_and_complete(tp, "log start")
+        return True
 
     def compaction_steps(self) -> Iterator[None]:
-        """Compact the logs that need it, one batch per step."""
-        for tp, partition in list(self.partitions.items()):
-            if self.partitions.get(tp) is partition:
+        """Compact the logs that need it, a part of a log in each step."""
+        for nth, partition in self._numbered():
+            if partition.log.config.compact:
                 yield from partition.log.compaction_steps(partition.high_watermark, self._clock.wall_ms())
-            yield
+                yield
+            elif nth % REPLICAS_PER_STEP == 0:
+                yield
+
+    def _numbered(self) -> Iterator[tuple[int, Partition]]:
+        """Yield the replicas that are there now, and still are when their turn comes, with numbers from 1."""
+        for nth, (tp, partition) in enumerate(list(self.partitions.items()), 1):
+            if self.partitions.get(tp) is partition:
+                yield nth, partition
 
 
 def _racks_of(image: ClusterImage) -> dict[int, str]:
