@@ -73,7 +73,7 @@ class Cluster:
         self._background: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] | None = None
         self.brokers = [self._build(broker_config) for broker_config in self._configs.values()]
-        self.admin = AdminServer(self)
+        self.admin = AdminServer(self, metrics_per_partition=config.metrics_per_partition)
 
     def _build(self, config: BrokerConfig) -> Broker:
         rng = self._rng if self._seed is None else random.Random(self._rng.random())

@@ -7,7 +7,7 @@ dictionary look-up and an addition, whereas a labelled Prometheus counter also t
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -227,9 +227,11 @@ class BrokerMetrics:
             stats = self._topics[name] = TopicStats()
         return stats
 
-    def topics_of(self, held: Collection[TopicPartition]) -> dict[str, TopicStats]:
-        """Return the counters of the topics of which this broker holds a partition, and drop those of all others."""
-        self.produce_expirations = {tp: count for tp, count in self.produce_expirations.items() if tp in held}
-        names = {tp.topic for tp in held}
-        self._topics = {name: stats for name, stats in self._topics.items() if name in names}
+    @property
+    def topics(self) -> Mapping[str, TopicStats]:
+        """The counters of all topics."""
         return self._topics
+
+    def keep_topics(self, names: Collection[str]) -> None:
+        """Drop the counters of all other topics: the broker holds no partition of them."""
+        self._topics = {name: stats for name, stats in self._topics.items() if name in names}

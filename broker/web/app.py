@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from purgatorio.broker.metrics.loop_lag import LoopLagCollector
-from purgatorio.broker.metrics.prometheus import Snapshot, build_registry
+from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
 from purgatorio.broker.operator import ClusterControl, OperationRefused
 from purgatorio.broker.web import pages
 from purgatorio.broker.web.api import JsonApi
@@ -23,7 +23,9 @@ from purgatorio.broker.web.requests import json_response
 from purgatorio.broker.web.views import ClusterView
 
 
-def create_app(cluster: ClusterView, control: ClusterControl, *, allowed_host: str) -> ASGIApp:
+def create_app(
+    cluster: ClusterView, control: ClusterControl, *, allowed_host: str, metrics_per_partition: bool = False
+) -> ASGIApp:
     """Return the application that shows a cluster.
 
     Args:
@@ -31,8 +33,9 @@ def create_app(cluster: ClusterView, control: ClusterControl, *, allowed_host: s
         control: stops and starts its brokers.
         allowed_host: the configured host; requests that change something must be addressed to it, to localhost, or to
             an IP address.
+        metrics_per_partition: whether /metrics has series for each partition, not only for each topic.
     """
-    health = _Health(cluster, control)
+    health = _Health(cluster, control, metrics_per_partition=metrics_per_partition)
     app = Starlette(
         routes=[
             Route("/", pages.index),
@@ -53,16 +56,23 @@ def create_app(cluster: ClusterView, control: ClusterControl, *, allowed_host: s
 class _Health:
     """The handlers for monitoring systems."""
 
-    def __init__(self, cluster: ClusterView, control: ClusterControl) -> None:
+    def __init__(self, cluster: ClusterView, control: ClusterControl, *, metrics_per_partition: bool) -> None:
         self._cluster = cluster
         self._control = control
-        self._registry = build_registry(lambda: cluster.brokers)
-        self._registry.register(LoopLagCollector(cluster.loop_lag))
+        self._process = process_registry()
+        self._process.register(LoopLagCollector(cluster.loop_lag))
+        self._brokers = BrokerCollector(lambda: cluster.brokers, per_partition=metrics_per_partition)
 
     async def metrics(self, request: Request) -> Response:
         """``GET /metrics``: Prometheus's text format, or OpenMetrics if the client accepts that."""
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        body = await asyncio.to_thread(encode, Snapshot(self._registry))
+        metrics = list(self._process.collect())
+        for metric in self._brokers.steps():
+            if metric is None:
+                await asyncio.sleep(0)
+            else:
+                metrics.append(metric)
+        body = await asyncio.to_thread(encode, Snapshot(metrics))
         return Response(body, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 
     async def alive(self, request: Request) -> Response:

@@ -27,10 +27,12 @@ class AdminServer:
 
     Args:
         cluster: the cluster that is shown and operated.
+        metrics_per_partition: whether /metrics has series for each partition, not only for each topic.
     """
 
-    def __init__(self, cluster: AdministeredCluster) -> None:
+    def __init__(self, cluster: AdministeredCluster, *, metrics_per_partition: bool = False) -> None:
         self._cluster = cluster
+        self._metrics_per_partition = metrics_per_partition
         self._address: tuple[str, int] | None = None
         self._server: HttpServer | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -85,7 +87,9 @@ class AdminServer:
         self._address = sockets[0].getsockname()[:2]
         _warn_if_others_reach_it(sockets)
         self._control = ClusterControl(self._cluster)  # it remembers the addresses of the brokers, which they have now
-        app = create_app(self._cluster, self._control, allowed_host=host)
+        app = create_app(
+            self._cluster, self._control, allowed_host=host, metrics_per_partition=self._metrics_per_partition
+        )
         self._server = server = HttpServer(app, self._cluster.clock)
         self._serving = asyncio.create_task(server.serve(sockets), name="admin http")
         listening = asyncio.create_task(server.listening.wait())

@@ -13,7 +13,7 @@ from typing import Any, Final
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
-from purgatorio.broker.metrics.prometheus import PartitionView
+from purgatorio.broker.metrics.views import PartitionView
 from purgatorio.broker.operator import ClusterControl, Member
 from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation, Purgatory
 from purgatorio.broker.web import document

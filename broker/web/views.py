@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.metrics.loop_lag import LoopLag
-from purgatorio.broker.metrics.prometheus import BrokerView, PartitionView
+from purgatorio.broker.metrics.views import BrokerView, PartitionView
 from purgatorio.broker.operator import OperatedBroker, OperatedCluster
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.replica.follower import FollowerGate

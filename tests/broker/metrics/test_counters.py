@@ -70,8 +70,10 @@ def test_a_lost_partition_takes_its_counters_along(metrics: BrokerMetrics) -> No
     metrics.partition_removed(ORDERS)
     metrics.partition_removed(ORDERS)
     assert metrics.produce_expirations == {}
-    assert list(metrics.topics_of({TopicPartition("orders", 1): None})) == ["orders"]
-    assert metrics.topics_of({}) == {}
+    metrics.keep_topics({"orders"})
+    assert list(metrics.topics) == ["orders"]
+    metrics.keep_topics(())
+    assert metrics.topics == {}
 
 
 def test_connections_are_those_opened_and_not_closed(metrics: BrokerMetrics) -> None:

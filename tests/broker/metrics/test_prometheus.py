@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
-from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, build_registry
+from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
+from purgatorio.broker.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, STEP
 from tests.endpoints import plaintext
 
 
@@ -67,8 +68,17 @@ def brokers() -> list[FakeBroker]:
 
 @pytest.fixture
 def registry(brokers: list[FakeBroker]) -> CollectorRegistry:
+    """With series for each topic, as by default."""
     registry = CollectorRegistry()
     registry.register(BrokerCollector(lambda: brokers))
+    return registry
+
+
+@pytest.fixture
+def per_partition(brokers: list[FakeBroker]) -> CollectorRegistry:
+    """With series for each partition."""
+    registry = CollectorRegistry()
+    registry.register(BrokerCollector(lambda: brokers, per_partition=True))
     return registry
 
 
@@ -111,18 +121,18 @@ def test_topics_are_shown_by_the_brokers_that_hold_them(brokers: list[FakeBroker
     assert bytes_out == {("1", "orders"): 0.0, ("2", "orders"): 40.0}
 
 
-def test_expirations_are_shown_by_the_leader_only(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
+def test_expirations_are_shown_by_the_leader_only(brokers: list[FakeBroker], per_partition: CollectorRegistry) -> None:
     tp = TopicPartition("orders", 0)
     partition = FakePartition(tp)
     brokers[0].partitions = [partition]
     brokers[0].metrics.produce_expired(tp)
     brokers[0].metrics.fetch_expired(follower=True)
     name = "kafka_server_delayedproducemetrics_expires_total"
-    assert series(registry, name) == {("1", "0", "orders"): 1.0}
-    assert series(registry, "kafka_server_delayedfetchmetrics_expires_total")[("1", "follower")] == 1.0
-    assert series(registry, "kafka_server_delayedfetchmetrics_expires_total")[("1", "consumer")] == 0.0
+    assert series(per_partition, name) == {("1", "0", "orders"): 1.0}
+    assert series(per_partition, "kafka_server_delayedfetchmetrics_expires_total")[("1", "follower")] == 1.0
+    assert series(per_partition, "kafka_server_delayedfetchmetrics_expires_total")[("1", "consumer")] == 0.0
     partition.is_leader = False
-    assert series(registry, name) == {}
+    assert series(per_partition, name) == {}
 
 
 def test_requests_have_kafkas_names_versions_and_a_histogram(
@@ -147,7 +157,7 @@ def test_requests_have_kafkas_names_versions_and_a_histogram(
 
 
 def test_replicas_show_their_logs_and_leaders_their_followers(
-    brokers: list[FakeBroker], registry: CollectorRegistry
+    brokers: list[FakeBroker], per_partition: CollectorRegistry
 ) -> None:
     log = FakeLog(log_start_offset=5, log_end_offset=42, size_bytes=900)
     followers = {2: FakeLog(log_end_offset=40), 3: FakeLog(log_end_offset=-1)}
@@ -155,16 +165,56 @@ def test_replicas_show_their_logs_and_leaders_their_followers(
     brokers[0].partitions = [FakePartition(tp, isr=(1, 2), high_watermark=40, log=log, followers=followers)]
     brokers[1].partitions = [FakePartition(tp, is_leader=False, high_watermark=38, log=FakeLog(5, 40, 800))]
     one, two = ("1", "1", "orders"), ("2", "1", "orders")
-    assert series(registry, "kafka_log_log_logendoffset") == {one: 42.0, two: 40.0}
-    assert series(registry, "kafka_log_log_logstartoffset") == {one: 5.0, two: 5.0}
-    assert series(registry, "kafka_log_log_size") == {one: 900.0, two: 800.0}
-    assert series(registry, "purgatorio_partition_highwatermark") == {one: 40.0, two: 38.0}
-    assert series(registry, "purgatorio_partition_highwatermarklag") == {one: 2.0, two: 2.0}
-    assert series(registry, "kafka_cluster_partition_underreplicated") == {one: 1.0}
-    assert series(registry, "purgatorio_follower_lag") == {
+    assert series(per_partition, "kafka_log_log_logendoffset") == {one: 42.0, two: 40.0}
+    assert series(per_partition, "kafka_log_log_logstartoffset") == {one: 5.0, two: 5.0}
+    assert series(per_partition, "kafka_log_log_size") == {one: 900.0, two: 800.0}
+    assert series(per_partition, "purgatorio_partition_highwatermark") == {one: 40.0, two: 38.0}
+    assert series(per_partition, "purgatorio_partition_highwatermarklag") == {one: 2.0}
+    assert series(per_partition, "kafka_cluster_partition_underreplicated") == {one: 1.0}
+    assert series(per_partition, "purgatorio_follower_lag") == {
         ("1", "2", "1", "orders"): 2.0,
         ("1", "3", "1", "orders"): 37.0,
     }
+
+
+def test_a_topic_has_the_sums_of_its_partitions(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
+    for index, log in enumerate((FakeLog(5, 42, 900), FakeLog(0, 8, 100))):
+        followers = {2: FakeLog(log_end_offset=log.log_end_offset - 3)}
+        tp = TopicPartition("orders", index)
+        replica = FakePartition(tp, isr=(1, 2), high_watermark=log.log_end_offset - 2, log=log, followers=followers)
+        brokers[0].partitions.append(replica)
+        brokers[0].metrics.produce_expired(tp)
+        brokers[1].partitions.append(FakePartition(tp, is_leader=False, log=FakeLog(log_end_offset=1)))
+    one, two = ("1", "orders"), ("2", "orders")
+    assert series(registry, "kafka_log_log_logendoffset") == {one: 50.0, two: 2.0}
+    assert series(registry, "kafka_log_log_size") == {one: 1000.0, two: 0.0}
+    assert series(registry, "purgatorio_partition_highwatermarklag") == {one: 4.0}
+    assert series(registry, "kafka_cluster_partition_replicascount") == {one: 6.0}
+    assert series(registry, "kafka_cluster_partition_underreplicated") == {one: 2.0}
+    assert series(registry, "purgatorio_follower_lag") == {("1", "2", "orders"): 6.0}
+    assert series(registry, "kafka_server_delayedproducemetrics_expires_total") == {one: 2.0}
+
+
+def test_topics_past_the_bound_share_their_series(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
+    """A broker may hold thousands of topics: a scrape of all their series would hold the event loop."""
+    for number in range(MAX_TOPICS + 3):
+        tp = TopicPartition(f"t{number}", 0)
+        brokers[0].partitions.append(FakePartition(tp, log=FakeLog(log_end_offset=7)))
+        brokers[0].metrics.appended(tp, 1, 10)
+    ends = series(registry, "kafka_log_log_logendoffset")
+    assert len(ends) == MAX_TOPICS + 1
+    assert ends["1", OTHER_TOPICS] == 21.0
+    assert series(registry, "kafka_server_replicamanager_partitioncount")[("1",)] == MAX_TOPICS + 3
+    bytes_in = series(registry, "kafka_server_brokertopicmetrics_bytesin_total")
+    assert (len(bytes_in), bytes_in["1", OTHER_TOPICS]) == (MAX_TOPICS + 1, 30.0)
+
+
+@pytest.mark.parametrize("by_partition", [False, True])
+def test_a_scrape_of_many_partitions_pauses_after_each_step(brokers: list[FakeBroker], by_partition: bool) -> None:
+    brokers[0].partitions = [FakePartition(TopicPartition("orders", index)) for index in range(4 * STEP)]
+    steps = list(BrokerCollector(lambda: brokers, per_partition=by_partition).steps())
+    pauses = steps.index(next(metric for metric in steps if metric is not None))
+    assert pauses == (8 if by_partition else 4), "after each step of reading, and of making the first family's series"
 
 
 def test_the_replica_manager_counts_what_needs_attention(
@@ -223,18 +273,19 @@ def test_connections_and_their_bytes(brokers: list[FakeBroker], registry: Collec
     assert series(registry, "purgatorio_refusals_total") == {("2", "idle"): 1.0}
 
 
-def test_brokers_that_come_and_go_need_no_registration(brokers: list[FakeBroker]) -> None:
-    """The registry asks at every scrape which brokers there are."""
-    registry = build_registry(lambda: brokers)
+def test_brokers_that_come_and_go_need_no_registration(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
+    """The collector asks at every scrape which brokers there are."""
     brokers.pop()
-    names = {labels for labels in series(registry, "kafka_server_replicamanager_partitioncount")}
-    assert names == {("1",)}
-    assert series(registry, "process_resident_memory_bytes")
+    assert set(series(registry, "kafka_server_replicamanager_partitioncount")) == {("1",)}
+
+
+def test_the_process_has_metrics() -> None:
+    assert series(process_registry(), "process_resident_memory_bytes")
 
 
 def test_a_snapshot_stays_as_it_was(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
     """So its text can be made in another thread while the brokers go on."""
     before = generate_latest(registry)
-    snapshot = Snapshot(registry)
+    snapshot = Snapshot(registry.collect())
     brokers[0].metrics.bytes_in(5)
     assert generate_latest(snapshot) == before != generate_latest(registry)

@@ -1,0 +1,130 @@
+"""What the metrics read of brokers and their replicas, as interfaces: the tests implement them as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metrics.counters import BrokerMetrics
+
+
+class PurgatoryView(Protocol):
+    """A purgatory, as the metrics read it."""
+
+    @property
+    def name(self) -> str:
+        """Kafka's name for it: Produce, Fetch …"""
+        ...
+
+    @property
+    def watched(self) -> int:
+        """Entries in its watch lists; an operation counts once per key."""
+        ...
+
+    @property
+    def num_delayed(self) -> int:
+        """Number of parked operations."""
+        ...
+
+
+class LogView(Protocol):
+    """A replica's log, as the metrics read it."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset."""
+        ...
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset after the last."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+        ...
+
+
+class FollowerView(Protocol):
+    """A leader's knowledge of a follower."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """Its log end offset; negative while unknown."""
+        ...
+
+
+class PartitionView(Protocol):
+    """A replica, as the metrics read it."""
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The partition's name."""
+        ...
+
+    @property
+    def is_leader(self) -> bool:
+        """True if this replica is the leader."""
+        ...
+
+    @property
+    def replicas(self) -> Sequence[int]:
+        """Ids of all brokers that hold the partition."""
+        ...
+
+    @property
+    def isr(self) -> Sequence[int]:
+        """Ids of the in-sync replicas."""
+        ...
+
+    @property
+    def min_in_sync_replicas(self) -> int:
+        """Number of in-sync replicas that acks=all needs."""
+        ...
+
+    @property
+    def high_watermark(self) -> int:
+        """The high watermark: consumers read records below it."""
+        ...
+
+    @property
+    def log(self) -> LogView:
+        """Its records."""
+        ...
+
+    @property
+    def followers(self) -> Mapping[int, FollowerView]:
+        """On the leader, the other replicas by broker id."""
+        ...
+
+
+class BrokerView(Protocol):
+    """A broker, as the metrics read it."""
+
+    @property
+    def metrics(self) -> BrokerMetrics:
+        """Its counters."""
+        ...
+
+    @property
+    def purgatories(self) -> Iterable[PurgatoryView]:
+        """Its purgatories."""
+        ...
+
+    @property
+    def partitions(self) -> Iterable[PartitionView]:
+        """Its replicas."""
+        ...
+
+    @property
+    def image(self) -> ClusterImage:
+        """The latest metadata image that it has seen."""
+        ...
+
+    @property
+    def request_memory_used_bytes(self) -> int:
+        """Request bytes that its connections hold."""
+        ...
