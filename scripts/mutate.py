@@ -89,8 +89,8 @@ MUTANTS: Final = (
     Mutant(
         "retention-wakes-no-fetch",
         "broker/replica/replica_manager.py",
-        "if partition.log.log_start_offset != start_offset:\n                    with",
-        "if False:\n                    with",
+        "if log.log_start_offset == start_offset:\n            return False",
+        "if True:\n            return False",
         REPLICA,
     ),
     Mutant(

@@ -20,7 +20,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.delayed_decision import leaderless
-from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -56,8 +56,8 @@ class _CreateTopics(ClusterChange[TopicResult]):
         )
 
     def respond(self, results: Sequence[TopicResult]) -> CreateTopicsResponse:
-        validate_only = self._request.validate_only
-        return CreateTopicsResponse(topics=[_result(self._admin, result, validate_only) for result in results])
+        validate_only, listed = self._request.validate_only, _ListedConfigs(self._admin)
+        return CreateTopicsResponse(topics=[_result(result, listed, validate_only) for result in results])
 
     def refuse(self, error_code: ErrorCode) -> CreateTopicsResponse:
         return error_response(self._request, error_code)
@@ -80,7 +80,28 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _result(admin: AdminContext, result: TopicResult, validate_only: bool) -> CreatableTopicResult:
+class _ListedConfigs:
+    """The configs of topics as one response lists them; topics that set the same share a list."""
+
+    def __init__(self, admin: AdminContext) -> None:
+        self._admin = admin
+        self._known: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}
+
+    def of(self, topic: Topic) -> list[CreatableTopicConfigs]:
+        """Return all configs of a topic."""
+        key = tuple(topic.configs.items())
+        listed = self._known.get(key)
+        if listed is None:
+            listed = self._known[key] = [
+                CreatableTopicConfigs(
+                    name=entry.name, value=entry.value, read_only=entry.read_only, config_source=entry.source
+                )
+                for entry in topic_entries(self._admin, topic.configs)
+            ]
+        return listed
+
+
+def _result(result: TopicResult, listed: _ListedConfigs, validate_only: bool) -> CreatableTopicResult:
     assert result.name is not None
     topic = result.topic
     if topic is None:
@@ -94,12 +115,7 @@ def _result(admin: AdminContext, result: TopicResult, validate_only: bool) -> Cr
         topic_id=ZERO_UUID if validate_only else topic.topic_id,
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),
-        configs=[
-            CreatableTopicConfigs(
-                name=entry.name, value=entry.value, read_only=entry.read_only, config_source=entry.source
-            )
-            for entry in topic_entries(admin, topic.configs)
-        ],
+        configs=listed.of(topic),
     )
 
 

@@ -11,9 +11,9 @@ replicas.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.listing import (
@@ -43,7 +43,7 @@ from purgatorio.protocol.primitives import ZERO_UUID
 
 TOPIC_IDS_DECLARED_VERSION = 10
 TOPIC_IDS_ANSWERED_VERSION = 12
-MAX_CREATED_TOPICS = 200
+MAX_CREATED_TOPICS = 1_000
 """The most topics that one request creates. The others are answered with UNKNOWN_TOPIC_OR_PARTITION, upon which clients
 ask again: so thousands of new topics come in slices, between which the brokers do their other work."""
 
@@ -144,10 +144,11 @@ def _response(
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    topics = _Topics(image, admin.seems_dead)
     if asked is None:
-        response.topics = [_topic(admin, image, topic) for topic in image.topics.values()]
+        response.topics = [topics.show(topic) for topic in image.topics.values()]
     else:
-        response.topics = [_look_up(admin, image, topic, refusals) for topic in asked]
+        response.topics = [_look_up(topics, image, topic, refusals) for topic in asked]
     if request.include_topic_authorized_operations:
         for answer in response.topics:
             if answer.error_code == ErrorCode.NONE:
@@ -156,16 +157,16 @@ def _response(
 
 
 def _look_up(
-    admin: AdminContext, image: ClusterImage, asked: MetadataRequestTopic, refusals: Mapping[str, ErrorCode]
+    topics: _Topics, image: ClusterImage, asked: MetadataRequestTopic, refusals: Mapping[str, ErrorCode]
 ) -> MetadataResponseTopic:
     if asked.topic_id != ZERO_UUID or asked.name is None:
         topic = image.topic_by_id(asked.topic_id)
         if topic is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
-        return _topic(admin, image, topic)
+        return topics.show(topic)
     topic = image.topics.get(asked.name)
     if topic is not None:
-        return _topic(admin, image, topic)
+        return topics.show(topic)
     return MetadataResponseTopic(
         error_code=_missing_code(asked.name, refusals), name=asked.name, is_internal=is_internal(asked.name)
     )
@@ -181,28 +182,53 @@ def _missing_code(name: str, refusals: Mapping[str, ErrorCode]) -> ErrorCode:
     return refusal
 
 
-def _topic(admin: AdminContext, image: ClusterImage, topic: Topic) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=is_internal(topic.name),
-        partitions=[_partition(admin, image, index, state) for index, state in enumerate(topic.partitions)],
-    )
+class _Topics:
+    """The topics of one image as a response shows them.
+
+    Args:
+        seems_dead: whether a broker is probably dead, though it is not fenced yet.
+    """
+
+    def __init__(self, image: ClusterImage, seems_dead: Callable[[int], bool]) -> None:
+        self._image = image
+        self._seems_dead = seems_dead
+        # By identity: thousands of partitions share few states, and to hash one costs as much as to describe it.
+        self._described: dict[int, _Described] = {}
+
+    def show(self, topic: Topic) -> MetadataResponseTopic:
+        """Return a topic with its partitions."""
+        partitions = []
+        for index, state in enumerate(topic.partitions):
+            described = self._described.get(id(state))
+            if described is None:
+                described = self._described[id(state)] = self._describe(state)
+            partitions.append(
+                MetadataResponsePartition(
+                    error_code=described.error_code,
+                    partition_index=index,
+                    leader_id=described.leader_id,
+                    leader_epoch=state.leader_epoch,
+                    replica_nodes=described.replicas,
+                    isr_nodes=described.isr,
+                    offline_replicas=described.offline,
+                )
+            )
+        return MetadataResponseTopic(
+            name=topic.name, topic_id=topic.topic_id, is_internal=is_internal(topic.name), partitions=partitions
+        )
+
+    def _describe(self, state: PartitionState) -> _Described:
+        error_code, leader_id = leader_of(self._image, state, self._seems_dead)
+        offline = offline_replicas(self._image, state)
+        return _Described(error_code, leader_id, list(state.replicas), list(state.isr_ids), offline)
 
 
-def _partition(
-    admin: AdminContext, image: ClusterImage, index: int, state: PartitionState
-) -> MetadataResponsePartition:
-    error_code, leader = leader_of(image, state, admin.seems_dead)
-    return MetadataResponsePartition(
-        error_code=error_code,
-        partition_index=index,
-        leader_id=leader,
-        leader_epoch=state.leader_epoch,
-        replica_nodes=list(state.replicas),
-        isr_nodes=list(state.isr_ids),
-        offline_replicas=offline_replicas(image, state),
-    )
+class _Described(NamedTuple):
+    error_code: ErrorCode
+    leader_id: int
+    replicas: list[int]
+    isr: list[int]
+    offline: list[int]
 
 
 def error_response(request: MetadataRequest, error_code: ErrorCode) -> MetadataResponse:

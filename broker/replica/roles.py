@@ -23,7 +23,7 @@ from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, Clust
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
 from purgatorio.broker.replica.partition import Partition
 
-ROLES_PER_STEP: Final = 100
+ROLES_PER_STEP: Final = 50
 """The most partitions that one step gives their roles: about a millisecond, and each broker of a process takes one in a
 turn of the loop."""
 

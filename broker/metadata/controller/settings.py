@@ -9,9 +9,8 @@ from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.metadata.controller.result import Refused
 from purgatorio.protocol.errors import ErrorCode
 
-MAX_PARTITIONS_PER_REQUEST: Final = 1_000
-"""The limit of partitions that one request creates; Kafka's is 10,000. The request becomes one image, and brokers that
-share an event loop apply it one after the other, each for some 20 µs per partition: heartbeats must get in between."""
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+"""The limit of partitions that one request creates, as in Kafka; brokers apply the image in steps."""
 
 MAX_PARTITIONS: Final = 20_000
 """The limit of partitions in the cluster; each partition takes memory for a log on each of its replicas."""
