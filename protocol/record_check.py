@@ -27,7 +27,8 @@ _NULL: Final = 1
 """The length -1 as a varint."""
 _FAR: Final = 1 << 40
 """A position behind all data: the next look-up fails, and the record is checked field by field."""
-_WORTHWHILE_RUN: Final = 16
+_WORTHWHILE_RUN: Final = 8
+"""Records of one size from which on their columns are checked: a search costs as much as five or six records."""
 _TRY_AGAIN_AFTER: Final = 64
 _FIRST_WINDOW: Final = 64
 _TWO_BYTES_FROM: Final = 64
@@ -173,13 +174,9 @@ def _count_alike(data: bytes, start: int, size: int, index: int, count: int) -> 
     one_byte_delta = index < _TWO_BYTES_FROM
     last = min(count, _TWO_BYTES_FROM if one_byte_delta else _THREE_BYTES_FROM)
     rows = min(last - index, (len(data) - start) // size)
+    if rows < _WORTHWHILE_RUN:
+        return 0
     stop = start + rows * size
-
-    def same(position: int) -> int:
-        """Return how many rows begin with the same byte in this column."""
-        column = data[position:stop:size]
-        return len(column) - len(column.lstrip(column[:1]))
-
     position = start
     lengths = [position]  # the positions of bytes that have to be the same in each row
     if data[position] > 127:
@@ -204,22 +201,32 @@ def _count_alike(data: bytes, start: int, size: int, index: int, count: int) -> 
             length += (data[position] << 7) - 128
         position += 1 + (length >> 1 if length != _NULL else 0)
     lengths.append(position)  # the number of headers
-    rows = min(map(same, lengths))
+    rows = _equal_rows(data, start, size, rows, lengths)
     stop = start + rows * size
-    if rows < _WORTHWHILE_RUN:
+    if rows < _WORTHWHILE_RUN or not data[times[-1] : stop : size].isascii():
         return 0
-    same_times = data[times[-1] : stop : size].isascii() and not any(
-        data[each:stop:size].translate(None, _HIGH_BYTES) for each in times[:-1]
-    )
-    return rows - 1 if same_times and _deltas_ascend(data[deltas:stop], size, index, rows) else 0
+    for each in times[:-1]:
+        if data[each:stop:size].translate(None, _HIGH_BYTES):
+            return 0
+    first, second = data[deltas:stop:size], data[deltas + 1 : stop : size]
+    return rows - 1 if _deltas_ascend(first, second, index) else 0
 
 
-def _deltas_ascend(data: bytes, size: int, index: int, rows: int) -> bool:
-    """Return whether the offset deltas ascend by one from `index`; `data` begins with the first one."""
+def _equal_rows(data: bytes, start: int, size: int, rows: int, columns: list[int]) -> int:
+    """Return how many of the rows, from the first one on, have the same byte in each of these columns."""
+    for each in columns:
+        column = data[each : start + rows * size : size]
+        if column.count(column[0]) < rows:
+            rows -= len(column.lstrip(column[:1]))
+    return rows
+
+
+def _deltas_ascend(first: bytes, second: bytes, index: int) -> bool:
+    """Return whether offset deltas ascend by one from `index`; given are the first and the second byte of each."""
+    expected = slice(index, index + len(first))
     if index < _TWO_BYTES_FROM:
-        return data[::size] == _ONE_BYTE_DELTAS[index : index + rows]
-    first, second = _FIRST_DELTA_BYTES[index : index + rows], _SECOND_DELTA_BYTES[index : index + rows]
-    return data[::size] == first and data[1::size] == second
+        return first == _ONE_BYTE_DELTAS[expected]
+    return first == _FIRST_DELTA_BYTES[expected] and second == _SECOND_DELTA_BYTES[expected]
 
 
 def _check_record(data: bytes, position: int, index: int) -> int:
