@@ -58,7 +58,12 @@ class DelayedProduce(DelayedOperation):
 
     def try_complete(self) -> bool:
         """Fill in the results that are final; complete when no partition is pending."""
-        self._pending = [ack for ack in self._pending if not self._settle(ack)]
+        if len(self._pending) == 1:  # as most: a check of one that waits on, of which there are many, makes no list
+            if not self._settle(self._pending[0]):
+                return False
+            self._pending = []
+        else:
+            self._pending = [ack for ack in self._pending if not self._settle(ack)]
         return not self._pending and self.force_complete()
 
     def _settle(self, ack: PendingAck) -> bool:
@@ -71,7 +76,7 @@ class DelayedProduce(DelayedOperation):
             return True
         if partition.leader != partition.broker_id:
             self._refuse(ack, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        elif partition.high_watermark < ack.required_offset:
+        elif partition.log.high_watermark < ack.required_offset:
             if partition.has_enough_in_sync_replicas:
                 return False
             # The high watermark does not advance below min.insync.replicas: the producer is told now, as in Kafka.
