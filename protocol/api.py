@@ -140,7 +140,7 @@ class EncodedResponse:
 
 
 class _Codecs(dict[tuple[int, int], F]):
-    """Compiled codecs by (API key, version); each is compiled at its first use."""
+    """Compiled codecs, or other facts, by (API key, version); each is made at its first use."""
 
     def __init__(self, make: Callable[[Api, int], F]) -> None:
         super().__init__()
@@ -161,6 +161,11 @@ _request_decoders = _Codecs[Decoder](
 _request_encoders = _Codecs[Encoder](lambda api, v: compile_encoder(api.request, v, api.is_flexible(v)))
 _response_decoders = _Codecs[Decoder](lambda api, v: compile_decoder(api.response, v, api.is_flexible(v)))
 _response_encoders = _Codecs[Encoder](lambda api, v: compile_encoder(api.response, v, api.is_flexible(v)))
+
+
+_flexible_response_headers = _Codecs[bool](
+    lambda api, version: api.key != ApiKey.API_VERSIONS and api.is_flexible(version)
+)
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -221,10 +226,11 @@ def encode_response(
     """
     if isinstance(response, EncodedResponse):
         parts: list[Buffer] = [response.message]
+        size = len(response.message)
     else:
         parts = _response_encoders[api_key, version](response)
-    size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
-    if _has_flexible_response_header(api_key, version):
+        size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+    if _flexible_response_headers[api_key, version]:
         parts[0] = _FLEXIBLE_RESPONSE_PREFIX.pack(size + 5, correlation_id) + parts[0]
     else:
         parts[0] = _RESPONSE_PREFIX.pack(size + 4, correlation_id) + parts[0]
@@ -269,17 +275,13 @@ def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Mes
     try:
         correlation_id: int = _INT32.unpack_from(frame)[0]
         position = 4
-        if _has_flexible_response_header(api_key, version):
+        if _flexible_response_headers[api_key, version]:
             position = _skip_header_tags(frame, position)
         if api_key == ApiKey.API_VERSIONS and _INT16.unpack_from(frame, position)[0] == ErrorCode.UNSUPPORTED_VERSION:
             decoder = _response_decoders[api_key, 0]
     except StructError as error:
         raise BufferUnderflow(f"a response header in {len(frame)} bytes") from error
     return correlation_id, decoder(frame, position)
-
-
-def _has_flexible_response_header(api_key: int, version: int) -> bool:
-    return api_key != ApiKey.API_VERSIONS and version >= APIS[api_key].flexible_from
 
 
 def _skip_header_tags(frame: Buffer, position: int) -> int:

@@ -288,7 +288,7 @@ class Partition:
     def has_enough_in_sync_replicas(self) -> bool:
         """Whether the ISR has at least min.insync.replicas replicas, or all replicas if these are fewer."""
         size = len(self.isr)
-        return size >= self.log.config.min_insync_replicas or size >= len(self.replicas)
+        return size >= len(self.replicas) or size >= self.log.config.min_insync_replicas
 
     def check_order(self, records: Buffer, now_ms: int) -> None:
         """Check that no earlier batch of the producer was refused and is to be retried first.
