@@ -173,7 +173,15 @@ class _DecoderWriter(SourceWriter):
         if not self.flexible:
             return
         with self.block("if n > 127"):
-            self.line("n, pos = read_uvarint_tail(data, pos, n)")
+            if not isinstance(wire_type, RecordsType):
+                self.line("n, pos = read_uvarint_tail(data, pos, n)")
+                return
+            # Most batches take two bytes of length: a call less.
+            with self.block("if data[pos] < 128"):
+                self.line("n += (data[pos] << 7) - 128")
+                self.line("pos += 1")
+            with self.block("else"):
+                self.line("n, pos = read_uvarint_tail(data, pos, n)")
 
     def _sized(self, wire_type: WireType[Any], target: str, what: str, nullable: bool) -> None:
         """Read a string, bytes or records."""
