@@ -33,6 +33,7 @@ from purgatorio.broker.replica.alter_partition_manager import AlterPartitionMana
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.delayed_produce import DelayedProduce
+from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.fetcher_manager import ReplicaFetcherManager
 from purgatorio.broker.replica.follower import FetchSettings, FollowerGate
 from purgatorio.broker.replica.partition import Partition
@@ -101,18 +102,7 @@ class Broker:
         self._build_purgatories()
         self._topics = topic_settings(config)
         lease_clock = lease_clock or clock
-        self.lifecycle = BrokerLifecycleManager(
-            config.broker_id,
-            store,
-            clock=lease_clock,
-            rack=config.rack,
-            session_timeout_ms=config.broker_session_timeout_ms,
-            heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
-            settings=self._topics,
-            is_current=lambda: self.replicas.is_current,
-            resumed=lambda: self.replicas.advance_high_watermarks(),
-            epoch_step=lambda: random_epoch_step(rng),
-        )
+        self.lifecycle = self._build_lifecycle(lease_clock)
         alter_partition = AlterPartitionManager(
             store,
             settings=self._topics,
@@ -136,6 +126,12 @@ class Broker:
             roles_per_step=roles_per_step,
         )
         self._preferred_elections = PreferredElections(config.broker_id)
+        self.fetch_sessions = FetchSessionCache(
+            slots=config.max_incremental_fetch_session_cache_slots,
+            now_ms=lease_clock.now_ms,
+            rng=rng,
+            closed=self.replicas.end_session,
+        )
         self.recorder = DelayRecorder(self.replicas, self.clock, self.metrics)
         self.request_memory = RequestMemory(config.queued_max_request_bytes)
         self.listeners = self._build_listeners()
@@ -145,6 +141,22 @@ class Broker:
         self._children: list[asyncio.Task[None]] = []
         self._main: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+
+    def _build_lifecycle(self, lease_clock: Clock) -> BrokerLifecycleManager:
+        config = self.config
+        return BrokerLifecycleManager(
+            config.broker_id,
+            self.store,
+            clock=lease_clock,
+            rack=config.rack,
+            session_timeout_ms=config.broker_session_timeout_ms,
+            heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+            settings=self._topics,
+            is_current=lambda: self.replicas.is_current,
+            lost=lambda: self.replicas.lease_lost(),
+            resumed=lambda: self.replicas.lease_resumed(),
+            epoch_step=lambda: random_epoch_step(self._rng),
+        )
 
     def _build_fetchers(self) -> ReplicaFetcherManager:
         return ReplicaFetcherManager(
@@ -173,7 +185,14 @@ class Broker:
             dynamic_keys=dynamic_keys(),
             topic_synonyms=topic_synonyms(),
         )
-        routes = build_routes(Services(admin=admin, replicas=self.replicas, fetch_max_bytes=config.fetch_max_bytes))
+        routes = build_routes(
+            Services(
+                admin=admin,
+                replicas=self.replicas,
+                fetch_sessions=self.fetch_sessions,
+                fetch_max_bytes=config.fetch_max_bytes,
+            )
+        )
         limits = connection_limits(config)
         return {
             name: Listener(routes, limits, self.clock, name=name, observer=self.metrics, memory=self.request_memory)

@@ -54,8 +54,8 @@ MUTANTS: Final = (
     Mutant(
         "truncate-to-the-leaders-answer",
         "broker/replica/follower.py",
-        "partition.truncate_to(min(own_end_offset, diverging.end_offset))",
-        "partition.truncate_to(diverging.end_offset)",
+        "return min(own_end_offset, diverging.end_offset)",
+        "return diverging.end_offset",
         REPLICA,
     ),
     Mutant(
@@ -68,15 +68,15 @@ MUTANTS: Final = (
     Mutant(
         "produce-is-not-woken",
         "broker/replica/events.py",
-        "            self._produce_purgatory.check_and_complete(tp, cause)\n",
-        "            pass\n",
+        "        self._produce_purgatory.check_and_complete(tp, cause)\n        watch = ",
+        "        watch = ",
         REPLICA,
     ),
     Mutant(
         "fetch-is-not-woken",
         "broker/replica/events.py",
-        "        self._fetch_purgatory.check_and_complete(tp, cause)\n",
-        "",
+        "                self._fetch_purgatory.check(context.operation, cause, tp)\n",
+        "                pass\n",
         REPLICA,
     ),
     Mutant(
@@ -87,10 +87,10 @@ MUTANTS: Final = (
         "tests/broker/test_lease_wiring.py",
     ),
     Mutant(
-        "retention-wakes-no-fetch",
-        "broker/replica/replica_manager.py",
-        "if log.log_start_offset == start_offset:\n            return False",
-        "if True:\n            return False",
+        "deletions-wake-no-fetch",
+        "broker/log/log.py",
+        "            self.epochs.truncate_from_start(offset)\n            self.on_cut()\n",
+        "            self.epochs.truncate_from_start(offset)\n",
         REPLICA,
     ),
     Mutant(

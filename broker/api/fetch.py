@@ -1,9 +1,10 @@
 """Fetch (key 1): read records, for consumers and for followers.
 
-Versions 4–16; from v13 on topics are named by id. Fetch sessions (KIP-227) are declined: the response has session id 0
-and lists every requested partition, empty ones too, since a Java client drops a full response that lacks one. Below v10
-no zstd batch is sent (KIP-110): a read ends before the first one, and one that begins with it is answered with
-UNSUPPORTED_COMPRESSION_TYPE.
+Versions 4–16; from v13 on topics are named by id. From v7 on a client may have a fetch session (KIP-227): its requests
+name what is new or altered, and its responses list what has something to tell. A request without one, and the first of
+a session, is answered with every requested partition, empty ones too, since a Java client drops a full response that
+lacks one. Below v10 no zstd batch is sent (KIP-110): a read ends before the first one, and one that begins with it is
+answered with UNSUPPORTED_COMPRESSION_TYPE.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.replica.reader import FetchParams, PartitionFetch
+from purgatorio.broker.replica.fetch_context import FetchContext, FetchEntry, FetchParams, PartitionFetch
+from purgatorio.broker.replica.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    FetchSessionCache,
+)
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -25,9 +33,9 @@ from purgatorio.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     NodeEndpoint,
-    PartitionData,
 )
 
+SESSION_VERSION = 7
 FOLLOWER_FETCHING_VERSION = 11
 TOPIC_ID_VERSION = 13
 REPLICA_STATE_VERSION = 15
@@ -35,9 +43,10 @@ NODE_ENDPOINTS_VERSION = 16
 ZSTD_VERSION = 10
 """The first version that may carry zstd (KIP-110)."""
 READ_COMMITTED = 1
+NO_TOPIC_ID = bytes(16)
 MAX_CONSUMER_PARTITIONS = 4_000
-"""The most partitions and topics in a consumer's fetch: each costs some 5 µs, and the event loop waits for all of them.
-The followers of this cluster may name more, as they must name every partition."""
+"""The most partitions and topics in a consumer's fetch, and partitions in its session: each costs some 5 µs, and the
+event loop waits for all of them. The followers of this cluster may name more, as they must name every partition."""
 
 
 class FetchHandler:
@@ -46,19 +55,25 @@ class FetchHandler:
     Args:
         replicas: this broker's replicas.
         image: returns this broker's image of the cluster.
+        sessions: this broker's fetch sessions.
         max_bytes: the most bytes that one response holds, even if the request allows more (fetch.max.bytes).
     """
 
-    def __init__(self, replicas: ReplicaManager, image: Callable[[], ClusterImage], *, max_bytes: int) -> None:
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        image: Callable[[], ClusterImage],
+        *,
+        sessions: FetchSessionCache,
+        max_bytes: int,
+    ) -> None:
         self._replicas = replicas
         self._image = image
+        self._sessions = sessions
         self._max_bytes = max_bytes
 
     def handle(self, ctx: RequestContext, request: FetchRequest, reply: Reply) -> None:
         """Answer when `min_bytes` can be read, or after `max_wait_ms`."""
-        if request.session_id != 0 and request.session_epoch > 0:
-            reply(error_response(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
-            return
         state = request.replica_state
         replica_id = state.replica_id if ctx.api_version >= REPLICA_STATE_VERSION else request.replica_id
         if replica_id >= 0 and not self._is_current(replica_id, state.replica_epoch):
@@ -67,10 +82,17 @@ class FetchHandler:
         if replica_id < 0 and _count(request) > MAX_CONSUMER_PARTITIONS:
             reply(error_response(request, ErrorCode.INVALID_REQUEST))
             return
+        params = self._params(ctx, request, replica_id)
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._full(ctx, request, params, reply)
+        else:
+            self._incremental(ctx, request, params, reply)
+
+    def _params(self, ctx: RequestContext, request: FetchRequest, replica_id: int) -> FetchParams:
         max_bytes = min(request.max_bytes, self._max_bytes)
-        params = FetchParams(
+        return FetchParams(
             replica_id=replica_id,
-            replica_epoch=state.replica_epoch,
+            replica_epoch=request.replica_state.replica_epoch if replica_id >= 0 else -1,
             max_wait_ms=request.max_wait_ms,
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
@@ -80,12 +102,62 @@ class FetchHandler:
             knows_zstd=ctx.api_version >= ZSTD_VERSION,
             client=ctx.client_id or "",
         )
+
+    def _full(self, ctx: RequestContext, request: FetchRequest, params: FetchParams, reply: Reply) -> None:
+        """Answer a request that names all its partitions; it may begin a session, and ends the one that it names."""
+        if request.session_id != NO_SESSION and (session := self._sessions.find(request.session_id)) is not None:
+            self._sessions.close(session)
         fetches = self._fetches(ctx.api_version, request)
+        context: FetchContext | None = None
+        if request.session_epoch == INITIAL_EPOCH and ctx.api_version >= SESSION_VERSION:
+            by_topic_id = ctx.api_version >= TOPIC_ID_VERSION
+            context = self._sessions.open(params, fetches, by_topic_id=by_topic_id, owner=ctx.session)
+        self._fetch(ctx, context or FetchContext(params, fetches), fetches, reply)
 
-        def answer(partitions: list[PartitionData]) -> None:
-            reply(self._response(ctx, request, partitions))
+    def _incremental(self, ctx: RequestContext, request: FetchRequest, params: FetchParams, reply: Reply) -> None:
+        """Answer a request of a session.
 
-        self._replicas.fetch(params, fetches, answer)
+        A request that is refused leaves the session as it is, and so does not disturb the client whose it is.
+        """
+        sessions = self._sessions
+        session = sessions.find(request.session_id)
+        by_topic_id = ctx.api_version >= TOPIC_ID_VERSION
+        if session is None or not session.belongs_to(params):
+            reply(error_response(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+            return
+        if request.session_epoch != session.epoch:
+            reply(error_response(request, ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+            return
+        if session.by_topic_id != by_topic_id:
+            reply(error_response(request, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR))
+            return
+        forgotten = [
+            (topic.topic_id if by_topic_id else topic.topic, partition)
+            for topic in request.forgotten_topics_data
+            for partition in topic.partitions
+        ]
+        named, gone = sessions.accept(session, params, self._fetches(ctx.api_version, request), forgotten)
+        self._replicas.forget(gone)
+        if not session.fetches:
+            sessions.close(session)
+            reply(FetchResponse())
+        elif sessions.is_overfull or _is_too_large(session):
+            sessions.close(session)
+            reply(error_response(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+        else:
+            session.resolve_names(self._image())
+            self._fetch(ctx, session, named, reply)
+
+    def _fetch(self, ctx: RequestContext, context: FetchContext, named: list[PartitionFetch], reply: Reply) -> None:
+        session_id = context.session_id if isinstance(context, FetchSession) else NO_SESSION
+
+        def answer(entries: list[FetchEntry] | None) -> None:
+            if entries is None:
+                reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session_id))
+            else:
+                reply(self._response(ctx, session_id, entries))
+
+        self._replicas.fetch(context, named, answer)
 
     def _is_current(self, replica_id: int, replica_epoch: int) -> bool:
         """Return whether the follower has the current broker epoch (KIP-903); -1 (not given) is not current."""
@@ -110,22 +182,27 @@ class FetchHandler:
             ]
         return fetches
 
-    def _response(self, ctx: RequestContext, request: FetchRequest, partitions: list[PartitionData]) -> FetchResponse:
-        response = FetchResponse()
-        position = 0
-        for topic in request.topics:
-            end = position + len(topic.partitions)
-            response.responses.append(
-                FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions[position:end])
-            )
-            position = end
-        if ctx.api_version >= NODE_ENDPOINTS_VERSION:
-            response.node_endpoints = self._endpoints(partitions, ctx.session.listener)
+    def _response(self, ctx: RequestContext, session_id: int, entries: list[FetchEntry]) -> FetchResponse:
+        response = FetchResponse(session_id=session_id)
+        topics: dict[tuple[str, bytes | None], FetchableTopicResponse] = {}
+        names_leaders = False
+        for fetch, data in entries:
+            names_leaders = names_leaders or data.error_code != 0
+            key = fetch.tp.topic, fetch.topic_id
+            topic = topics.get(key)
+            if topic is None:
+                topic = topics[key] = FetchableTopicResponse(
+                    topic=fetch.tp.topic, topic_id=fetch.topic_id or NO_TOPIC_ID, partitions=[]
+                )
+                response.responses.append(topic)
+            topic.partitions.append(data)
+        if names_leaders and ctx.api_version >= NODE_ENDPOINTS_VERSION:
+            response.node_endpoints = self._endpoints(entries, ctx.session.listener)
         return response
 
-    def _endpoints(self, partitions: list[PartitionData], listener: str) -> list[NodeEndpoint]:
+    def _endpoints(self, entries: list[FetchEntry], listener: str) -> list[NodeEndpoint]:
         """Return the endpoints of the leaders that the response names (KIP-951)."""
-        leader_ids = (data.current_leader.leader_id for data in partitions if data.current_leader.leader_id >= 0)
+        leader_ids = (data.current_leader.leader_id for _, data in entries if data.current_leader.leader_id >= 0)
         return [
             NodeEndpoint(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
             for broker, endpoint in leader_endpoints(self._image(), leader_ids, listener)
@@ -138,6 +215,10 @@ def _count(request: FetchRequest) -> int:
     return len(topics) if len(topics) > MAX_CONSUMER_PARTITIONS else sum(1 + len(topic.partitions) for topic in topics)
 
 
+def _is_too_large(session: FetchSession) -> bool:
+    return not session.is_privileged and len(session.fetches) > MAX_CONSUMER_PARTITIONS
+
+
 def error_response(request: FetchRequest, error_code: ErrorCode) -> FetchResponse:
     """Return the response to a request that failed with `error_code`."""
     return FetchResponse(error_code=error_code)
@@ -148,7 +229,12 @@ API: Final = ApiHandler(
     min_version=4,
     max_version=16,
     bind=lambda services: (
-        FetchHandler(services.replicas, lambda: services.admin.store.image, max_bytes=services.fetch_max_bytes).handle
+        FetchHandler(
+            services.replicas,
+            lambda: services.admin.store.image,
+            sessions=services.fetch_sessions,
+            max_bytes=services.fetch_max_bytes,
+        ).handle
     ),
     error_response=error_response,
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.request import Handler, Route
 from purgatorio.protocol.api_key import ApiKey
@@ -24,6 +25,7 @@ class Services:
     Attributes:
         admin: reads and changes the cluster's metadata.
         replicas: this broker's replicas.
+        fetch_sessions: this broker's fetch sessions.
         fetch_max_bytes: the most bytes that a fetch response holds, even if the request allows more
             (fetch.max.bytes).
         routes: the routes of all registrations, which `build_routes` fills; ApiVersions answers with them.
@@ -31,6 +33,7 @@ class Services:
 
     admin: AdminContext
     replicas: ReplicaManager
+    fetch_sessions: FetchSessionCache
     fetch_max_bytes: int
     routes: dict[int, Route] = field(default_factory=dict)
 

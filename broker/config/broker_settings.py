@@ -191,6 +191,9 @@ class BrokerConfig(BaseModel):
     fetch_max_bytes: int = number(
         55 * _MIB, "Bytes in an answer to any fetch, even if the client asks for more.", ge=_KIB
     )
+    max_incremental_fetch_session_cache_slots: int = number(
+        1_000, "Fetch sessions that the broker keeps; clients without one name all their partitions each time.", ge=0
+    )
 
     # Shutdown
     shutdown_grace_ms: int = number(

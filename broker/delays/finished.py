@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from purgatorio.broker.purgatory import FinishedOperation
@@ -13,10 +13,11 @@ from purgatorio.broker.replica.delayed_fetch import FollowerKey
 _CAPITAL_INSIDE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def kind_of(purgatory: str, keys: Iterable[Hashable]) -> str:
+def kind_of(purgatory: str, keys: Sequence[Hashable]) -> str:
     """Name an operation's kind: "consumer fetch", "follower fetch", or its purgatory in words ("elect leader")."""
     if purgatory == "Fetch":
-        return "follower fetch" if any(isinstance(key, FollowerKey) for key in keys) else "consumer fetch"
+        # The follower's key comes after those of its partitions, of which there may be thousands.
+        return "follower fetch" if keys and isinstance(keys[-1], FollowerKey) else "consumer fetch"
     return _CAPITAL_INSIDE.sub(" ", purgatory).lower()
 
 

@@ -173,9 +173,10 @@ def _is_own(operation: FinishedOperation) -> bool:
     key = operation.event_key
     if isinstance(key, TopicPartition) and key.topic == TOPIC:
         return True
-    # A follower fetch is also watched under a key of the follower, which names no topic.
-    watched = [key for key in operation.keys if not isinstance(key, FollowerKey)]
-    return bool(watched) and all(isinstance(key, TopicPartition) and key.topic == TOPIC for key in watched)
+    # A follower fetch also has the key of the follower, the last one, which names no topic.
+    keys = operation.keys
+    count = len(keys) - 1 if keys and isinstance(keys[-1], FollowerKey) else len(keys)
+    return count > 0 and all(isinstance(key, TopicPartition) and key.topic == TOPIC for key in islice(keys, count))
 
 
 def event_of(operation: FinishedOperation, incarnation: BrokerIncarnation, to_wall_ms: int) -> dict[str, Any]:
@@ -187,7 +188,8 @@ def event_of(operation: FinishedOperation, incarnation: BrokerIncarnation, to_wa
         to_wall_ms: the difference between wall time, in milliseconds since 1970, and the operation's times.
     """
     keys = operation.keys
-    partitions = [key for key in keys if isinstance(key, TopicPartition) and key.topic != TOPIC]
+    partitions = (key for key in keys if isinstance(key, TopicPartition) and key.topic != TOPIC)
+    others = (str(key)[:MAX_TEXT] for key in keys if not isinstance(key, TopicPartition))
     return {
         "version": SCHEMA_VERSION,
         "broker": incarnation.broker_id,
@@ -196,8 +198,8 @@ def event_of(operation: FinishedOperation, incarnation: BrokerIncarnation, to_wa
         "kind": kind_of(operation.purgatory, keys),
         "id": operation.id,
         "client": operation.client[:MAX_TEXT],
-        "partitions": [{"topic": tp.topic, "partition": tp.partition} for tp in partitions[:MAX_KEYS]],
-        "other_keys": [str(key)[:MAX_TEXT] for key in keys if not isinstance(key, TopicPartition)][:MAX_KEYS],
+        "partitions": [{"topic": tp.topic, "partition": tp.partition} for tp in islice(partitions, MAX_KEYS)],
+        "other_keys": list(islice(others, MAX_KEYS)),
         "parked_ms": operation.parked_ms + to_wall_ms,
         "done_ms": operation.done_ms + to_wall_ms,
         "deadline_ms": operation.deadline_ms + to_wall_ms,

@@ -8,7 +8,7 @@ cap delete committed records only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from purgatorio.broker.log.compaction import Compaction
@@ -69,6 +69,8 @@ class Log:
             bounded by it.
         epochs: the leader epoch of each part.
         producers: the state of idempotent and transactional producers.
+        on_cut: called after the log start moved or records were truncated, whatever the reason; also within an append
+            to another log of the broker, if memory is short.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Log:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
+        self.on_cut: Callable[[], None] = _nothing
         self._compaction = Compaction()
         self._segments = Segments(self._memory.next_sequence)
 
@@ -114,6 +117,11 @@ class Log:
     def segment_count(self) -> int:
         """The number of segments, at least one."""
         return len(self._segments)
+
+    @property
+    def active_segment_start_offset(self) -> int:
+        """The offset at which the segment starts that gets new batches."""
+        return self._segments.active.base_offset
 
     # --- append --------------------------------------------------------------------------------------------------
 
@@ -286,7 +294,7 @@ class Log:
 
     def size_between(self, start_offset: int, end_offset: int) -> int:
         """Bytes from the batch that contains `start_offset` to before the batch that contains `end_offset`."""
-        return max(0, self._segments.position_of(end_offset) - self._segments.position_of(start_offset))
+        return self._segments.size_between(start_offset, end_offset)
 
     def is_on_older_segment(self, offset: int, end_offset: int) -> bool:
         """Whether `offset` lies on an older segment than `end_offset`, the end of the reader's range."""
@@ -331,6 +339,7 @@ class Log:
         """
         if offset >= self.log_end_offset:
             self.epochs.truncate_from_end(self.log_end_offset)
+            self.on_cut()
             return
         if offset < self._segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
@@ -344,6 +353,7 @@ class Log:
         self._compaction.truncated(offset)
         self.epochs.truncate_from_end(offset)
         self._rebuild_producers()
+        self.on_cut()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records, epochs and producers, and start again at `offset`."""
@@ -353,6 +363,7 @@ class Log:
         self._compaction.truncated(offset)
         self.epochs.clear()
         self.producers.clear()
+        self.on_cut()
 
     def _rebuild_producers(self) -> None:
         """Rebuild the producers' state at the end of the log from the last snapshot and the batches after it."""
@@ -376,6 +387,7 @@ class Log:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
+            self.on_cut()
 
     def _delete_oldest(self, count: int) -> int:
         """Delete the oldest segments, and start the log after them; returns the number of bytes deleted."""
@@ -477,3 +489,7 @@ class Log:
         """Remove all records, and leave the memory budget."""
         self.truncate_fully_and_start_at(self.log_end_offset)
         self._memory.remove(self)
+
+
+def _nothing() -> None:
+    """Do nothing when a log is cut."""

@@ -88,6 +88,13 @@ class Segments:
         segment = self._segments[self.number_of(offset)]
         return segment.base_position + segment.start_of(segment.index_of(offset))
 
+    def size_between(self, start_offset: int, end_offset: int) -> int:
+        """Bytes from the batch that contains `start_offset` to before the batch that contains `end_offset`."""
+        active = self.active
+        if start_offset >= active.base_offset and end_offset >= active.next_offset:  # the usual case
+            return active.size_bytes - active.start_of(active.index_of(start_offset))
+        return max(0, self.position_of(end_offset) - self.position_of(start_offset))
+
     def read(self, offset: int, max_bytes: int, end_offset: int, min_one: bool) -> LogRead:
         """Read whole batches from the one that contains `offset` on, as `Log.read` says."""
         parts: list[bytes] = []

@@ -47,6 +47,7 @@ class BrokerLifecycleManager:
         heartbeat_interval_ms: the time between heartbeats.
         settings: the defaults of topic configs.
         is_current: whether all replicas have the roles of the newest image; when that becomes true, call `caught_up`.
+        lost: called when this broker's lease has run out, or it stops leading because it is stopping.
         resumed: called when this broker may lead again after it had lost its lease.
         epoch_step: returns, for each registration, by how much the broker epoch exceeds the last one of the cluster.
     """
@@ -62,6 +63,7 @@ class BrokerLifecycleManager:
         heartbeat_interval_ms: int,
         settings: TopicSettings,
         is_current: Callable[[], bool] = lambda: True,
+        lost: Callable[[], None] = lambda: None,
         resumed: Callable[[], None] = lambda: None,
         epoch_step: Callable[[], int] = lambda: 1,
     ) -> None:
@@ -73,6 +75,7 @@ class BrokerLifecycleManager:
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._settings = settings
         self._is_current = is_current
+        self._lost = lost
         self._resumed = resumed
         self._epoch_step = epoch_step
         self._incarnation: BrokerIncarnation | None = None
@@ -144,6 +147,7 @@ class BrokerLifecycleManager:
         """Stop leading, and unregister; if the store does not answer in time, the lease expires later."""
         self._stopping = True
         self._lease_ends_ms = 0
+        self._lost()
         epoch = self.broker_epoch
         try:
             async with time_limit(self._clock, timeout_ms):
@@ -164,6 +168,7 @@ class BrokerLifecycleManager:
             if self._stopping:
                 return
             self._roles_may_be_old = True
+            self._lost()
             logger.warning(
                 "lease lost: this broker leads no partition until it has a new lease", broker=self._broker_id
             )
@@ -176,7 +181,7 @@ class BrokerLifecycleManager:
         self._unwatch()
 
     async def _keep_lease(self) -> None:
-        """Send heartbeats as long as the lease is valid."""
+        """Send heartbeats as long as the lease is valid; returns as soon as it is not."""
         while self.has_lease():
             lease_id, sent_ms = self._lease_id, self._clock.now_ms()
 
@@ -186,7 +191,7 @@ class BrokerLifecycleManager:
                 self._lease_ends_ms = sent_ms + self._session_timeout_ms if lasts else 0
 
             self._store.keep_lease(lease_id, kept)
-            await self._clock.sleep(self._heartbeat_interval_ms)
+            await self._clock.sleep(min(self._heartbeat_interval_ms, max(1, self._lease_ends_ms - sent_ms)))
 
     async def _resume(self) -> bool:
         """Continue under a new lease; returns False if this broker is stopping or its store is closed."""

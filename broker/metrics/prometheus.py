@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, islice
+from typing import Final
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 from prometheus_client.metrics_core import HistogramMetricFamily, Metric
@@ -47,7 +48,16 @@ class BrokerCollector(Collector):
         """Yield every metric family once, with the series of all brokers, and None between steps of bounded work."""
         brokers = list(self._brokers())
         yield from replica_steps(brokers, per_partition=self._per_partition)
-        for read in (_purgatories, _expirations, _topics, _requests, _connections, _controller, _recorder):
+        for read in (
+            _purgatories,
+            _expirations,
+            _topics,
+            _requests,
+            _connections,
+            _fetch_sessions,
+            _controller,
+            _recorder,
+        ):
             yield None
             yield from read(brokers)
 
@@ -198,6 +208,18 @@ def _connections(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
     yield refusals.metric
 
 
+def _fetch_sessions(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
+    prefix = "kafka_server_fetchsessioncache"
+    count = gauge(f"{prefix}_numincrementalfetchsessions", "Fetch sessions of followers and consumers.")
+    cached = gauge(f"{prefix}_numincrementalfetchpartitionscached", "Partitions of all fetch sessions.")
+    evicted = counter(f"{prefix}_incrementalfetchsessionevictions", "Fetch sessions that made room for others.")
+    for broker in brokers:
+        count.add(broker, len(broker.fetch_sessions))
+        cached.add(broker, broker.fetch_sessions.partition_count)
+        evicted.add(broker, broker.fetch_sessions.evictions)
+    yield from (count.metric, cached.metric, evicted.metric)
+
+
 def _recorder(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
     recorded = counter("purgatorio_delayed_operations_recorded", "Delayed operations put into __delayed_operations.")
     dropped = counter("purgatorio_delayed_operations_dropped", "Delayed operations that could not be recorded.")
@@ -232,3 +254,16 @@ def _controller(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
         for broker in controllers:
             family.add(broker, read(broker.image))
         yield family.metric
+
+
+_READERS: Final = (
+    _purgatories,
+    _expirations,
+    _topics,
+    _requests,
+    _connections,
+    _fetch_sessions,
+    _controller,
+    _recorder,
+)
+"""What reads the metrics of the brokers, but for those of their replicas."""

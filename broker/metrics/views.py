@@ -101,6 +101,24 @@ class PartitionView(Protocol):
         ...
 
 
+class FetchSessionsView(Protocol):
+    """A broker's fetch sessions (KIP-227)."""
+
+    @property
+    def evictions(self) -> int:
+        """The sessions that made room for others."""
+        ...
+
+    @property
+    def partition_count(self) -> int:
+        """The partitions of all sessions."""
+        ...
+
+    def __len__(self) -> int:
+        """The number of sessions."""
+        ...
+
+
 class BrokerView(Protocol):
     """A broker, as the metrics read it."""
 
@@ -127,4 +145,9 @@ class BrokerView(Protocol):
     @property
     def request_memory_used_bytes(self) -> int:
         """Request bytes that its connections hold."""
+        ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessionsView:
+        """Its fetch sessions."""
         ...

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
-from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation
-from purgatorio.broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
-from purgatorio.protocol.messages.fetch import PartitionData
+from purgatorio.broker.replica.context_reader import ContextReader
+from purgatorio.broker.replica.fetch_context import FetchContext, FetchEntry
+
+WATCHED_PARTITIONS: Final = 8
+"""The most partitions under which a fetch is watched, for the page. One of more is watched under one key for all."""
+TOLD_PARTITIONS: Final = 5
+"""The partitions that the missing condition names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,75 +31,117 @@ class FollowerKey:
         return f"follower {self.broker_id}"
 
 
+@dataclass(frozen=True, slots=True)
+class ConsumerKey:
+    """The watch key of a consumer's fetch of many partitions."""
+
+    client: str
+
+    def __str__(self) -> str:
+        return f"consumer {self.client}"
+
+
 class DelayedFetch(DelayedOperation):
     """Waits until `min_bytes` can be read from the partitions together, or one of them must be answered at once.
 
-    It reads the logs again when it completes, but does not record a follower's progress a second time (KAFKA-9939):
-    the replica manager did so when the request arrived.
+    Events do not reach it through its keys: they mark partitions of its context, and it looks at these alone.
+
+    It reads the logs when it completes, and does not record a follower's progress a second time (KAFKA-9939):
+    `ReplicaFetches` did so when the request arrived.
 
     Args:
-        params: the parameters of the request as a whole.
-        fetches: the partitions of the request; each could be read when the request arrived.
-        reader: reads partitions, and decides which must be answered at once.
-        answer: sends the response; called once.
+        context: the partitions of the request, all of which were looked at.
+        reader: looks at them, and reads them.
+        answer: sends the response; called once. None: the session has taken a later request.
         expired: called when the fetch expires, with True for a follower's fetch.
     """
 
-    __slots__ = ("_answer", "_assignment", "_expired", "_fetches", "_params", "_reader")
+    __slots__ = ("_answer", "_assignment", "_context", "_expired", "_is_superseded", "_reader", "_replica_id")
 
     def __init__(
         self,
-        params: FetchParams,
-        fetches: list[PartitionFetch],
-        reader: ReplicaReader,
-        answer: Callable[[list[PartitionData]], None],
+        context: FetchContext,
+        reader: ContextReader,
+        answer: Callable[[list[FetchEntry] | None], None],
         expired: Callable[[bool], None],
     ) -> None:
-        super().__init__(params.max_wait_ms)
-        self.client = params.client
-        self._params = params
-        self._fetches = fetches
+        super().__init__(context.params.max_wait_ms)
+        self.client = context.params.client
+        self._context = context
         self._reader = reader
         self._answer = answer
         self._expired = expired
-        self._assignment = reader.assignment_of(params.replica_id)
+        self._is_superseded = False
+        self._replica_id = context.params.replica_id
+        self._assignment = reader.assignment_of(self._replica_id)
 
-    def watch_keys(self) -> list[TopicPartition | FollowerKey]:
-        """Return the partitions, and for a follower its `FollowerKey`."""
-        keys: list[TopicPartition | FollowerKey] = [fetch.tp for fetch in self._fetches]
-        if self._params.is_follower:
-            keys.append(FollowerKey(self._params.replica_id))
-        return keys
+    def watch_keys(self) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
+        """Return the keys to watch it under, and those to show: the partitions, and for a follower its key."""
+        context, replica_id = self._context, self._replica_id
+        shown = context.shown_keys
+        if not shown:  # made once for a set of partitions, since a session may have thousands
+            shown = tuple([fetch.tp for fetch in context.fetches])
+            if replica_id >= 0:
+                shown = (*shown, FollowerKey(replica_id))
+            context.shown_keys = shown
+        if replica_id >= 0:
+            return shown[-1:], shown
+        return ((ConsumerKey(self.client),) if len(shown) > WATCHED_PARTITIONS else shown), shown
 
     def try_complete(self) -> bool:
-        """Complete if `min_bytes` can be read, or if a partition must be answered at once (`available_bytes`)."""
-        reader, params = self._reader, self._params
-        if reader.assignment_of(params.replica_id) is not self._assignment:
+        """Complete if `min_bytes` can be read, or if a partition must be answered at once."""
+        context, reader = self._context, self._reader
+        if self._replica_id >= 0 and reader.assignment_of(self._replica_id) is not self._assignment:
             return self.force_complete()
-        available_bytes = 0
-        for fetch in self._fetches:
-            size_bytes = reader.available_bytes(params, fetch)
-            if size_bytes is None:
-                return self.force_complete()
-            available_bytes += size_bytes
-        return available_bytes >= params.min_bytes and self.force_complete()
+        if context.marked:
+            reader.look(context)
+        return context.is_due and self.force_complete()
+
+    def could_complete(self) -> bool:
+        """Return whether `try_complete` should complete it, by a look at every partition; for checks of the marks."""
+        is_reassigned = self._reader.assignment_of(self._replica_id) is not self._assignment
+        return is_reassigned or self._reader.is_due(self._context)
 
     def missing(self) -> str:
         """Describe the bytes that can be read, the bytes that are wanted, and each fetch offset."""
-        available_bytes = sum(self._reader.available_bytes(self._params, f) or 0 for f in self._fetches)
-        reader = f"follower {self._params.replica_id}" if self._params.is_follower else "consumer"
-        places = ", ".join(f"{f.tp} from {f.request.fetch_offset}" for f in self._fetches[:5])
-        more = f" and {len(self._fetches) - 5} more" if len(self._fetches) > 5 else ""
-        return f"{reader} has {available_bytes} of {self._params.min_bytes} bytes: {places}{more}"
+        context = self._context
+        params, count = context.params, len(context.fetches)
+        reader = f"follower {params.replica_id}" if params.is_follower else "consumer"
+        first = islice(context.fetches, TOLD_PARTITIONS)
+        places = ", ".join(f"{fetch.tp} from {fetch.request.fetch_offset}" for fetch in first)
+        more = f" and {count - TOLD_PARTITIONS} more" if count > TOLD_PARTITIONS else ""
+        return f"{reader} has {context.available_bytes} of {params.min_bytes} bytes: {places}{more}"
 
     def on_complete(self) -> None:
-        """Read again and answer."""
-        self._answer(self._reader.read_all(self._params, self._fetches).partitions)
+        """Read and answer."""
+        self._left()
+        self._answer(None if self._is_superseded else self._reader.read(self._context))
+
+    def supersede(self) -> None:
+        """End the wait without a read, since the client's session has taken a later request."""
+        self._is_superseded = True
+        self.force_complete()
 
     def on_expiration(self) -> None:
         """Count the expiry as a follower's or a consumer's."""
-        self._expired(self._params.is_follower)
+        self._expired(self._context.params.is_follower)
+
+    def on_cancel(self) -> None:
+        """Let no event reach it any more."""
+        self._left()
+        self._context.answered()
 
     def on_error(self, error: Exception) -> None:
         """Answer every partition with UNKNOWN_SERVER_ERROR."""
-        self._answer([self._reader.failed(fetch) for fetch in self._fetches])
+        self._left()
+        entries = self._reader.failed(self._context)
+        self._context.answered()
+        self._answer(entries)
+
+    def _left(self) -> None:
+        """Note that the operation has left the purgatory."""
+        context = self._context
+        if context.operation is self:
+            context.operation = None
+            if not context.outlives_requests:
+                self._reader.release(context)

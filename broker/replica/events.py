@@ -1,4 +1,4 @@
-"""Events of a broker's replicas, and the purgatories whose operations they check.
+"""Events of a broker's replicas, and the requests that they concern.
 
 | event | Produce | Fetch |
 |---|---|---|
@@ -6,35 +6,128 @@
 | leader append that does not | | yes: followers read up to the log end offset |
 | follower fetch that advances the high watermark | yes | yes |
 | role or ISR changed, partition removed | yes | yes |
-| records deleted on request or by retention | | yes: followers have to delete them, too |
+| records deleted on request, by retention or for memory | | yes: followers have to delete them, too |
+| records truncated | | yes |
 | the high watermark of a follower replica advanced (KAFKA-14334) | | yes |
+| this broker's lease ran out, or is held again | | all |
 
-Every entry point of the replicas runs ``with actions``: events are handled when the outermost call returns, since the
-completion of one operation may cause the next event.
+An event marks the partition in each fetch that reads it, and has the parked ones checked. Every entry point of the
+replicas runs ``with actions``: checks are made when the outermost call returns, since the completion of one operation
+may cause the next event.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import Purgatory
+from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.delayed_produce import DelayedProduce
+from purgatorio.broker.replica.fetch_context import PartitionFetch
+from purgatorio.broker.replica.fetch_session import FetchSession
+from purgatorio.broker.replica.fetch_watch import FetchWatch
+from purgatorio.broker.replica.partition import Partition
 
 
 class ReplicaEvents:
-    """Checks the parked requests that an event of a replica may complete.
+    """Tells the requests that an event of a replica concerns.
 
     Args:
+        partitions: this broker's replicas by name.
+        watch: the fetches that wait to hear of partitions.
+        actions: the queue of events that are handled when the outermost call returns.
+        racks: the racks of the live brokers that have one, by broker id.
         produce_purgatory: the purgatory of produce requests.
         fetch_purgatory: the purgatory of fetch requests.
     """
 
-    def __init__(self, produce_purgatory: Purgatory[DelayedProduce], fetch_purgatory: Purgatory[DelayedFetch]) -> None:
+    def __init__(
+        self,
+        partitions: Mapping[TopicPartition, Partition],
+        watch: FetchWatch,
+        *,
+        actions: ActionQueue,
+        racks: Callable[[], Mapping[int, str]],
+        produce_purgatory: Purgatory[DelayedProduce],
+        fetch_purgatory: Purgatory[DelayedFetch],
+    ) -> None:
+        self._partitions = partitions
+        self._watch = watch
+        self._actions = actions
+        self._racks = racks
         self._produce_purgatory = produce_purgatory
         self._fetch_purgatory = fetch_purgatory
 
-    def changed(self, tp: TopicPartition, cause: str, *, high_watermark_moved: bool) -> None:
-        """Check the fetches that wait for a partition, and the produce requests if its high watermark moved."""
+    def appended(self, partition: Partition, first_offset: int, *, high_watermark_moved: bool) -> None:
+        """Handle an append by this broker as the leader."""
+        tp, watch = partition.tp, self._watch
         if high_watermark_moved:
-            self._produce_purgatory.check_and_complete(tp, cause)
-        self._fetch_purgatory.check_and_complete(tp, cause)
+            self._produce_purgatory.check_and_complete(tp, "append")
+        self._mark(tp, watch.take_followers(tp), "append")
+        # A new segment is enough to read for a consumer that waits at the end of the one before.
+        if watch.has_consumers(tp) and (
+            high_watermark_moved or partition.log.active_segment_start_offset == first_offset
+        ):
+            self._mark(tp, watch.take_consumers(tp), "append")
+
+    def high_watermark_moved(self, tp: TopicPartition, cause: str = "high watermark") -> None:
+        """Handle an advance of the high watermark."""
+        self._produce_purgatory.check_and_complete(tp, cause)
+        watch = self._watch
+        if self._racks():
+            self._mark(tp, watch.take_followers(tp), cause)
+        else:  # the followers learn it with their next response; no consumer waits for that
+            for fetch in watch.followers(tp):
+                if isinstance(fetch.context, FetchSession):
+                    fetch.context.telling[fetch] = None
+        self._mark(tp, watch.take_consumers(tp), cause)
+
+    def changed(self, tp: TopicPartition, cause: str) -> None:
+        """Handle any other change of a partition: role, ISR, log start, truncation, lease."""
+        watch = self._watch
+        followers = watch.take_followers(tp)
+        for fetch in followers:
+            if isinstance(fetch.context, FetchSession):
+                fetch.context.to_note[fetch] = None
+        self._mark(tp, followers, cause)
+        self._mark(tp, watch.take_consumers(tp), cause)
+
+    def log_cut(self, tp: TopicPartition) -> None:
+        """Handle that records of a log were deleted or truncated; for calls within the change of the log."""
+        if self._actions.depth:
+            self.changed(tp, "log cut")
+        else:
+            self._actions.add(partial(self.changed, tp, "log cut"))
+
+    def role_changed(self, tp: TopicPartition, cause: str) -> None:
+        """Handle a change of a partition's role or ISR, for producers too."""
+        self._produce_purgatory.check_and_complete(tp, cause)
+        self.changed(tp, cause)
+
+    def lease_changed(self, cause: str) -> None:
+        """Handle that this broker's lease ran out, or is held again: it answers fetches only while it holds one."""
+        for tp in self._watch.partitions():
+            self.changed(tp, cause)
+
+    def racks_changed(self, broker_id: int) -> None:
+        """Handle that consumers may read from a follower now, so that it waits to learn the high watermark."""
+        for tp in self._watch.partitions():
+            if broker_id in {fetch.context.params.replica_id for fetch in self._watch.followers(tp)}:
+                self.changed(tp, "rack")
+
+    def _mark(self, tp: TopicPartition, fetches: Iterable[PartitionFetch], cause: str) -> None:
+        for fetch in fetches:
+            context = fetch.context
+            if isinstance(context, FetchSession) and context.is_privileged:
+                self._note_level(fetch, context)
+            context.marked[fetch] = None
+            if context.operation is not None:
+                self._fetch_purgatory.check(context.operation, cause, tp)
+
+    def _note_level(self, fetch: PartitionFetch, session: FetchSession) -> None:
+        """Note until when a follower was level with this leader, which each request of its session has confirmed."""
+        partition = self._partitions.get(fetch.tp)
+        if partition is not None and not fetch.available_bytes:
+            partition.follower_was_level(session.params.replica_id, fetch.request.fetch_offset, session.used_ms)

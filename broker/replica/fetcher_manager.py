@@ -8,6 +8,7 @@ from typing import Any
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.replica.follower import Connect, FetchSettings, FollowerFetcher, FollowerGate
+from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 
 
@@ -46,11 +47,17 @@ class ReplicaFetcherManager:
         self._rng = rng
         self._spawn = spawn
         self._fetchers: dict[int, FollowerFetcher] = {}
+        replicas.followed_log_cut = self._log_cut
 
     def follow_leaders(self) -> None:
         """Give each fetcher exactly the partitions that this broker now follows from its leader."""
         for leader_id in self._replicas.take_refollowed():
             self._fetcher(leader_id).follow(self._replicas.followed_partitions(leader_id))
+
+    def _log_cut(self, partition: Partition) -> None:
+        fetcher = self._fetchers.get(partition.leader)
+        if fetcher is not None:
+            fetcher.alter(partition)
 
     def seems_dead(self, broker_id: int, within_ms: int) -> bool:
         """Return whether a leader refuses connections, and began to less than `within_ms` ago."""

@@ -1,8 +1,8 @@
-"""Fetches of consumers and followers: read, note a follower's progress, and answer now or later."""
+"""Fetches of consumers and followers: note a follower's progress, and answer now or later."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import cast
 
 from purgatorio.broker.clock import Clock
@@ -10,13 +10,14 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
+from purgatorio.broker.replica.context_reader import ContextReader
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.events import ReplicaEvents
+from purgatorio.broker.replica.fetch_context import FetchContext, FetchEntry, FetchParams, PartitionFetch
+from purgatorio.broker.replica.fetch_session import FetchSession
 from purgatorio.broker.replica.observer import ReplicaObserver
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.replica.reader import FetchParams, PartitionFetch, ReplicaReader
-from purgatorio.protocol.messages.fetch import PartitionData
 
 LAGGING_METADATA_WAIT_MS = 20
 """The longest wait of a follower's fetch that lacks assigned partitions: the follower's image may be older."""
@@ -43,7 +44,7 @@ class ReplicaFetches:
     def __init__(
         self,
         partitions: Mapping[TopicPartition, Partition],
-        reader: ReplicaReader,
+        reader: ContextReader,
         *,
         follower_assignments: Mapping[int, Sized],
         racks: Callable[[], Mapping[int, str]],
@@ -70,73 +71,122 @@ class ReplicaFetches:
         self._propose = propose
 
     def fetch(
-        self, params: FetchParams, fetches: list[PartitionFetch], answer: Callable[[list[PartitionData]], None]
+        self,
+        context: FetchContext,
+        named: Iterable[PartitionFetch],
+        answer: Callable[[list[FetchEntry] | None], None],
     ) -> None:
-        """Read, record a follower's progress, and answer: at once, when `min_bytes` can be read, or at the deadline."""
+        """Note a follower's progress, and answer: at once, when `min_bytes` can be read, or at the deadline.
+
+        Args:
+            context: the partitions of the request, or of the session that has taken it.
+            named: those that the request names.
+            answer: receives the response; None if the session took a later request while this one waited.
+        """
+        params = context.params
+        if params.is_follower:
+            with self._actions:
+                self._note_progress(context, named)
+        # The producers that waited for this progress have been answered.
         with self._actions:
-            result = self._reader.read_all(params, fetches)
-            if params.is_follower:
-                incarnation = BrokerIncarnation(params.replica_id, params.replica_epoch)
-                self._note_progress(incarnation, fetches, result.partitions)
-            answer = self._counting(params, fetches, answer)
-            if len(fetches) < self._assigned_to(params):
+            self._reader.look(context)
+            if params.rack_id:
+                self._reader.look_for_preferred_replicas(context)
+            if params.is_follower and len(context.fetches) < self._assigned_to(params):
                 params.max_wait_ms = min(params.max_wait_ms, LAGGING_METADATA_WAIT_MS)
-            if params.max_wait_ms <= 0 or not fetches or result.answer_now or result.size_bytes >= params.min_bytes:
-                answer(result.partitions)
+            if params.max_wait_ms <= 0 or not context.fetches or context.is_due:
+                entries = self._reader.read(context)
+                self._count(params, entries)
+                answer(entries)
             else:
-                operation = DelayedFetch(params, fetches, self._reader, answer, self._observer.fetch_expired)
-                self._fetch_purgatory.try_complete_else_watch(operation, operation.watch_keys())
+                self._park(context, answer)
+
+    def _park(self, context: FetchContext, answer: Callable[[list[FetchEntry] | None], None]) -> None:
+        def count_and_answer(entries: list[FetchEntry] | None) -> None:
+            if entries is not None:
+                self._count(context.params, entries)
+            answer(entries)
+
+        operation = DelayedFetch(context, self._reader, count_and_answer, self._observer.fetch_expired)
+        context.operation = operation
+        if not context.is_watched:
+            self._reader.watch(context)
+        keys, shown_keys = operation.watch_keys()
+        self._fetch_purgatory.try_complete_else_watch(operation, keys, shown_keys=shown_keys)
+
+    def forget(self, fetches: Iterable[PartitionFetch]) -> None:
+        """Let no event mark these partitions any more: their session has forgotten them."""
+        self._reader.forget(fetches)
+
+    def end_session(self, session: FetchSession) -> None:
+        """Answer the request of a session that has ended, if one waits, and let no event mark its partitions."""
+        with self._actions:
+            if session.operation is not None:
+                session.operation.force_complete()
+            self._reader.release(session)
+            session.end()
 
     def _assigned_to(self, params: FetchParams) -> int:
-        """Return the number of partitions that a follower should fetch from this broker; 0 for a consumer."""
-        return len(self._follower_assignments.get(params.replica_id, ())) if params.is_follower else 0
+        """Return the number of partitions that a follower should fetch from this broker."""
+        return len(self._follower_assignments.get(params.replica_id, ()))
 
-    def _note_progress(
-        self, incarnation: BrokerIncarnation, fetches: Sequence[PartitionFetch], partitions: Sequence[PartitionData]
-    ) -> None:
-        """Record that a follower has all records before its fetch offset, if the read succeeded without divergence."""
-        now_ms = self._clock.now_ms()
+    def _note_progress(self, context: FetchContext, named: Iterable[PartitionFetch]) -> None:
+        """Note that a follower has all records before its fetch offsets, where these can be read without divergence.
+
+        In a session, a partition that is not named is still at its offset. Noting that again is only of use where it
+        may join the ISR, or the leader has forgotten it.
+        """
+        to_note: dict[PartitionFetch, None] = {}
+        if isinstance(context, FetchSession):
+            to_note, context.to_note = context.to_note, {}
+        for fetch in {**dict.fromkeys(named), **to_note}:
+            if self._reader.look_at(context, fetch) and self._note(context.params, fetch):
+                to_note[fetch] = None
+            else:
+                to_note.pop(fetch, None)
+        if isinstance(context, FetchSession):
+            context.to_note = {**to_note, **context.to_note}
+
+    def _note(self, params: FetchParams, fetch: PartitionFetch) -> bool:
+        """Note one partition; returns whether the follower is not in its ISR."""
+        incarnation = BrokerIncarnation(params.replica_id, params.replica_epoch)
+        request, tp = fetch.request, fetch.tp
+        partition = self._partitions[tp]
+        if partition.follower_fetched(
+            incarnation, request.fetch_offset, request.log_start_offset, self._clock.now_ms()
+        ):
+            self._events.high_watermark_moved(tp)
+        if self._racks():  # whether it lacks the high watermark is known now
+            fetch.context.marked[fetch] = None
+        if self._delete_records_purgatory.num_delayed:
+            self._delete_records_purgatory.check_and_complete(tp, "follower fetch")
+        if params.replica_id in partition.isr:
+            return False
         image = self._image()
-        may_join = image is not None and image.is_alive(incarnation)
-        for fetch, data in zip(fetches, partitions, strict=True):
-            if data.error_code or data.diverging_epoch.end_offset >= 0:
-                continue
-            request, partition = fetch.request, self._partitions[fetch.tp]
-            if partition.follower_fetched(incarnation, request.fetch_offset, request.log_start_offset, now_ms):
-                self._events.changed(fetch.tp, "high watermark", high_watermark_moved=True)
-            if self._delete_records_purgatory.num_delayed:
-                self._delete_records_purgatory.check_and_complete(fetch.tp, "follower fetch")
-            if may_join and incarnation.broker_id not in partition.isr:
-                proposal = partition.propose_to_add(incarnation)
-                if proposal is not None:
-                    self._propose(partition, proposal)
+        if image is not None and image.is_alive(incarnation):
+            proposal = partition.propose_to_add(incarnation)
+            if proposal is not None:
+                self._propose(partition, proposal)
+        return True
+
+    def _count(self, params: FetchParams, entries: Iterable[FetchEntry]) -> None:
+        """Count the entries of a response, and note the high watermarks that a follower is sent."""
+        observer = self._observer
+        racks = self._racks()
+        for fetch, data in entries:
+            size_bytes = sum(map(len, cast("list[bytes]", data.records))) if data.records else 0
+            if params.replica_id >= 0:
+                observer.replicated_out(size_bytes)
+                if racks and not data.error_code:  # an error comes without a high watermark
+                    self._note_sent(params.replica_id, fetch.tp, data.high_watermark)
+            elif data.error_code:
+                observer.fetch_failed(fetch.tp)
+            else:
+                observer.fetched(fetch.tp, size_bytes)
 
     def _note_sent(self, replica_id: int, tp: TopicPartition, high_watermark: int) -> None:
-        """Record the high watermark that a follower is sent; only needed if brokers have racks (KIP-392)."""
-        if self._racks() and (partition := self._partitions.get(tp)) is not None:
-            follower = partition.followers.get(replica_id)
-            if follower is not None:
-                follower.last_sent_high_watermark = high_watermark
-
-    def _counting(
-        self,
-        params: FetchParams,
-        fetches: Sequence[PartitionFetch],
-        answer: Callable[[list[PartitionData]], None],
-    ) -> Callable[[list[PartitionData]], None]:
-        observer = self._observer
-
-        def count_and_answer(partitions: list[PartitionData]) -> None:
-            for fetch, data in zip(fetches, partitions, strict=True):
-                size_bytes = sum(map(len, cast("list[bytes]", data.records))) if data.records else 0
-                if params.is_follower:
-                    observer.replicated_out(size_bytes)
-                    if not data.error_code:  # an error comes without a high watermark
-                        self._note_sent(params.replica_id, fetch.tp, data.high_watermark)
-                elif data.error_code:
-                    observer.fetch_failed(fetch.tp)
-                else:
-                    observer.fetched(fetch.tp, size_bytes)
-            answer(partitions)
-
-        return count_and_answer
+        """Note the high watermark that a follower is sent; only needed if brokers have racks (KIP-392)."""
+        partition = self._partitions.get(tp)
+        follower = None if partition is None else partition.followers.get(replica_id)
+        if follower is not None:
+            follower.last_sent_high_watermark = high_watermark

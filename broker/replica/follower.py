@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from purgatorio.broker.clock import Clock, time_limit
 from purgatorio.broker.log.log import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.fetch_session import NO_SESSION
+from purgatorio.broker.replica.follower_session import FollowerSession
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.logger import get_logger
@@ -19,10 +21,8 @@ from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode, ProtocolError
 from purgatorio.protocol.messages.fetch import (
     EpochEndOffset,
-    FetchPartition,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     PartitionData,
     ReplicaState,
 )
@@ -42,6 +42,12 @@ EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 FIRST_BACKOFF_MS = 20
 """The first pause after a refusal. Most refusals end soon: leader or follower lacks the newest image."""
+SESSION_ERRORS = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+"""The leader's answers after which the follower begins a session again."""
 WARN_AFTER_FAILURES = 5
 """The consecutive failures after which one warning is logged: about 0.6 seconds."""
 
@@ -161,7 +167,8 @@ class FollowerFetcher:
         self._gate = gate
         self._clock = clock
         self._rng = rng
-        self._followed: list[Partition] = []
+        self._session = FollowerSession(settings.partition_max_bytes)
+        self._followed: dict[TopicPartition, Partition] = {}
         self._changed = asyncio.Event()
         self._refusals: dict[TopicPartition, _Refusal] = {}
         self._failures = 0
@@ -170,9 +177,20 @@ class FollowerFetcher:
 
     def follow(self, partitions: list[Partition]) -> None:
         """Fetch these partitions from now on."""
-        self._followed = partitions
-        self._refusals = {p.tp: self._refusals[p.tp] for p in partitions if p.tp in self._refusals}
+        before, self._followed = self._followed, {partition.tp: partition for partition in partitions}
+        for tp, partition in before.items():
+            if self._followed.get(tp) is not partition:
+                self._session.forget(partition)
+                self._refusals.pop(tp, None)
+        for tp, partition in self._followed.items():
+            if tp not in self._refusals and not self._session.is_current(partition):
+                self._session.alter(partition)
         self._changed.set()
+
+    def alter(self, partition: Partition) -> None:
+        """Tell the leader with the next fetch that a replica's offsets have changed other than by a fetch."""
+        if self._followed.get(partition.tp) is partition and partition.tp not in self._refusals:
+            self._session.alter(partition)
 
     def seems_dead(self, within_ms: int) -> bool:
         """Return whether the leader refuses connections, and began to less than `within_ms` ago."""
@@ -213,32 +231,45 @@ class FollowerFetcher:
 
     async def _fetch_from(self, peer: Peer) -> None:
         """Fetch over one connection as long as there are partitions to follow."""
+        self._session.reset()
         while self._followed:
-            fetched = self._ready()
-            if not fetched:
+            ready = self._ready()
+            if not ready and (not self._session.is_open or self._session.is_empty):
                 # The leader answers a fetch without partitions at once: sending it would be a busy loop.
+                self._session.reset()
                 await self._until_resumed()
                 continue
-            asked = {(p.topic_id, p.tp.partition): (p, p.leader_epoch) for p in fetched}
-            request = self._request(fetched)
+            request = self._request(ready)
             timeout_ms = request.max_wait_ms + self._settings.response_timeout_ms
             response: FetchResponse = await peer.request(ApiKey.FETCH, FETCH_VERSION, request, timeout_ms=timeout_ms)
+            if response.error_code in SESSION_ERRORS and request.session_id != NO_SESSION:
+                logger.debug("fetch session refused", broker=self._replicas.broker_id, leader=self.leader_id)
+                self._session.reset()
+                continue
             if response.error_code:
                 raise ProtocolError(f"the leader answered {ErrorCode(response.error_code).name}")
             self._failures = 0
-            got_records, out_of_range = self._apply(asked, response)
+            got_records, out_of_range = self._apply(response)
+            self._session.answered(response.session_id)
             for partition in out_of_range:
                 await self._reset_into_leaders_log(peer, partition)
             await self._gate.passed(after_records=got_records)
 
     def _ready(self) -> list[Partition]:
-        """Return the followed partitions without those that are paused after a refusal.
+        """Return the partitions that a full request names: all but those that are paused after a refusal.
 
-        The first partition rotates, since the leader fills a response from the front until it is full.
+        The first partition rotates, since the leader fills a response from the front until it is full. A session's
+        requests only need those whose pause is over.
         """
         now_ms = self._clock.now_ms()
         refusals = self._refusals
-        ready = [p for p in self._followed if p.tp not in refusals or refusals[p.tp].until_ms <= now_ms]
+        if self._session.is_open:
+            for tp, refusal in refusals.items():
+                partition = self._followed.get(tp)
+                if partition is not None and refusal.until_ms <= now_ms and not self._session.is_current(partition):
+                    self._session.alter(partition)
+            return []
+        ready = [p for tp, p in self._followed.items() if tp not in refusals or refusals[tp].until_ms <= now_ms]
         self._turn += 1
         first = self._turn % len(ready) if ready else 0
         return ready[first:] + ready[:first]
@@ -248,6 +279,7 @@ class FollowerFetcher:
         refusal = self._refusals.setdefault(partition.tp, _Refusal())
         refusal.times += 1
         refusal.until_ms = self._clock.now_ms() + self._delay_ms(refusal.times)
+        self._session.forget(partition)
         log = logger.warning if refusal.times == WARN_AFTER_FAILURES else logger.debug
         log(
             "follower fetch refused",
@@ -265,31 +297,15 @@ class FollowerFetcher:
             async with time_limit(self._clock, until_ms - self._clock.now_ms()):
                 await self._changed.wait()
 
-    def _request(self, fetched: list[Partition]) -> FetchRequest:
-        settings = self._settings
-        topics: dict[bytes, FetchTopic] = {}
-        for partition in fetched:
-            topic = topics.get(partition.topic_id)
-            if topic is None:
-                topic = topics[partition.topic_id] = FetchTopic(topic_id=partition.topic_id, partitions=[])
-            log = partition.log
-            topic.partitions.append(
-                FetchPartition(
-                    partition=partition.tp.partition,
-                    current_leader_epoch=partition.leader_epoch,
-                    fetch_offset=log.log_end_offset,
-                    last_fetched_epoch=log.epochs.latest_epoch,
-                    log_start_offset=log.log_start_offset,
-                    partition_max_bytes=settings.partition_max_bytes,
-                )
-            )
-        return FetchRequest(
+    def _request(self, ready: list[Partition]) -> FetchRequest:
+        request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._replicas.broker_id, replica_epoch=self._broker_epoch()),
             max_wait_ms=self._max_wait_ms(),
-            min_bytes=settings.min_bytes,
-            max_bytes=settings.max_bytes,
-            topics=list(topics.values()),
+            min_bytes=self._settings.min_bytes,
+            max_bytes=self._settings.max_bytes,
         )
+        self._session.fill_in(request, ready)
+        return request
 
     def _max_wait_ms(self) -> int:
         """Return the longest time that the leader may hold the fetch: it ends when the first pause is over."""
@@ -300,19 +316,14 @@ class FollowerFetcher:
             wait_ms = min([wait_ms, *pauses_ms])
         return wait_ms
 
-    def _apply(
-        self, asked: Mapping[tuple[bytes, int], tuple[Partition, int]], response: FetchResponse
-    ) -> tuple[bool, list[Partition]]:
-        """Append the fetched records; returns whether there were any, and the partitions that are out of range.
-
-        Args:
-            asked: each partition of the request, with its leader epoch when the request was sent.
-        """
+    def _apply(self, response: FetchResponse) -> tuple[bool, list[Partition]]:
+        """Append the fetched records; returns whether there were any, and the partitions that are out of range."""
         got_records = False
         out_of_range = []
+        named = self._session.named
         for topic in response.responses:
             for data in topic.partitions:
-                partition, leader_epoch = asked.get((topic.topic_id, data.partition_index), (None, -1))
+                partition, leader_epoch = named.get((topic.topic_id, data.partition_index), (None, -1))
                 if partition is None or not self._still_followed(partition, leader_epoch):
                     continue
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -321,8 +332,9 @@ class FollowerFetcher:
                     self._pause(partition, ErrorCode(data.error_code).name)
                 elif data.diverging_epoch.end_offset >= 0:
                     self._truncate(partition, data.diverging_epoch)
-                else:
-                    got_records = self._append(partition, data) or got_records
+                elif self._append(partition, data):
+                    got_records = True
+                    self._session.alter(partition)
         return got_records, out_of_range
 
     def _still_followed(self, partition: Partition, leader_epoch: int) -> bool:
@@ -344,11 +356,9 @@ class FollowerFetcher:
         self._refusals.pop(partition.tp, None)
         return len(records) > 0
 
-    @staticmethod
-    def _truncate(partition: Partition, diverging: EpochEndOffset) -> None:
-        """Truncate to the last offset at which this log and the leader's agree (KIP-101, KIP-595)."""
-        _, own_end_offset = partition.log.end_offset_for_epoch(diverging.epoch)
-        partition.truncate_to(min(own_end_offset, diverging.end_offset))
+    def _truncate(self, partition: Partition, diverging: EpochEndOffset) -> None:
+        self._replicas.truncate_to(partition, common_end(partition, diverging))
+        self._session.alter(partition)
 
     async def _reset_into_leaders_log(self, peer: Peer, partition: Partition) -> None:
         """Move the log's end into the leader's log after OFFSET_OUT_OF_RANGE.
@@ -362,9 +372,10 @@ class FollowerFetcher:
         if start_offset is None or end_offset is None or not self._still_followed(partition, leader_epoch):
             return
         if partition.log.log_end_offset > end_offset > partition.log.log_start_offset:
-            partition.truncate_to(end_offset)
+            self._replicas.truncate_to(partition, end_offset)
         else:
-            partition.restart_at(start_offset)
+            self._replicas.restart_at(partition, start_offset)
+        self._session.alter(partition)
 
     async def _leader_offset(self, peer: Peer, partition: Partition, timestamp: int) -> int | None:
         """Return the start or end offset of the leader's log; None if the leader answers with an error."""
@@ -385,3 +396,9 @@ class FollowerFetcher:
             self._pause(partition, ErrorCode(answer.error_code).name)
             return None
         return answer.offset
+
+
+def common_end(partition: Partition, diverging: EpochEndOffset) -> int:
+    """Return the last offset at which this log and the leader's may agree (KIP-101, KIP-595, KIP-279)."""
+    _, own_end_offset = partition.log.end_offset_for_epoch(diverging.epoch)
+    return min(own_end_offset, diverging.end_offset)

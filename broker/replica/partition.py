@@ -69,7 +69,7 @@ class FollowerState:
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = now_ms
         elif fetch_offset >= self.last_fetch_leader_end_offset >= 0:
-            self.last_caught_up_ms = self.last_fetch_ms
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.log_end_offset = fetch_offset
         self.log_start_offset = log_start_offset
         self.last_fetch_ms = now_ms
@@ -331,6 +331,12 @@ class Partition:
             self.followers[incarnation.broker_id] = follower
         follower.fetched(fetch_offset, log_start_offset, self.log.log_end_offset, now_ms)
         return self.advance_high_watermark(by=incarnation.broker_id)
+
+    def follower_was_level(self, broker_id: int, fetch_offset: int, at_ms: int) -> None:
+        """Record that a follower had all records at a time after its last noted fetch: its session confirmed it."""
+        follower = self.followers.get(broker_id)
+        if follower is not None and follower.log_end_offset == fetch_offset:
+            follower.last_caught_up_ms = max(follower.last_caught_up_ms, at_ms)
 
     def advance_high_watermark(self, *, by: int = -1) -> bool:
         """Advance the high watermark to the smallest log end offset of the maximal ISR; returns whether it advanced.

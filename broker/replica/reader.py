@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import Final
 
 from purgatorio.broker.log.log import LogError, LogRead
-from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.fetch_context import FetchParams, PartitionFetch
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.protocol.compression import Compression
@@ -14,69 +14,10 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import EpochEndOffset, FetchPartition, LeaderIdAndEpoch, PartitionData
 from purgatorio.protocol.records import iter_batches
 
-
-@dataclass(slots=True)
-class FetchParams:
-    """The parameters of a fetch request as a whole.
-
-    Attributes:
-        replica_id: the follower's broker id, or -1 for a consumer.
-        replica_epoch: the follower's broker epoch (KIP-903).
-        rack_id: the rack of a consumer that may be sent to a preferred read replica (KIP-392); "" if not given.
-        may_read_followers: whether the consumer's request version knows KIP-392, so that it may read from followers.
-        max_wait_ms: the longest time that the request may wait; 0 or less: it does not wait.
-        min_bytes: the number of bytes that is enough for a response, at most `max_bytes`.
-        max_bytes: the limit of the response; only its first batch may exceed it.
-        client: the client id, for observers.
-        read_committed: whether the consumer reads up to the last stable offset rather than the high watermark.
-        knows_zstd: whether the consumer's request version may carry batches that are compressed with zstd (KIP-110).
-    """
-
-    replica_id: int
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    read_committed: bool = False
-    replica_epoch: int = -1
-    rack_id: str = ""
-    may_read_followers: bool = False
-    client: str = ""
-    knows_zstd: bool = True
-
-    @property
-    def is_follower(self) -> bool:
-        """Whether a follower fetches; a follower reads up to the log end offset."""
-        return self.replica_id >= 0
-
-
-@dataclass(slots=True)
-class PartitionFetch:
-    """One partition of a fetch request.
-
-    Attributes:
-        topic_id: the topic id if the request names topics by id, else None.
-        error_code: an error that the handler found already (an unknown topic id).
-    """
-
-    tp: TopicPartition
-    topic_id: bytes | None
-    request: FetchPartition
-    error_code: ErrorCode = ErrorCode.NONE
-
-
-@dataclass(slots=True)
-class FetchResult:
-    """The result of reading the partitions of a fetch request.
-
-    Attributes:
-        partitions: one entry for each requested partition, in the order of the request.
-        size_bytes: the size of all records together.
-        answer_now: whether a partition has an error, a diverging epoch or a preferred read replica.
-    """
-
-    partitions: list[PartitionData]
-    size_bytes: int
-    answer_now: bool
+REFUSED: Final = -2
+"""The partition cannot be read: an error, or an epoch that diverges."""
+ANSWER_NOW: Final = -1
+"""The partition can be read, and must be answered at once."""
 
 
 class ReplicaReader:
@@ -118,30 +59,23 @@ class ReplicaReader:
             partition.check_follower(fetch.request.current_leader_epoch)
         else:
             partition.check_leader(fetch.request.current_leader_epoch)
-        if params.is_follower and params.replica_id not in partition.followers:
+        if params.replica_id >= 0 and params.replica_id not in partition.followers:
             raise PartitionError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {params.replica_id} holds no replica of {fetch.tp}"
             )
         return partition
 
-    def read_all(self, params: FetchParams, fetches: list[PartitionFetch]) -> FetchResult:
-        """Read every partition within the request's limits; the first batch may be larger than the limits (KIP-74)."""
-        left_bytes = params.max_bytes
-        size_bytes = 0
-        answer_now = False
-        partitions = []
-        for fetch in fetches:
-            data, part_bytes = self._read(params, fetch, left_bytes, min_one=size_bytes == 0)
-            size_bytes += part_bytes
-            left_bytes = max(0, left_bytes - part_bytes)
-            if data.error_code or data.diverging_epoch.end_offset >= 0 or data.preferred_read_replica >= 0:
-                answer_now = True
-            partitions.append(data)
-        return FetchResult(partitions, size_bytes, answer_now)
-
-    def _read(
+    def read(
         self, params: FetchParams, fetch: PartitionFetch, left_bytes: int, *, min_one: bool
     ) -> tuple[PartitionData, int]:
+        """Return a partition's entry in the response, and the size of its records in bytes.
+
+        Args:
+            params: the parameters of the request.
+            fetch: the partition.
+            left_bytes: the most bytes to read.
+            min_one: read the first batch even if it is larger (KIP-74).
+        """
         request = fetch.request
         try:
             partition = self.resolve(params, fetch)
@@ -177,6 +111,19 @@ class ReplicaReader:
         data.records = read.parts
         return data, read.size_bytes
 
+    def has_preferred_replica(self, params: FetchParams, fetch: PartitionFetch) -> bool:
+        """Return whether the consumer should read the partition from another replica, as `read` would tell it."""
+        try:
+            partition = self.resolve(params, fetch)
+        except PartitionError:
+            return False
+        return self.preferred_replica(params, partition, fetch.request.fetch_offset) >= 0
+
+    def may_prefer(self, params: FetchParams) -> bool:
+        """Return whether a consumer has a rack in which other brokers live, and this one does not (KIP-392)."""
+        rack = params.rack_id
+        return bool(rack) and not params.is_follower and rack in self._racks().values()
+
     def preferred_replica(self, params: FetchParams, partition: Partition, fetch_offset: int) -> int:
         """Return the preferred read replica: an in-sync follower in the consumer's rack (KIP-392); -1: the leader."""
         if not params.rack_id or params.is_follower or not partition.is_leader:
@@ -203,7 +150,7 @@ class ReplicaReader:
     @staticmethod
     def _end_offset(params: FetchParams, partition: Partition) -> int:
         """Return the end offset of the read: the log end for followers, committed records for consumers."""
-        if params.is_follower:
+        if params.replica_id >= 0:
             return partition.log.log_end_offset
         if params.read_committed:
             return partition.log.last_stable_offset(partition.high_watermark)
@@ -245,32 +192,35 @@ class ReplicaReader:
         """Return the entry of a partition after an unexpected error."""
         return self._error(fetch, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def available_bytes(self, params: FetchParams, fetch: PartitionFetch) -> int | None:
-        """Return the number of bytes that can be read from a partition, or None if it must be answered at once.
+    def look(self, params: FetchParams, fetch: PartitionFetch) -> int:
+        """Return the number of bytes that can be read from a partition, `ANSWER_NOW` or `REFUSED`.
 
-        It must be answered at once when it cannot be read any more, its log was truncated below the fetch offset, its
-        epoch diverges, the follower lacks the current log start offset or high watermark, or the fetch offset lies on
-        an older segment than the end (there is enough to read then).
+        It must be answered at once when the follower lacks the current log start offset or high watermark, or the fetch
+        offset lies on an older segment than the end (there is enough to read then). It is refused when `read` would
+        answer with an error, or its epoch diverges.
         """
         try:
             partition = self.resolve(params, fetch)
             if self._diverging_epoch(partition, fetch.request) is not None:
-                return None
+                return REFUSED
         except PartitionError:
-            return None
+            return REFUSED
         request, log = fetch.request, partition.log
         offset = request.fetch_offset
-        if not log.log_start_offset <= offset <= log.log_end_offset:
-            return None
-        if params.is_follower and (
-            request.log_start_offset < log.log_start_offset or self._waits_for_high_watermark(params, partition)
+        start_offset = log.log_start_offset
+        if not start_offset <= offset <= log.log_end_offset:
+            return REFUSED
+        is_follower = params.replica_id >= 0
+        if is_follower and (
+            request.log_start_offset < start_offset != fetch.log_start_offset
+            or self._waits_for_high_watermark(params, partition)
         ):
-            return None
+            return ANSWER_NOW
         end_offset = self._end_offset(params, partition)
         if offset >= end_offset:
             return 0
         if log.is_on_older_segment(offset, end_offset):
-            return None
+            return ANSWER_NOW
         return min(log.size_between(offset, end_offset), request.partition_max_bytes)
 
 

@@ -6,6 +6,7 @@ The requests to them are in `writes` and `fetches`, the wake-ups of parked reque
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from purgatorio.broker.clock import Clock
@@ -18,10 +19,12 @@ from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
+from purgatorio.broker.replica.context_reader import ContextReader
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch, FollowerKey
 from purgatorio.broker.replica.delayed_produce import DelayedProduce
 from purgatorio.broker.replica.events import ReplicaEvents
+from purgatorio.broker.replica.fetch_watch import FetchWatch
 from purgatorio.broker.replica.fetches import ReplicaFetches
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
@@ -64,6 +67,9 @@ class ReplicaManager:
         append: see `LeaderWrites.append`.
         delete_records: see `LeaderWrites.delete_records`.
         fetch: see `ReplicaFetches.fetch`.
+        forget: see `ReplicaFetches.forget`.
+        end_session: see `ReplicaFetches.end_session`.
+        followed_log_cut: called when records of a partition that this broker follows were deleted or truncated.
     """
 
     def __init__(
@@ -99,22 +105,22 @@ class ReplicaManager:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._racks: dict[int, str] = {}
         self._roles = self._build_roles(log_defaults, may_lead, roles_per_step)
+        self.followed_log_cut: Callable[[Partition], None] = lambda partition: None
         self.lookup = ReplicaLookup(broker_id, self.partitions, lambda: self._roles.image)
         self.reader = ReplicaReader(self.lookup, self._roles.assignments, lambda: self._racks)
-        self._events = ReplicaEvents(produce_purgatory, fetch_purgatory)
-        writes = LeaderWrites(
-            self.lookup,
-            clock=clock,
+        watch = FetchWatch()
+        self._events = ReplicaEvents(
+            self.partitions,
+            watch,
             actions=actions,
-            events=self._events,
+            racks=lambda: self._racks,
             produce_purgatory=produce_purgatory,
-            delete_records_purgatory=delete_records_purgatory,
-            observer=observer,
-            validation=self._validation,
+            fetch_purgatory=fetch_purgatory,
         )
+        writes = self._build_writes()
         fetches = ReplicaFetches(
             self.partitions,
-            self.reader,
+            ContextReader(self.reader, watch),
             follower_assignments=self._roles.assignments,
             racks=lambda: self._racks,
             image=lambda: self._roles.image,
@@ -129,6 +135,20 @@ class ReplicaManager:
         self.append = writes.append
         self.delete_records = writes.delete_records
         self.fetch = fetches.fetch
+        self.forget = fetches.forget
+        self.end_session = fetches.end_session
+
+    def _build_writes(self) -> LeaderWrites:
+        return LeaderWrites(
+            self.lookup,
+            clock=self._clock,
+            actions=self._actions,
+            events=self._events,
+            produce_purgatory=self.produce_purgatory,
+            delete_records_purgatory=self.delete_records_purgatory,
+            observer=self._observer,
+            validation=self._validation,
+        )
 
     def _build_roles(self, log_defaults: LogConfig, may_lead: Callable[[], bool], roles_per_step: int) -> ReplicaRoles:
         return ReplicaRoles(
@@ -158,7 +178,7 @@ class ReplicaManager:
         with self._actions:
             for broker_id in [broker_id for broker_id in self._racks if broker_id not in racks]:
                 # Consumers may read from this follower now, so it waits to learn the high watermark.
-                self.fetch_purgatory.check_and_complete(FollowerKey(broker_id), "rack")
+                self._events.racks_changed(broker_id)
             self.apply_more()
 
     def apply_more(self) -> None:
@@ -170,7 +190,7 @@ class ReplicaManager:
             for follower in self._roles.take_reassigned():
                 self.fetch_purgatory.check_and_complete(FollowerKey(follower), "assignment")
             for tp in changed:
-                self._events.changed(tp, "partition state", high_watermark_moved=True)
+                self._events.role_changed(tp, "partition state")
                 self.delete_records_purgatory.check_and_complete(tp, "partition state")
 
     @property
@@ -188,6 +208,7 @@ class ReplicaManager:
     def _new_log(self, tp: TopicPartition, config: LogConfig) -> Log:
         log = Log(config, memory=self.memory, validation=self._validation, name=str(tp))
         log.producers.expiration_ms = self._producer_id_expiration_ms
+        log.on_cut = partial(self._log_cut, tp)
         return log
 
     def add_leadership_listener(self, listener: LeadershipListener) -> None:
@@ -217,18 +238,33 @@ class ReplicaManager:
         Raises:
             LogError: the batches do not continue this log.
         """
-        start_offset = partition.log.log_start_offset
-        advanced = partition.append_as_follower(
-            records,
-            leader_high_watermark=leader_high_watermark,
-            leader_log_start_offset=leader_log_start_offset,
-            wall_ms=self._clock.wall_ms(),
-        )
-        if len(records):
-            self._observer.replicated_in(len(records))
-        if advanced or partition.log.log_start_offset != start_offset:
-            cause = "high watermark" if advanced else "log start"
-            self.fetch_purgatory.check_and_complete(partition.tp, cause)
+        with self._actions:
+            advanced = partition.append_as_follower(
+                records,
+                leader_high_watermark=leader_high_watermark,
+                leader_log_start_offset=leader_log_start_offset,
+                wall_ms=self._clock.wall_ms(),
+            )
+            if len(records):
+                self._observer.replicated_in(len(records))
+            if advanced:
+                self._events.high_watermark_moved(partition.tp)
+
+    def truncate_to(self, partition: Partition, offset: int) -> None:
+        """Delete all records of a followed partition from `offset` on, since the leader's log diverges there."""
+        with self._actions:
+            partition.truncate_to(offset)
+
+    def restart_at(self, partition: Partition, offset: int) -> None:
+        """Delete all records of a followed partition, and restart at `offset`."""
+        with self._actions:
+            partition.restart_at(offset)
+
+    def _log_cut(self, tp: TopicPartition) -> None:
+        self._events.log_cut(tp)
+        partition = self.partitions.get(tp)
+        if partition is not None and not partition.is_leader:
+            self.followed_log_cut(partition)
 
     # --- maintenance ---
 
@@ -246,13 +282,24 @@ class ReplicaManager:
         with self._actions:
             for tp, partition in self.partitions.items():
                 if partition.is_leader and partition.advance_high_watermark():
-                    self._events.changed(tp, cause, high_watermark_moved=True)
+                    self._events.high_watermark_moved(tp, cause)
+
+    def lease_lost(self) -> None:
+        """Answer the fetches that wait: this broker may not lead any more."""
+        with self._actions:
+            self._events.lease_changed("lease lost")
+
+    def lease_resumed(self) -> None:
+        """Advance the high watermarks, and let fetch sessions know that partitions can be read again."""
+        with self._actions:
+            self.advance_high_watermarks()
+            self._events.lease_changed("lease held again")
 
     def withdraw(self, partition: Partition, proposal: InSyncProposal) -> None:
         """End a proposal; check the operations that wait for the partition's watermarks."""
         with self._actions:
             if partition.withdraw(proposal):
-                self._events.changed(partition.tp, "high watermark", high_watermark_moved=True)
+                self._events.high_watermark_moved(partition.tp)
             self.delete_records_purgatory.check_and_complete(partition.tp, "ISR")
 
     def retention_steps(self) -> Iterator[None]:
@@ -265,15 +312,14 @@ class ReplicaManager:
         """Delete a log's outdated records; returns whether its start moved."""
         log, tp = partition.log, partition.tp
         start_offset = log.log_start_offset
-        deleted_bytes = log.apply_retention(self._clock.wall_ms(), partition.high_watermark)
+        with self._actions:
+            deleted_bytes = log.apply_retention(self._clock.wall_ms(), partition.high_watermark)
+            moved = log.log_start_offset != start_offset
+            if moved:
+                self.delete_records_purgatory.check_and_complete(tp, "log start")
         if deleted_bytes:
             logger.info("log retention", partition=str(tp), deleted_bytes=deleted_bytes)
-        if log.log_start_offset == start_offset:
-            return False
-        with self._actions:
-            self._events.changed(tp, "log start", high_watermark_moved=False)
-            self.delete_records_purgatory.check_and_complete(tp, "log start")
-        return True
+        return moved
 
     def compaction_steps(self) -> Iterator[None]:
         """Compact the logs that need it, a part of a log in each step."""

@@ -124,7 +124,7 @@ class LeaderWrites:
         result.log_start_offset = info.log_start_offset
         if not info.duplicate:
             self._observer.appended(tp, info.record_count, info.size_bytes)
-            self._events.changed(tp, "append", high_watermark_moved=partition.advance_high_watermark())
+            self._events.appended(partition, info.first_offset, high_watermark_moved=partition.advance_high_watermark())
         return PendingAck(partition, info.last_offset + 1, result) if acks == -1 else None
 
     def delete_records(
@@ -154,8 +154,6 @@ class LeaderWrites:
                     pending.append(PendingDeletion(partition, partition.delete_records_before(offset), result))
                 except PartitionError as error:
                     result.error_code = error.error_code
-                else:
-                    self._events.changed(tp, "log start", high_watermark_moved=False)
             if not pending:
                 done(results)
                 return

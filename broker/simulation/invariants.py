@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from purgatorio.broker.broker import Broker
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
+from purgatorio.broker.replica.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.simulation.checkers import Anomaly
 from purgatorio.broker.simulation.cluster import SimulatedCluster
@@ -195,11 +196,10 @@ class Invariants:
     # --- liveness ---
 
     def look_for_lost_wake_ups(self) -> None:
-        """Ask every parked operation of brokers that run and hold their leases whether it could be completed."""
+        """Ask every parked operation of brokers that run whether it could be completed."""
         for broker_id, broker in self._cluster.brokers.items():
-            # Without a lease partitions cannot be read; that comes with time, not by an event.
             node = self._cluster.nodes[broker_id]
-            if not node.paused and not node.held and broker.lifecycle.may_lead():
+            if not node.paused and not node.held and not _notices_its_lease(broker):
                 for purgatory in broker.purgatories:
                     self._look_in(broker_id, purgatory)
 
@@ -213,6 +213,12 @@ class Invariants:
                 self._violated("lost-wake-up", f"broker-{broker_id} {purgatory.name}", told)
 
 
+def _notices_its_lease(broker: Broker) -> bool:
+    """Return whether a broker's lease has just run out, which a timer of the broker tells it within this turn."""
+    lifecycle = broker.lifecycle
+    return 0 <= lifecycle._clock.now_ms() - lifecycle._lease_ends_ms < OVERDUE_MS
+
+
 class _Stub:
     """Takes an operation's completion in the place of its purgatory, and does nothing."""
 
@@ -223,8 +229,11 @@ class _Stub:
 def could_complete(operation: DelayedOperation) -> bool:
     """Ask a parked operation whether it could be completed, and leave it parked.
 
-    `DelayedOperation.try_complete` may be asked at any time.
+    `DelayedOperation.try_complete` may be asked at any time. A fetch would look at what is marked, which is what is in
+    question; so it has a question of its own.
     """
+    if isinstance(operation, DelayedFetch):
+        return operation.could_complete()
     owner, checks = operation._owner, operation.checks
     operation._owner = _Stub()
     try:

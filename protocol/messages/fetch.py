@@ -170,7 +170,7 @@ class NodeEndpoint:
 
 @wire_struct
 class FetchResponse(Message):
-    """Gives the records of each partition; `session_id` 0 declines a fetch session."""
+    """Gives the records of each partition; `session_id` 0: there is no fetch session."""
 
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16(since=7)
@@ -180,7 +180,7 @@ class FetchResponse(Message):
 
 
 MAX_ELEMENTS: Final = 25_000
-"""The most elements of a request: without fetch sessions a follower names all partitions of its leader each time, and
-each in a topic of its own, with its tagged fields, makes two. The broker allows consumers fewer partitions."""
+"""The most elements of a request: the first one of a follower's session names all partitions of its leader, and each in
+a topic of its own, with its tagged fields, makes two. The broker allows consumers fewer partitions."""
 
 API = Api(ApiKey.FETCH, FetchRequest, FetchResponse, versions=range(4, 19), flexible_from=12, max_elements=MAX_ELEMENTS)

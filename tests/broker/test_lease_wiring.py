@@ -37,13 +37,13 @@ def test_the_high_watermark_of_a_partition_advances_when_the_lease_is_held_again
         await created
         await asyncio.sleep(1)
         leader = cluster.partitions["orders", 0].leader
-        with mock.patch.object(ReplicaManager, "advance_high_watermarks", autospec=True) as advance:
+        with mock.patch.object(ReplicaManager, "lease_resumed", autospec=True) as resumed:
             cluster.links[leader].cut()
             await asyncio.sleep(2)
-            advance.assert_not_called()
+            resumed.assert_not_called()
             cluster.links[leader].heal()
             await asyncio.sleep(0.2)
-        assert [call.args[0].broker_id for call in advance.call_args_list] == [leader]
+        assert [call.args[0].broker_id for call in resumed.call_args_list] == [leader]
         await cluster.stop()
 
     loop.run_until_complete(main())

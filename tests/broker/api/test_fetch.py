@@ -33,7 +33,7 @@ def fetch(broker: Harness, *, version: int = 12, max_bytes: int = 1_000_000, **r
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
     topics = request.pop("topics", [FetchTopic(topic="orders", topic_id=ORDERS_ID, partitions=[partition])])
     image = ClusterImage(0, "test", 1, broker.brokers, {"orders": topic(isr=(1,))})
-    handler = FetchHandler(broker.replicas, lambda: image, max_bytes=max_bytes)
+    handler = FetchHandler(broker.replicas, lambda: image, sessions=broker.fetch_sessions, max_bytes=max_bytes)
     replies = Replies()
     handler.handle(context(ApiKey.FETCH, version), FetchRequest(topics=topics, **request), replies)
     response: FetchResponse = replies.only
@@ -51,11 +51,6 @@ def test_an_unknown_topic_id_is_answered_with_an_error(filled: Harness) -> None:
     (answered,) = fetch(filled, version=13, topics=topics).responses
     assert answered.topic_id == b"?" * 16
     assert answered.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
-
-
-def test_sessions_are_declined(filled: Harness) -> None:
-    assert fetch(filled, session_id=0, session_epoch=0).session_id == 0
-    assert fetch(filled, session_id=5, session_epoch=1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_a_consumer_may_name_so_many_partitions_and_no_more(filled: Harness) -> None:

@@ -53,7 +53,10 @@ def routes() -> Routes:
     purgatory = Purgatory("topic", Timer(lambda: 0), actions=ActionQueue())
     purgatories = MetadataPurgatories(purgatory, purgatory, store.image)
     admin = AdminContext(1, store, random.Random(0), purgatories)  # type: ignore[arg-type]
-    return build_routes(Services(admin=admin, replicas=Harness().replicas, fetch_max_bytes=1_000_000))
+    broker = Harness()
+    return build_routes(
+        Services(admin=admin, replicas=broker.replicas, fetch_sessions=broker.fetch_sessions, fetch_max_bytes=1_000_000)
+    )
 
 
 def test_every_module_that_registers_an_api_is_listed_once_by_key() -> None:

@@ -43,6 +43,14 @@ class FakePartition:
     followers: dict[int, FakeLog] = field(default_factory=dict)
 
 
+class FakeFetchSessions:
+    evictions = 2
+    partition_count = 30
+
+    def __len__(self) -> int:
+        return 3
+
+
 class FakeBroker:
     def __init__(self, broker_id: int, image: ClusterImage) -> None:
         self.metrics = BrokerMetrics(broker_id)
@@ -50,6 +58,7 @@ class FakeBroker:
         self.partitions: list[FakePartition] = []
         self.image = image
         self.request_memory_used_bytes = 17
+        self.fetch_sessions = FakeFetchSessions()
 
 
 @pytest.fixture
@@ -175,6 +184,13 @@ def test_replicas_show_their_logs_and_leaders_their_followers(
         ("1", "2", "1", "orders"): 2.0,
         ("1", "3", "1", "orders"): 37.0,
     }
+
+
+def test_fetch_sessions_are_counted_with_their_partitions(registry: CollectorRegistry) -> None:
+    prefix = "kafka_server_fetchsessioncache"
+    assert series(registry, f"{prefix}_numincrementalfetchsessions")["1",] == 3.0
+    assert series(registry, f"{prefix}_numincrementalfetchpartitionscached")["1",] == 30.0
+    assert series(registry, f"{prefix}_incrementalfetchsessionevictions_total")["1",] == 2.0
 
 
 def test_a_topic_has_the_sums_of_its_partitions(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -12,8 +13,9 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
+from purgatorio.broker.replica.fetch_context import FetchContext, FetchParams, PartitionFetch
+from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.replica.reader import FetchParams, PartitionFetch
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
@@ -140,6 +142,9 @@ class Harness:
             propose=lambda partition, proposal: self.proposals.append((partition, proposal)),
             may_lead=lambda: self.may_lead,
         )
+        self.fetch_sessions = FetchSessionCache(
+            slots=1_000, now_ms=self.clock.now_ms, rng=random.Random(0), closed=self.replicas.end_session
+        )
         self.replicas.incarnation = BrokerIncarnation(BROKER_ID, BROKER_ID)
         self.brokers = {i: BrokerRegistration(i, i, plaintext("127.0.0.1", 9090 + i)) for i in (1, 2, 3)}
 
@@ -180,7 +185,6 @@ class Harness:
         log_start_offset: int = 0,
     ) -> Fetched:
         """Send a fetch request for these partitions from these offsets."""
-        fetched = Fetched()
         fetches = [
             PartitionFetch(
                 tp,
@@ -205,7 +209,12 @@ class Harness:
             replica_epoch=replica_id,
             client="consumer" if replica_id < 0 else f"broker-{replica_id}-fetcher",
         )
-        self.replicas.fetch(params, fetches, fetched.answers.append)
+        return self.send(FetchContext(params, fetches), fetches)
+
+    def send(self, fetch: FetchContext, named: Sequence[PartitionFetch]) -> Fetched:
+        """Send a fetch that names these partitions, of a session or without one."""
+        fetched = Fetched()
+        self.replicas.fetch(fetch, named, lambda entries: fetched.answers.append([data for _, data in entries or ()]))
         return fetched
 
     def follow(

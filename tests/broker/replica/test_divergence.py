@@ -7,7 +7,7 @@ import pytest
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.metadata.image import BrokerIncarnation
-from purgatorio.broker.replica.follower import FollowerFetcher
+from purgatorio.broker.replica.follower import common_end
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
 from purgatorio.protocol.errors import ErrorCode
@@ -67,7 +67,7 @@ def test_two_logs_agree_after_a_few_rounds_and_no_more_is_cut_than_must_be(
         diverging = ReplicaReader._diverging_epoch(leads, fetch)
         if diverging is None:
             break
-        FollowerFetcher._truncate(follows, diverging)
+        follows.truncate_to(common_end(follows, diverging))
     else:
         pytest.fail(f"they do not agree after {MAX_ROUNDS} rounds")
     assert follows.log.log_end_offset == cut_to

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from purgatorio.broker.metadata.image import BrokerIncarnation
-from purgatorio.broker.replica.reader import FetchParams, PartitionFetch
+from purgatorio.broker.replica.fetch_context import FetchContext, FetchParams, PartitionFetch
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition
 from tests.broker.replica.harness import ORDERS, Fetched, Harness, batch, topic
@@ -16,11 +16,10 @@ from tests.broker.replica.harness import ORDERS, Fetched, Harness, batch, topic
 def read(
     broker: Harness, *, rack: str = "b", offset: int = 0, knows_followers: bool = True, min_bytes: int = 1
 ) -> Fetched:
-    fetched = Fetched()
     partition = FetchPartition(partition=0, fetch_offset=offset, current_leader_epoch=-1, partition_max_bytes=10_000)
     params = FetchParams(-1, 500, 1, 10_000, rack_id=rack, may_read_followers=knows_followers)
-    broker.replicas.fetch(params, [PartitionFetch(ORDERS, None, partition)], fetched.answers.append)
-    return fetched
+    fetches = [PartitionFetch(ORDERS, None, partition)]
+    return broker.send(FetchContext(params, fetches), fetches)
 
 
 @pytest.fixture

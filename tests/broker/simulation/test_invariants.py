@@ -212,18 +212,18 @@ def test_bytes_that_the_memory_budget_does_not_count_are_found(loop: SimulatedLo
 def test_an_append_that_does_not_wake_the_followers_is_found(loop: SimulatedLoop) -> None:
     async def damage(three: Three) -> None:
         replicas = three.cluster.brokers[three.leader.broker_id].replicas
-        with mock.patch.object(replicas._events, "changed"):
+        with mock.patch.object(replicas._events, "appended"):
             await three.append(1)
 
     assert run(loop, damage) == {"lost-wake-up"}
 
 
 def test_a_high_watermark_that_does_not_wake_the_producer_is_found(loop: SimulatedLoop) -> None:
-    def wake_fetches(self: ReplicaEvents, tp: TopicPartition, cause: str, *, high_watermark_moved: bool) -> None:
-        self._fetch_purgatory.check_and_complete(tp, cause)
+    def wake_fetches(self: ReplicaEvents, tp: TopicPartition, cause: str = "high watermark") -> None:
+        self.changed(tp, cause)
 
     async def damage(three: Three) -> None:
-        with mock.patch.object(ReplicaEvents, "changed", wake_fetches):
+        with mock.patch.object(ReplicaEvents, "high_watermark_moved", wake_fetches):
             await three.append(1)
 
     assert run(loop, damage) == {"lost-wake-up"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.operator import ClusterControl
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from purgatorio.broker.replica.delayed_fetch import FollowerKey
+from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.follower import FollowerGate
 from purgatorio.broker.web.app import create_app
 from tests.endpoints import plaintext
@@ -106,6 +108,9 @@ class FakeBroker:
         self.gate = FollowerGate(clock)
         self.partitions: list[FakePartition] = []
         self.request_memory_used_bytes = 0
+        self.fetch_sessions = FetchSessionCache(
+            slots=1, now_ms=clock.now_ms, rng=random.Random(0), closed=lambda session: None
+        )
         self.own_image: ClusterImage | None = None
         actions = ActionQueue()
         self.purgatories: tuple[Purgatory[Waiting], Purgatory[Waiting]] = (
