@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from purgatorio.broker.log.errors import MemoryExhausted
 from purgatorio.broker.log.log import AppendInfo, Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
@@ -413,10 +414,19 @@ class Partition:
         """Append the leader's records, and adopt its watermarks; returns whether the high watermark advanced.
 
         Raises:
+            MemoryExhausted: the batches were not appended, but the watermarks are adopted as far as the log goes: the
+                memory cap deletes only records below the high watermark.
             LogError: the batches do not continue this log.
         """
-        if len(records):
-            self.log.append_as_follower(records, wall_ms=wall_ms, leader_epoch=self.leader_epoch)
+        try:
+            if len(records):
+                self.log.append_as_follower(records, wall_ms=wall_ms, leader_epoch=self.leader_epoch)
+        except MemoryExhausted:
+            self._adopt_watermarks(leader_high_watermark, leader_log_start_offset)
+            raise
+        return self._adopt_watermarks(leader_high_watermark, leader_log_start_offset)
+
+    def _adopt_watermarks(self, leader_high_watermark: int, leader_log_start_offset: int) -> bool:
         if leader_log_start_offset > self.log.log_start_offset:
             self.log.advance_log_start(leader_log_start_offset)
         reached = min(leader_high_watermark, self.log.log_end_offset)

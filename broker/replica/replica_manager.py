@@ -238,17 +238,20 @@ class ReplicaManager:
         Raises:
             LogError: the batches do not continue this log.
         """
+        high_watermark = partition.high_watermark
         with self._actions:
-            advanced = partition.append_as_follower(
-                records,
-                leader_high_watermark=leader_high_watermark,
-                leader_log_start_offset=leader_log_start_offset,
-                wall_ms=self._clock.wall_ms(),
-            )
-            if len(records):
-                self._observer.replicated_in(len(records))
-            if advanced:
-                self._events.high_watermark_moved(partition.tp)
+            try:
+                partition.append_as_follower(
+                    records,
+                    leader_high_watermark=leader_high_watermark,
+                    leader_log_start_offset=leader_log_start_offset,
+                    wall_ms=self._clock.wall_ms(),
+                )
+                if len(records):
+                    self._observer.replicated_in(len(records))
+            finally:  # it may have advanced although there was no memory for the records
+                if partition.high_watermark > high_watermark:
+                    self._events.high_watermark_moved(partition.tp)
 
     def truncate_to(self, partition: Partition, offset: int) -> None:
         """Delete all records of a followed partition from `offset` on, since the leader's log diverges there."""

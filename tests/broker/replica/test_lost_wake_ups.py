@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness, topic
 
@@ -33,6 +34,21 @@ def test_a_consumer_that_waits_for_bytes_that_are_deleted_is_told_so_at_once(bro
     assert not waiting.answered
     retain_nothing(broker)
     assert waiting.data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_follower_that_waits_learns_at_once_that_another_partition_has_taken_its_records_memory(
+    broker: Harness,
+) -> None:
+    payments = TopicPartition("payments", 0)
+    broker.set_topics(topic(partition_epoch=1, segment_bytes="100"), topic("payments"))
+    for _ in range(3):
+        broker.produce(acks=1)
+    waiting = broker.follow((2, 3), (3, 3))[0]
+    broker.fetch((payments, 0), replica_id=2)
+    assert not waiting.answered
+    broker.replicas.memory.limit_bytes = broker.replicas.memory.used_bytes
+    assert broker.produce(payments, acks=1).error_codes == [ErrorCode.NONE]
+    assert waiting.data.log_start_offset > 0
 
 
 def test_retention_that_deletes_nothing_wakes_no_request(broker: Harness) -> None:

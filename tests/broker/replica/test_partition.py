@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.errors import MemoryExhausted
 from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, PartitionState
 from purgatorio.broker.replica.partition import FollowerState, Partition, PartitionError
@@ -166,6 +169,25 @@ def test_a_follower_adopts_the_leaders_watermarks_up_to_its_log_end() -> None:
     assert (partition.log.log_end_offset, partition.high_watermark) == (3, 3)
     assert not partition.append_as_follower(b"", leader_high_watermark=2, leader_log_start_offset=1, **times)
     assert (partition.log.log_start_offset, partition.high_watermark) == (1, 3)
+
+
+def test_a_follower_whose_memory_is_full_adopts_the_high_watermark_so_that_its_records_can_go() -> None:
+    """Without that it would stay out of the ISR for ever: only records below the high watermark may be deleted."""
+    source = leader(replicas=(1,))
+    append(source, 3)
+    append(source, 1)
+    first, second = source.log.read(0, max_bytes=10_000, end_offset=4).parts
+    memory = MemoryBudget(source.log.size_bytes + BATCH_OVERHEAD_BYTES)
+    log = Log(LogConfig(), memory=memory)
+    partition = Partition(TopicPartition("orders", 0), b"o" * 16, incarnation(1), log)
+    partition.apply_state(state(2, 1), 0)
+    times = {"leader_log_start_offset": 0, "wall_ms": 1_700_000_000_000}
+    partition.append_as_follower(first, leader_high_watermark=0, **times)
+    with pytest.raises(MemoryExhausted):
+        partition.append_as_follower(second, leader_high_watermark=4, **times)
+    assert partition.high_watermark == 3, "no further than its own log's end"
+    assert partition.append_as_follower(second, leader_high_watermark=4, **times)
+    assert (log.log_start_offset, log.log_end_offset, partition.high_watermark) == (3, 4, 4)
 
 
 def test_truncation_lowers_the_high_watermark() -> None:
