@@ -6,7 +6,8 @@ The checks use only the clients' view in the history. Behaviour that a cluster d
   given to another value. Its offset is known only from polls.
 * A response without an offset, as to a duplicate after a lost response, confirms the value but not its offset.
 * An unclean election may lose records. The history between two unclean elections is an era. A value counts for an
-  era's log only if it was sent, and acknowledged or polled, in that era.
+  era's log only if it was sent, and acknowledged or polled, in that era. A topic that is deleted and created again
+  begins an era, too.
 
 Unless a `Cleaned` event says otherwise, the checks assume that no record is deleted (by retention, compaction or
 DeleteRecords) while the history is recorded. A history that names no brokers counts as one of a single leader.

@@ -29,16 +29,21 @@ def rack_of(broker_id: int, racks: bool) -> dict[str, object]:
 
 
 class StoreLink:
-    """The link between a broker's node and the metadata store: it delays messages, and holds them while it is cut."""
+    """The link between a broker's node and the metadata store: it delays messages, and holds them while it is cut.
+
+    Attributes:
+        latency_ms: the range that each message's delay is drawn from.
+    """
 
     def __init__(self, network: Network, rng: random.Random, node: Node) -> None:
         self._network = network
         self._rng = rng
         self._node = node
-        self._cut = False
+        self.latency_ms = STORE_LATENCY_MS
         self._suspended = False
         self._to_store: deque[Callable[[], None]] = deque()
         self._to_broker: deque[Callable[[], None]] = deque()
+        self._cut: list[deque[Callable[[], None]]] = []
         self._free_at = {id(self._to_store): 0.0, id(self._to_broker): 0.0}
 
     def to_store(self, deliver: Callable[[], None]) -> None:
@@ -49,15 +54,15 @@ class StoreLink:
         """See `purgatorio.broker.metadata.embedded.Link`."""
         self._send(self._to_broker, lambda: self._node.call(deliver))
 
-    def cut(self) -> None:
-        """Hold every message."""
-        self._cut = True
+    def cut(self, *, to_store: bool = True, to_broker: bool = True) -> None:
+        """Hold every message of these directions."""
+        self._cut = [queue for queue, cut in ((self._to_store, to_store), (self._to_broker, to_broker)) if cut]
 
     def heal(self) -> None:
-        """Deliver the held messages, with new delays, unless the process is suspended."""
-        if self._cut:
-            self._cut = False
-            self._deliver_held()
+        """Undo all faults: deliver the held messages, with new delays, unless the process is suspended."""
+        self.latency_ms = STORE_LATENCY_MS
+        held, self._cut = self._cut, []
+        self._deliver_held(held)
 
     def suspend(self) -> None:
         """Hold every message: neither the store nor the broker runs."""
@@ -67,40 +72,57 @@ class StoreLink:
         """Deliver the held messages, with new delays, unless the link is cut."""
         if self._suspended:
             self._suspended = False
-            self._deliver_held()
+            self._deliver_held([self._to_store, self._to_broker])
 
-    @property
-    def _holds(self) -> bool:
-        return self._cut or self._suspended
+    def _holds(self, queue: deque[Callable[[], None]]) -> bool:
+        return self._suspended or any(queue is cut for cut in self._cut)
 
-    def _deliver_held(self) -> None:
-        if not self._holds:
-            for queue in (self._to_store, self._to_broker):
+    def _deliver_held(self, queues: list[deque[Callable[[], None]]]) -> None:
+        for queue in queues:
+            if not self._holds(queue):
                 for _ in range(len(queue)):
                     self._schedule(queue)
 
     def _send(self, queue: deque[Callable[[], None]], deliver: Callable[[], None]) -> None:
         if self._node.alive:
             queue.append(deliver)
-            if not self._holds:
+            if not self._holds(queue):
                 self._schedule(queue)
 
     def _schedule(self, queue: deque[Callable[[], None]]) -> None:
-        when = self._network.loop.time() + self._rng.uniform(*STORE_LATENCY_MS) / 1000
+        when = self._network.loop.time() + self._rng.uniform(*self.latency_ms) / 1000
         self._free_at[id(queue)] = when = max(self._free_at[id(queue)], when)
         self._network.in_world(when, lambda: self._arrive(queue))
 
     def _arrive(self, queue: deque[Callable[[], None]]) -> None:
-        if not self._holds and queue:
+        if not self._holds(queue) and queue:
             queue.popleft()()
 
 
 class WatchedStore(EmbeddedStore):
-    """A metadata store that calls each of `committed` with the images before and after each committed change."""
+    """A metadata store that tells of its changes, and whose answers may be lost.
 
-    def __init__(self, loop: SimulatedLoop, clock: Clock) -> None:
+    Attributes:
+        lost_answers: the probability that the answer to a commit is lost. The broker then does not know whether its
+            change was committed: as the client of a remote store has to, it reads the image, and decides again.
+        committed: called with the images before and after each committed change.
+    """
+
+    def __init__(self, loop: SimulatedLoop, rng: random.Random, clock: Clock) -> None:
         super().__init__("simulated", loop.call_soon, clock)
+        self._rng = rng
+        self.lost_answers = 0.0
         self.committed: list[Callable[[ClusterImage, ClusterImage], None]] = []
+
+    def _commit(self, expected: ClusterImage, proposed: ClusterImage, lease_id: int) -> tuple[bool, Exception | None]:
+        done, error = super()._commit(expected, proposed, lease_id)
+        if done and proposed is not expected and self.lost_answers and self._rng.random() < self.lost_answers:
+            return self.lose_answer(), None
+        return done, error
+
+    def lose_answer(self) -> bool:
+        """Return what the broker is told of a change that was committed: that it was not."""
+        return False
 
     def _compare_and_set(self, expected: ClusterImage, proposed: ClusterImage) -> bool:
         before = self.image
@@ -118,6 +140,7 @@ class SimulatedCluster:
         count: the number of brokers.
         racks: whether broker 1 is in rack r1, broker 2 in r2 and so on.
         one_process: whether the brokers and the store are one process, which `suspend` suspends as a whole.
+        memory_bytes: the memory cap of each broker's logs, if it is not 0; less than a broker can be configured with.
         settings: the brokers' configuration, beside ids and ports.
     """
 
@@ -130,14 +153,16 @@ class SimulatedCluster:
         count: int = 3,
         racks: bool = False,
         one_process: bool = False,
+        memory_bytes: int = 0,
         **settings: object,
     ) -> None:
         self.loop = loop
         self.network = network
         self.clock = SimulatedClock(loop)
         self.one_process = one_process
+        self._memory_bytes = memory_bytes
         self._lease_clock = RunningClock(self.clock) if one_process else None
-        self.store = WatchedStore(loop, self._lease_clock or self.clock)
+        self.store = WatchedStore(loop, random.Random(f"store {rng.random()}"), self._lease_clock or self.clock)
         self.brokers: dict[int, Broker] = {}
         self.nodes: dict[int, Node] = {}
         self.links: dict[int, StoreLink] = {}
@@ -202,6 +227,8 @@ class SimulatedCluster:
             lease_clock=self._lease_clock,
             roles_per_step=ROLES_PER_STEP,
         )
+        if self._memory_bytes:
+            broker.replicas.memory.limit_bytes = self._memory_bytes
         self.brokers[broker_id] = broker
         return node.spawn(broker.start(), name=f"start broker {broker_id}")
 

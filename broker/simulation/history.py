@@ -197,6 +197,13 @@ class LeaderElected(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TopicRecreated(Event):
+    """The topic of a partition was deleted and created again: its log begins anew, and its leader epochs."""
+
+    partition: str
+
+
+@dataclass(frozen=True, slots=True)
 class UncleanElection(Event):
     """An operator ran an unclean election on a partition without an eligible leader; records may be lost."""
 
@@ -220,6 +227,7 @@ _TYPES: Final[dict[str, type[Event]]] = {
         Fault,
         FencedAnswer,
         LeaderElected,
+        TopicRecreated,
         UncleanElection,
     )
 }

@@ -1,14 +1,15 @@
-"""Records the leaders of partitions, so that the checks know when a leader epoch has ended."""
+"""Records leaders and topics, so that the checks know when a leader epoch has ended, or a log has begun anew."""
 
 from __future__ import annotations
 
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.simulation.cluster import SimulatedCluster
-from purgatorio.broker.simulation.history import History, LeaderElected
+from purgatorio.broker.simulation.history import History, LeaderElected, TopicRecreated
 
 
 def record_leaders(cluster: SimulatedCluster, history: History) -> None:
-    """Record a `LeaderElected` for each leader epoch that the metadata store commits from now on."""
+    """Record each leader epoch and each topic created again that the metadata store commits from now on."""
+    ids: dict[str, bytes] = {}
 
     def committed(before: ClusterImage, after: ClusterImage) -> None:
         for name, topic in after.topics.items():
@@ -16,7 +17,11 @@ def record_leaders(cluster: SimulatedCluster, history: History) -> None:
             if topic is earlier:
                 continue
             known = earlier.partitions if earlier is not None and earlier.topic_id == topic.topic_id else ()
+            is_new = ids.setdefault(name, topic.topic_id) != topic.topic_id
+            ids[name] = topic.topic_id
             for index, state in enumerate(topic.partitions):
+                if is_new and index >= len(known):
+                    history.record(TopicRecreated(cluster.clock.now_ms(), f"{name}-{index}"))
                 if index >= len(known) or known[index].leader_epoch != state.leader_epoch:
                     now_ms = cluster.clock.now_ms()
                     history.record(LeaderElected(now_ms, f"{name}-{index}", state.leader, state.leader_epoch))

@@ -15,11 +15,23 @@ from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.controller import Reassignment, TopicSettings, reassign_partitions
+from purgatorio.broker.metadata.controller import (
+    NewTopic,
+    Reassignment,
+    TopicReference,
+    TopicSettings,
+    create_topics,
+    delete_topics,
+    reassign_partitions,
+)
 from purgatorio.broker.metadata.image import BrokerIncarnation, PartitionState
+from purgatorio.broker.metadata.store import Decision
 from purgatorio.broker.operator import NotInSync, rolling_restart, wait_until_in_sync
 from purgatorio.broker.simulation.cluster import SimulatedCluster
 from purgatorio.broker.simulation.history import Fault, History
+
+RECREATION_SECONDS: Final = (2.0, 3.5)
+"""The time without a deleted topic: longer than clients wait for an answer and brokers for a lease."""
 
 
 class Nemesis:
@@ -31,6 +43,8 @@ class Nemesis:
         rng: chooses faults, victims and times.
         kinds: the names of `FAULTS` to choose from; if empty, all that the cluster can have.
         deletable: the topics of which records may be deleted.
+        recreatable: the topics that may be deleted and created again.
+        store_faults: whether to choose from `STORE_FAULTS`, too.
     """
 
     wait_until_in_sync = staticmethod(wait_until_in_sync)
@@ -45,6 +59,8 @@ class Nemesis:
         crash_client: Callable[[str], None],
         kinds: tuple[str, ...] = (),
         deletable: Sequence[str] = (),
+        recreatable: Sequence[str] = (),
+        store_faults: bool = False,
     ) -> None:
         self._cluster = cluster
         self._clients = clients
@@ -52,16 +68,23 @@ class Nemesis:
         self._rng = rng
         self._crash_client = crash_client
         self._deletable = deletable
+        self._recreatable = recreatable
+        self._store_faults = store_faults
         self._kinds = kinds or self._possible_kinds()
         self._busy: set[int] = set()
         self._leaving: set[int] = set()
         self._suspended = False
+        self._recreating = False
         self._operator = cluster.store.open()
 
     def _possible_kinds(self) -> tuple[str, ...]:
         impossible = set() if self._cluster.one_process else {"suspend"}
         if not self._deletable:
             impossible.add("delete-records")
+        if not self._recreatable:
+            impossible.add("recreate")
+        if not self._store_faults:
+            impossible.update(STORE_FAULTS)
         return tuple(kind for kind in FAULTS if kind not in impossible)
 
     async def run(self, seconds: float) -> None:
@@ -206,8 +229,10 @@ class Nemesis:
 
     async def reassign(self, end: float) -> None:
         """Move a partition to other replicas, or change the order of its replicas."""
-        topic, index = self._rng.choice(list(self._cluster.partitions))
-        state = self._cluster.partitions[topic, index]
+        partitions = self._cluster.partitions
+        if not partitions:
+            return
+        (topic, index), state = self._rng.choice(list(partitions.items()))
         replicas = tuple(self._rng.sample(self._cluster.broker_ids, len(state.replicas) - len(state.adding)))
         wanted = Reassignment(topic, index, replicas)
         if self._suspended:
@@ -232,6 +257,32 @@ class Nemesis:
         self._note(f"delete records of {tp} before {offset}")
         delete = partial(broker.replicas.delete_records, timeout_ms=1_000, done=lambda results: None)
         self._cluster.nodes[leader].call(delete, [(tp, offset)])
+
+    async def recreate(self, end: float) -> None:
+        """Delete a topic, and create it again when no answer of the old one can be on its way any more."""
+        names = [name for name in self._cluster.image.topics if name in self._recreatable]
+        if not names or self._suspended or self._recreating:
+            return
+        self._recreating = True
+        name = self._rng.choice(names)
+        topic = self._cluster.image.topics[name]
+        new = NewTopic(name, len(topic.partitions), len(topic.partitions[0].replicas), configs=dict(topic.configs))
+        self._note(f"delete topic {name}")
+        await self._change(lambda image: delete_topics(image, [TopicReference(name)]))
+        await asyncio.sleep(self._rng.uniform(*RECREATION_SECONDS))
+        self._note(f"create topic {name} again")
+        while name not in self._cluster.image.topics:  # too few brokers may run
+            await self._change(lambda image: create_topics(image, [new], settings=TopicSettings(), rng=self._rng))
+            await asyncio.sleep(0.1)
+        self._recreating = False
+
+    async def _change(self, decide: Decision[Any]) -> None:
+        """Change the metadata as soon as the store runs, and wait until that is done."""
+        while self._suspended:  # noqa: ASYNC110 - the nemesis itself ends that, in another task
+            await asyncio.sleep(0.1)
+        done: asyncio.Future[object] = self._cluster.loop.create_future()
+        self._operator.submit(decide, done.set_result)
+        await done
 
     # --- clients ---
 
@@ -300,6 +351,39 @@ class Nemesis:
         link.heal()
         self._note(f"broker {victim} reaches the metadata store again")
 
+    async def lose_store_one_way(self, end: float) -> None:
+        """Hold what a broker tells the metadata store, or what the store tells it."""
+        victim = self._victim()
+        if victim is None:
+            return
+        to_store = self._rng.random() < 0.5
+        link = self._cluster.links[victim]
+        self._note(f"cut broker {victim} → store" if to_store else f"cut store → broker {victim}")
+        link.cut(to_store=to_store, to_broker=not to_store)
+        await self._hold(end, 0.2, 4.0)
+        link.heal()
+        self._note(f"broker {victim} reaches the metadata store again")
+
+    async def slow_store(self, end: float) -> None:
+        """Delay the messages between a broker and the metadata store, up to the time of a lease and more."""
+        victim = self._victim()
+        if victim is None:
+            return
+        link = self._cluster.links[victim]
+        self._note(f"slow broker {victim} ↔ store")
+        link.latency_ms = (20.0, 300.0)
+        await self._hold(end, 0.5, 4.0)
+        link.heal()
+        self._note(f"broker {victim} ↔ store is fast again")
+
+    async def lose_answers(self, end: float) -> None:
+        """Lose some of the store's answers to commits: the change was made, and the broker does not know."""
+        self._note("lose answers of the metadata store")
+        self._cluster.store.lost_answers = 0.5
+        await self._hold(end, 0.5, 4.0)
+        self._cluster.store.lost_answers = 0.0
+        self._note("the metadata store's answers arrive again")
+
 
 FAULTS: Final[Mapping[str, Callable[[Nemesis, float], Coroutine[Any, Any, None]]]] = {
     "kill": Nemesis.kill,
@@ -317,5 +401,11 @@ FAULTS: Final[Mapping[str, Callable[[Nemesis, float], Coroutine[Any, Any, None]]
     "slow": Nemesis.slow_link,
     "spikes": Nemesis.unsteady_link,
     "store": Nemesis.lose_store,
+    "one-way-store": Nemesis.lose_store_one_way,
+    "slow-store": Nemesis.slow_store,
+    "lost-answers": Nemesis.lose_answers,
+    "recreate": Nemesis.recreate,
 }
 """Every fault, by its name on the command line."""
+STORE_FAULTS: Final = ("one-way-store", "slow-store", "lost-answers")
+"""The faults of the store that only some seeds have."""

@@ -19,6 +19,7 @@ from purgatorio.broker.simulation.history import (
     Polled,
     Sent,
     SequenceRefused,
+    TopicRecreated,
     UncleanElection,
 )
 from purgatorio.broker.simulation.told import ToldWatermarks
@@ -62,7 +63,7 @@ class Reading:
 
 @dataclass(slots=True)
 class Era:
-    """The known content of a partition's log between two unclean elections.
+    """The known content of a partition's log between two unclean elections or creations of its topic.
 
     Attributes:
         at: by offset, the value that was first polled there.
@@ -163,6 +164,9 @@ class PartitionHistory:
             self._latest_epoch = max(self._latest_epoch, event.leader_epoch)
         elif isinstance(event, UncleanElection):
             self._begin_era()
+        elif isinstance(event, TopicRecreated):
+            self._begin_era()
+            self._latest_epoch = -1
         elif isinstance(event, Cleaned):
             self.deletes, self.keys = event.deletes, event.keys
 

@@ -131,6 +131,7 @@ class _Simulation:
             count=swarm.brokers,
             racks=swarm.racks,
             one_process=swarm.one_process,
+            memory_bytes=swarm.memory_bytes,
             replica_lag_time_max_ms=1_500,
             replica_fetch_wait_max_ms=300,
             replica_socket_timeout_ms=2_000,
@@ -175,6 +176,8 @@ class _Simulation:
             crash_client=self._crash_client,
             kinds=scenario.faults,
             deletable=[topic.name for topic in self._swarm.topics if topic.deletes],
+            recreatable=[topic.name for topic in self._swarm.topics if self._swarm.recreates],
+            store_faults=self._swarm.store_faults,
         )
         await asyncio.sleep(0.5)
         await nemesis.run(scenario.seconds)
@@ -199,9 +202,10 @@ class _Simulation:
         )
         await done
         for topic in swarm.topics:
-            for partition in range(topic.partitions if topic.deletes or topic.keys else 0):
+            deletes = topic.deletes or swarm.memory_bytes > 0
+            for partition in range(topic.partitions if deletes or topic.keys else 0):
                 name = f"{topic.name}-{partition}"
-                self._history.record(Cleaned(self._clock.now_ms(), name, topic.deletes, topic.keys))
+                self._history.record(Cleaned(self._clock.now_ms(), name, deletes, topic.keys))
 
     # --- clients ---
 

@@ -14,12 +14,16 @@ from unittest import mock
 
 from purgatorio.broker.log.errors import OutOfOrderSequence
 from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.segments import Segments
+from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.replica.follower import FollowerFetcher
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
 from purgatorio.broker.replica.refused_batches import RefusedBatches
+from purgatorio.broker.replica.roles import ReplicaRoles
+from purgatorio.broker.simulation.cluster import WatchedStore
 from purgatorio.broker.simulation.java_producer import JavaProducer
 
 SOMETIMES: Final[Mapping[str, str]] = {
@@ -33,6 +37,10 @@ SOMETIMES: Final[Mapping[str, str]] = {
     "snapshot": "A truncated log took its producers from the snapshot of a segment.",
     "rack-read": "The leader sent a consumer to the follower in its rack.",
     "compaction": "A pass of compaction replaced segments.",
+    "memory-cap": "The memory cap deleted records.",
+    "lost-lease": "A broker lost its lease and went on under a new one.",
+    "lost-answer": "A change of the metadata was committed, and the broker did not learn that.",
+    "reassignment": "A broker gave its replica of a partition up, which was moved or deleted.",
     "deletion": "Retention or DeleteRecords deleted segments.",
 }
 """Each path's name, and its meaning in one sentence."""
@@ -72,6 +80,10 @@ _PATHS: Final[Mapping[str, tuple[type, str, Callable[..., bool], Callable[[Any],
     "snapshot": (ProducerStates, "restore", _always, _always),
     "rack-read": (ReplicaReader, "preferred_replica", _always, lambda broker_id: broker_id >= 0),
     "compaction": (Segments, "replace_oldest", _always, _always),
+    "memory-cap": (MemoryBudget, "_warn", _always, _always),
+    "lost-lease": (BrokerLifecycleManager, "_resume", _always, _always),
+    "lost-answer": (WatchedStore, "lose_answer", _always, _always),
+    "reassignment": (ReplicaRoles, "_remove", _always, _always),
     "deletion": (Segments, "delete_oldest", _always, bool),
 }
 

@@ -51,6 +51,9 @@ class Swarm:
         client_latency_ms: the range of delays between brokers and clients.
         racks: whether brokers and consumers have racks.
         one_process: whether the brokers and the store are one process, which may be suspended as a whole.
+        store_faults: whether links to the metadata store are slow or one-way at times, and its answers lost.
+        recreates: whether topics are deleted and created again.
+        memory_bytes: the memory cap of a broker's logs, past which any topic loses its oldest records; 0: none.
         settings: of the brokers.
     """
 
@@ -65,6 +68,9 @@ class Swarm:
     client_latency_ms: tuple[float, float] = NEAR_MS
     racks: bool = False
     one_process: bool = False
+    store_faults: bool = False
+    recreates: bool = False
+    memory_bytes: int = 0
     settings: dict[str, object] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -84,6 +90,9 @@ class Swarm:
             "clients far away" if self.client_latency_ms == FAR_MS else "",
             "racks" if self.racks else "",
             "all brokers in one process" if self.one_process else "",
+            "faults of the store" if self.store_faults else "",
+            "topics created again" if self.recreates else "",
+            f"memory for {self.memory_bytes} bytes of logs" if self.memory_bytes else "",
             f"follower fetches of {SMALL_BYTES} bytes" if FOLLOWER_FETCH in self.settings else "",
         ]
         return "\n".join([*lines, ", ".join(filter(None, features))])
@@ -125,6 +134,9 @@ def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replic
         burst=rng.choice((1, 3, 5)),
         delivery_timeout_ms=rng.choice((2_000, 8_000)),
         client_latency_ms=FAR_MS if rng.random() < 0.3 else NEAR_MS,
+        store_faults=rng.random() < 0.4,
+        recreates=rng.random() < 0.2,
+        memory_bytes=16 * SMALL_BYTES if rng.random() < 0.2 else 0,
     )
 
 

@@ -16,6 +16,7 @@ from purgatorio.broker.simulation.history import (
     Polled,
     Sent,
     SequenceRefused,
+    TopicRecreated,
     UncleanElection,
     Unknown,
 )
@@ -185,6 +186,17 @@ def test_a_producer_that_takes_a_broker_for_the_leader_of_an_earlier_epoch_makes
     """Seed 1 of long runs had it: broker 1 led again after 51 ms, and the first of its clients was a producer."""
     elected = [LeaderElected(3, P, 3, 6), LeaderElected(4, P, 1, 7)]
     assert names(*sent(1, 2), acked(1, 0, acks=1), *elected, acked(2, 0, acks=1), polled((0, 2))) == []
+
+
+def test_a_topic_that_was_created_again_begins_a_new_log_with_its_first_leader_epoch() -> None:
+    first = [*sent(1), acked(1, 0), LeaderElected(2, P, 1, 5), polled((0, 1), high_watermark=9)]
+    again = [TopicRecreated(10, P), LeaderElected(10, P, 1, 0), Sent(11, "p", P, 2, 2)]
+    own = [acked(2, 0, at_ms=12, epoch=0), polled((0, 2), high_watermark=1, at_ms=13, epoch=0)]
+    read = [polled((0, 2), at_ms=14, epoch=0, final=True, consumer="f"), Drained(14, P, 0, 1)]
+    assert names(*first, *again, *own, *read) == []
+    assert "inconsistent-offsets" in names(*first, *again[1:], *own, *read)
+    late = [Sent(12, "p", P, 3, 3), acked(3, 0, at_ms=12, epoch=0, acks=1)]
+    assert "inconsistent-offsets" in names(*first, *again, *own, *late, *read)
 
 
 def test_an_idempotent_producer_that_is_told_of_sequences_out_of_order_is_found() -> None:

@@ -23,6 +23,7 @@ from purgatorio.broker.simulation.history import (
     Polled,
     Sent,
     SequenceRefused,
+    TopicRecreated,
     UncleanElection,
     Unknown,
 )
@@ -43,6 +44,7 @@ EVENTS: list[Event] = [
     Acked(13, "p", "orders-0", 8, 2, 1, 3, 5),
     SequenceRefused(14, "p", "orders-0", 2, 7),
     LeaderElected(14, "orders-0", -1, 6),
+    TopicRecreated(14, "orders-0"),
     Polled(14, "c", "orders-0", ((2, 8),), 3, False, 3, 5, True, 13),
 ]
 

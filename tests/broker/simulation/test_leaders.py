@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from purgatorio.broker.simulation.history import LeaderElected
+from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
+from purgatorio.broker.simulation.history import History, LeaderElected, TopicRecreated
+from purgatorio.broker.simulation.leaders import record_leaders
 from purgatorio.broker.simulation.run import Scenario, simulate
 
 
@@ -17,3 +23,28 @@ def test_every_leader_epoch_of_a_partition_is_recorded_once_and_in_order() -> No
     assert {event.partition for event in elected} == {"orders-0"}
     assert {event.broker for event in elected} <= {-1, 1, 2, 3}
     assert len({event.broker for event in elected}) > 1
+
+
+def topic(topic_id: bytes, *epochs: int) -> ClusterImage:
+    """Return an image of one topic."""
+    states = tuple(PartitionState(1, epoch, (1,), (BrokerIncarnation(1, 1),)) for epoch in epochs)
+    return ClusterImage(0, "test", topics={"orders": Topic("orders", topic_id, states)})
+
+
+def test_only_a_topic_with_another_id_than_before_was_created_again() -> None:
+    history, committed = History(), []
+    clock = SimpleNamespace(now_ms=lambda: 7)
+    cluster: Any = SimpleNamespace(clock=clock, store=SimpleNamespace(committed=committed))
+    record_leaders(cluster, history)
+    none = ClusterImage(0, "test")
+    images = [none, topic(b"1" * 16, 0), topic(b"1" * 16, 0, 0), none, topic(b"2" * 16, 0, 0)]
+    for before, after in itertools.pairwise(images):
+        committed[0](before, after)
+    assert list(history) == [
+        LeaderElected(7, "orders-0", 1, 0),
+        LeaderElected(7, "orders-1", 1, 0),
+        TopicRecreated(7, "orders-0"),
+        LeaderElected(7, "orders-0", 1, 0),
+        TopicRecreated(7, "orders-1"),
+        LeaderElected(7, "orders-1", 1, 0),
+    ]

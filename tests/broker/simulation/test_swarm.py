@@ -38,6 +38,10 @@ REACHED_AT = {
     "snapshot": 18,
     "rack-read": 5,
     "compaction": 8,
+    "memory-cap": 5,
+    "lost-lease": 1,
+    "lost-answer": 1,
+    "reassignment": 1,
     "deletion": 7,
 }
 
@@ -78,6 +82,9 @@ def test_every_feature_is_on_in_some_seeds_and_off_in_others() -> None:
         {swarm.java for swarm in swarms},
         {swarm.burst > 1 for swarm in swarms},
         {swarm.client_latency_ms == NEAR_MS for swarm in swarms},
+        {swarm.store_faults for swarm in swarms},
+        {swarm.recreates for swarm in swarms},
+        {swarm.memory_bytes > 0 for swarm in swarms},
         {swarm.compression is Compression.NONE for swarm in swarms},
         {len(swarm.topics) > 1 for swarm in swarms},
         {swarm.brokers > 3 for swarm in swarms},
