@@ -50,17 +50,22 @@ def register_broker(
 ) -> tuple[ClusterImage, int]:
     """Register a broker; this ends an earlier incarnation of the same broker id.
 
+    A broker that did not learn that its registration was committed decides again: the registration under the lease that
+    it holds is its own.
+
     Args:
         epoch_step: by how much the broker epoch is larger than the last one. A fetch with a broker's id and epoch is
             taken as that follower's, so clients must not be able to guess it: see `random_epoch_step`.
 
     Returns:
-        The new image, and the broker epoch of the new incarnation.
+        The new image, and the broker epoch of the new incarnation; the image as it is if that is registered.
 
     Raises:
         DuplicateBrokerId: the earlier incarnation is not fenced.
     """
     known = image.live_broker(broker_id)
+    if known is not None and known.lease_id == lease_id != NO_LEASE:
+        return image, known.broker_epoch
     if known is not None:
         raise DuplicateBrokerId(known)
     epoch = image.next_broker_epoch + epoch_step - 1

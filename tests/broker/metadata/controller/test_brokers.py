@@ -115,6 +115,18 @@ def test_an_earlier_incarnation_of_a_broker_cannot_unregister_the_new_one(three:
     assert resume_broker(image, 2, old, 99, settings=SETTINGS) == (image, False)
 
 
+def test_a_registration_that_was_committed_without_an_answer_is_found_by_its_lease() -> None:
+    """The broker decides again: on an image that has its own registration."""
+    none = ClusterImage(version=0, cluster_id="c")
+    image, epoch = register_broker(none, 1, plaintext("a", 1), lease_id=7, settings=SETTINGS)
+    assert register_broker(image, 1, plaintext("a", 1), lease_id=7, settings=SETTINGS) == (image, epoch)
+    with pytest.raises(DuplicateBrokerId):
+        register_broker(image, 1, plaintext("a", 1), lease_id=8, settings=SETTINGS)
+    without_lease, _ = register_broker(none, 1, plaintext("a", 1), settings=SETTINGS)
+    with pytest.raises(DuplicateBrokerId):
+        register_broker(without_lease, 1, plaintext("a", 1), settings=SETTINGS)
+
+
 def test_the_id_of_a_live_broker_cannot_be_registered_again(three: ClusterImage) -> None:
     with pytest.raises(DuplicateBrokerId, match="broker id 2 is in use by the broker at localhost:9002"):
         register_broker(three, 2, plaintext("elsewhere", 1), settings=SETTINGS)
