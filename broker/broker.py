@@ -67,6 +67,7 @@ class Broker:
             which clients must not be able to predict.
         lease_clock: the clock of the broker's lease and of its followers' lag; by default `clock`. Brokers that share a
             process, and a store in it, share a `RunningClock`.
+        slowest_rate: see `BrokerLifecycleManager`.
         roles_per_step: the most replicas that get their roles at once when an image changes many.
         connections_cap: the connections for which the process has files, whatever max.connections is changed to.
 
@@ -85,6 +86,7 @@ class Broker:
         clock: Clock,
         rng: random.Random,
         lease_clock: Clock | None = None,
+        slowest_rate: float = 1.0,
         connections_cap: int | None = None,
         roles_per_step: int = ROLES_PER_STEP,
     ) -> None:
@@ -102,7 +104,7 @@ class Broker:
         self._build_purgatories()
         self._topics = topic_settings(config)
         lease_clock = lease_clock or clock
-        self.lifecycle = self._build_lifecycle(lease_clock)
+        self.lifecycle = self._build_lifecycle(lease_clock, slowest_rate)
         alter_partition = AlterPartitionManager(
             store,
             settings=self._topics,
@@ -142,7 +144,7 @@ class Broker:
         self._main: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
-    def _build_lifecycle(self, lease_clock: Clock) -> BrokerLifecycleManager:
+    def _build_lifecycle(self, lease_clock: Clock, slowest_rate: float) -> BrokerLifecycleManager:
         config = self.config
         return BrokerLifecycleManager(
             config.broker_id,
@@ -151,6 +153,7 @@ class Broker:
             rack=config.rack,
             session_timeout_ms=config.broker_session_timeout_ms,
             heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+            slowest_rate=slowest_rate,
             settings=self._topics,
             is_current=lambda: self.replicas.is_current,
             lost=lambda: self.replicas.lease_lost(),

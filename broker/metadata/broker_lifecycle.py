@@ -1,10 +1,11 @@
 """A broker's registration and lease: it registers, keeps its lease, and stops leading before it can be fenced.
 
 The store expires a lease that was not kept for the session timeout. The broker counts the session timeout from the time
-it *sent* the heartbeat, on its own monotonic clock, so its count ends first: then `has_lease` is false, and it leads no
-partition even if its image says so. An expired lease is never used again, even if a late answer confirms it. The broker
-continues as the same incarnation when the committed image has it under a new lease. It leads again when its replicas
-have the roles of that image: others may have been elected meanwhile.
+it *sent* the heartbeat, on its own monotonic clock, and leaves a margin if that clock may be slow; so its count ends
+first: then `has_lease` is false, and it leads no partition even if its image says so. An expired lease is never used
+again, even if a late answer confirms it. The broker continues as the same incarnation when the committed image has it
+under a new lease. It leads again when its replicas have the roles of that image: others may have been elected in
+between.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class BrokerLifecycleManager:
         clock: times the lease and the heartbeats.
         session_timeout_ms: the time without a heartbeat after which the store expires the lease.
         heartbeat_interval_ms: the time between heartbeats.
+        slowest_rate: how slow `clock` may be: its seconds in a second of the store's clock. Below 1 the broker takes
+            its lease for shorter than the store does. 1: they are one clock.
         settings: the defaults of topic configs.
         is_current: whether all replicas have the roles of the newest image; when that becomes true, call `caught_up`.
         lost: called when this broker's lease has run out, or it stops leading because it is stopping.
@@ -61,6 +64,7 @@ class BrokerLifecycleManager:
         rack: str | None,
         session_timeout_ms: int,
         heartbeat_interval_ms: int,
+        slowest_rate: float = 1.0,
         settings: TopicSettings,
         is_current: Callable[[], bool] = lambda: True,
         lost: Callable[[], None] = lambda: None,
@@ -73,6 +77,7 @@ class BrokerLifecycleManager:
         self._rack = rack
         self._session_timeout_ms = session_timeout_ms
         self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._slowest_rate = slowest_rate
         self._settings = settings
         self._is_current = is_current
         self._lost = lost
@@ -99,6 +104,10 @@ class BrokerLifecycleManager:
     def has_lease(self) -> bool:
         """Return whether the lease has certainly not expired."""
         return self._clock.now_ms() < self._lease_ends_ms
+
+    def _certain_ms(self) -> int:
+        """Return the time on this broker's clock for which the store certainly keeps a lease."""
+        return int(self._session_timeout_ms * self._slowest_rate)
 
     def may_lead(self) -> bool:
         """Return whether this broker may act as a leader: it certainly holds its lease, and has the roles to it."""
@@ -188,7 +197,7 @@ class BrokerLifecycleManager:
             def kept(lasts: bool, lease_id: int = lease_id, sent_ms: int = sent_ms) -> None:
                 if lease_id != self._lease_id or not self.has_lease():
                     return
-                self._lease_ends_ms = sent_ms + self._session_timeout_ms if lasts else 0
+                self._lease_ends_ms = sent_ms + self._certain_ms() if lasts else 0
 
             self._store.keep_lease(lease_id, kept)
             await self._clock.sleep(min(self._heartbeat_interval_ms, max(1, self._lease_ends_ms - sent_ms)))
@@ -233,7 +242,7 @@ class BrokerLifecycleManager:
         loop = asyncio.get_running_loop()
         while True:
             answer: asyncio.Future[int] = loop.create_future()
-            ends_ms = self._clock.now_ms() + self._session_timeout_ms
+            ends_ms = self._clock.now_ms() + self._certain_ms()
             self._store.grant_lease(self._session_timeout_ms, partial(_set, answer))
             with contextlib.suppress(TimeoutError):
                 async with time_limit(self._clock, self._session_timeout_ms):

@@ -141,6 +141,7 @@ class SimulatedCluster:
         racks: whether broker 1 is in rack r1, broker 2 in r2 and so on.
         one_process: whether the brokers and the store are one process, which `suspend` suspends as a whole.
         memory_bytes: the memory cap of each broker's logs, if it is not 0; less than a broker can be configured with.
+        clock_rates: the range of the rates of brokers' clocks, unless they are one process; the store's rate is 1.
         settings: the brokers' configuration, beside ids and ports.
     """
 
@@ -154,6 +155,7 @@ class SimulatedCluster:
         racks: bool = False,
         one_process: bool = False,
         memory_bytes: int = 0,
+        clock_rates: tuple[float, float] = (1.0, 1.0),
         **settings: object,
     ) -> None:
         self.loop = loop
@@ -161,6 +163,7 @@ class SimulatedCluster:
         self.clock = SimulatedClock(loop)
         self.one_process = one_process
         self._memory_bytes = memory_bytes
+        self._slowest_rate = 1.0 if one_process else clock_rates[0]
         self._lease_clock = RunningClock(self.clock) if one_process else None
         self.store = WatchedStore(loop, random.Random(f"store {rng.random()}"), self._lease_clock or self.clock)
         self.brokers: dict[int, Broker] = {}
@@ -172,6 +175,11 @@ class SimulatedCluster:
                 {"broker_id": broker_id, "port": FIRST_PORT + broker_id - 1, **rack_of(broker_id, racks), **settings}
             )
             for broker_id in range(1, count + 1)
+        }
+        clock_rng = random.Random(f"clocks {rng.random()}")
+        self._clocks = {
+            broker_id: self.clock if one_process else SimulatedClock(loop, clock_rng.uniform(*clock_rates))
+            for broker_id in self._configs
         }
         self._background: list[asyncio.Task[None]] = []
         self._starting: dict[int, asyncio.Task[None]] = {}
@@ -222,9 +230,10 @@ class SimulatedCluster:
         broker = Broker(
             self._configs[broker_id],
             self.store.open(link),
-            clock=self.clock,
+            clock=self._clocks[broker_id],
             rng=rng,
             lease_clock=self._lease_clock,
+            slowest_rate=self._slowest_rate,
             roles_per_step=ROLES_PER_STEP,
         )
         if self._memory_bytes:

@@ -201,16 +201,16 @@ class Invariants:
             node = self._cluster.nodes[broker_id]
             if not node.paused and not node.held and not _notices_its_lease(broker):
                 for purgatory in broker.purgatories:
-                    self._look_in(broker_id, purgatory)
+                    self._look_in(broker, purgatory)
 
-    def _look_in(self, broker_id: int, purgatory: Purgatory[Any]) -> None:
-        now_ms = self._cluster.clock.now_ms()
+    def _look_in(self, broker: Broker, purgatory: Purgatory[Any]) -> None:
+        now_ms = broker.clock.now_ms()
         for operation in list(purgatory._parked.values()):
             late_ms = now_ms - operation.deadline_ms
             if late_ms > OVERDUE_MS or could_complete(operation):
                 what = f"{late_ms} ms late" if late_ms > OVERDUE_MS else "could be completed"
                 told = f"{operation.client} {operation.missing()} of {', '.join(map(str, operation.keys))}: {what}"
-                self._violated("lost-wake-up", f"broker-{broker_id} {purgatory.name}", told)
+                self._violated("lost-wake-up", f"broker-{broker.broker_id} {purgatory.name}", told)
 
 
 def _notices_its_lease(broker: Broker) -> bool:

@@ -298,18 +298,23 @@ def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) 
 
 
 class SimulatedClock:
-    """`purgatorio.broker.clock.Clock` over a simulated loop."""
+    """`purgatorio.broker.clock.Clock` over a simulated loop.
 
-    def __init__(self, loop: SimulatedLoop) -> None:
+    Args:
+        rate: the seconds of the monotonic clock, and of all waits, in one second of the simulation.
+    """
+
+    def __init__(self, loop: SimulatedLoop, rate: float = 1.0) -> None:
         self._loop = loop
+        self._rate = rate
 
     def now_ms(self) -> int:
         """Return monotonic milliseconds."""
-        return int(self._loop.time() * 1000)
+        return int(self.now_seconds() * 1000)
 
     def now_seconds(self) -> float:
         """Return monotonic seconds."""
-        return self._loop.time()
+        return START_SECONDS + (self._loop.time() - START_SECONDS) * self._rate
 
     def wall_ms(self) -> int:
         """Return simulated milliseconds since 1970-01-01 UTC."""
@@ -317,8 +322,8 @@ class SimulatedClock:
 
     async def sleep(self, delay_ms: float) -> None:
         """See `Clock.sleep`."""
-        await asyncio.sleep(delay_ms / 1000)
+        await asyncio.sleep(delay_ms / 1000 / self._rate)
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *args: Any) -> Alarm:
         """See `Clock.call_later`."""
-        return self._loop.call_later(delay_ms / 1000, callback, *args)
+        return self._loop.call_later(delay_ms / 1000 / self._rate, callback, *args)

@@ -180,6 +180,11 @@ def _refused_batches() -> Patches:
     yield replaced(RefusedBatches, "waits_for_another", take)
 
 
+def _slow_clocks() -> Patches:
+    """11. A broker whose clock may be slow takes its lease for shorter than it is. Without: for as long as it is."""
+    yield replaced(BrokerLifecycleManager, "_certain_ms", lambda own: own._session_timeout_ms)
+
+
 _LOSS: Final = frozenset(
     {"lost-write", "unseen", "vanished", "inconsistent-offsets", "consumer-reset", "committed-prefix"}
 )
@@ -212,6 +217,7 @@ RULES: Final[Mapping[str, Rule]] = {
     # The next broker stops while a partition has no other replica: the partition stays offline.
     "patient-restart": Rule(_patient_restarts, frozenset({"not-converged"})),
     "refused-batches": Rule(_refused_batches, frozenset({"sequence-refused"})),
+    "slow-clocks": Rule(_slow_clocks, frozenset({"fenced-answer"})),
 }
 """Every rule, by its name on the command line."""
 

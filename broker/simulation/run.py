@@ -132,6 +132,7 @@ class _Simulation:
             racks=swarm.racks,
             one_process=swarm.one_process,
             memory_bytes=swarm.memory_bytes,
+            clock_rates=swarm.clock_rates,
             replica_lag_time_max_ms=1_500,
             replica_fetch_wait_max_ms=300,
             replica_socket_timeout_ms=2_000,
@@ -305,7 +306,7 @@ class _Simulation:
             for purgatory in broker.purgatories:
                 # Follower fetches are always parked; no other operation should be now.
                 waits = [op for op in purgatory.operations(1_000) if not op.missing.startswith("follower")]
-                late = [op for op in purgatory.operations(1_000) if op.deadline_ms < self._clock.now_ms() - 100]
+                late = [op for op in purgatory.operations(1_000) if op.deadline_ms < broker.clock.now_ms() - 100]
                 if waits or late:
                     return f"broker {broker_id} has parked in {purgatory.name}: {(waits or late)[0].missing}"
         return None

@@ -3,6 +3,9 @@
 One workload that has everything runs few paths often: a log that is always compacted is never truncated far. So each
 feature is on in some seeds and off in others (swarm testing, Groce et al. 2012), and small sizes make rare paths
 common: segments and fetches of about a kilobyte, so that twenty seconds have many of them.
+
+No seed has unclean elections: unclean.leader.election.enable has no effect on these brokers, and an operator's unclean
+election may lose what was acknowledged.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from purgatorio.protocol.compression import Compression
 SMALL_BYTES: Final = 1024
 NEAR_MS: Final = (0.1, 1.0)
 FAR_MS: Final = (5.0, 40.0)
+CLOCK_RATES: Final = (0.9, 1.1)
 FOLLOWER_FETCH: Final = "replica_fetch_max_bytes"
 COMPRESSIONS: Final = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
 
@@ -54,6 +58,7 @@ class Swarm:
         store_faults: whether links to the metadata store are slow or one-way at times, and its answers lost.
         recreates: whether topics are deleted and created again.
         memory_bytes: the memory cap of a broker's logs, past which any topic loses its oldest records; 0: none.
+        clock_rates: the range of the rates of brokers' clocks; those of one process share a clock of rate 1.
         settings: of the brokers.
     """
 
@@ -71,6 +76,7 @@ class Swarm:
     store_faults: bool = False
     recreates: bool = False
     memory_bytes: int = 0
+    clock_rates: tuple[float, float] = (1.0, 1.0)
     settings: dict[str, object] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -92,6 +98,7 @@ class Swarm:
             "all brokers in one process" if self.one_process else "",
             "faults of the store" if self.store_faults else "",
             "topics created again" if self.recreates else "",
+            "clocks of different rates" if self.clock_rates == CLOCK_RATES and not self.one_process else "",
             f"memory for {self.memory_bytes} bytes of logs" if self.memory_bytes else "",
             f"follower fetches of {SMALL_BYTES} bytes" if FOLLOWER_FETCH in self.settings else "",
         ]
@@ -137,6 +144,7 @@ def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replic
         store_faults=rng.random() < 0.4,
         recreates=rng.random() < 0.2,
         memory_bytes=16 * SMALL_BYTES if rng.random() < 0.2 else 0,
+        clock_rates=CLOCK_RATES if rng.random() < 0.4 else (1.0, 1.0),
     )
 
 

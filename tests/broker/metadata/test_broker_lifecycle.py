@@ -36,22 +36,25 @@ class Place:
         self.store = EmbeddedStore("cluster", loop.call_soon, self.clock)
         self.links: dict[int, StoreLink] = {}
 
-    def broker(self, broker_id: int = 1) -> BrokerLifecycleManager:
+    def broker(
+        self, broker_id: int = 1, *, clock: SimulatedClock | None = None, slowest_rate: float = 1.0
+    ) -> BrokerLifecycleManager:
         node = self.loop.node(f"broker-{broker_id}")
         self.links[broker_id] = StoreLink(self.network, random.Random(broker_id), node)
         return BrokerLifecycleManager(
             broker_id,
             self.store.open(self.links[broker_id]),
-            clock=self.clock,
+            clock=clock or self.clock,
             rack=None,
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
+            slowest_rate=slowest_rate,
             settings=SETTINGS,
         )
 
-    async def joined(self, broker_id: int = 1) -> tuple[BrokerLifecycleManager, asyncio.Task[None]]:
+    async def joined(self, broker_id: int = 1, **options: Any) -> tuple[BrokerLifecycleManager, asyncio.Task[None]]:
         """Register a broker that keeps its lease."""
-        lifecycle = self.broker(broker_id)
+        lifecycle = self.broker(broker_id, **options)
         node = self.loop.node(f"broker-{broker_id}")
         await node.spawn(lifecycle.register(plaintext("host", 9090 + broker_id)))
         return lifecycle, node.spawn(lifecycle.run())
@@ -105,6 +108,24 @@ def test_a_broker_stops_leading_before_it_is_fenced_and_continues_as_the_same_in
         assert cut_off.incarnation == BrokerIncarnation(1, 1)
         assert not place.is_fenced(1)
         assert cut_off.may_lead()
+
+    place.run(main)
+
+
+@pytest.mark.parametrize(("rate", "stops_first"), [(0.9, True), (1.1, True), (0.6, False)])
+def test_a_broker_whose_clock_is_as_slow_as_it_may_be_stops_leading_before_its_lease_ends(
+    place: Place, rate: float, stops_first: bool
+) -> None:
+    async def main() -> None:
+        clock = SimulatedClock(place.loop, rate)
+        cut_off, _ = await place.joined(1, clock=clock, slowest_rate=0.9)
+        await place.joined(2)
+        await asyncio.sleep(1)
+        assert cut_off.may_lead()
+        place.links[1].cut()
+        while cut_off.may_lead() and not place.is_fenced(1):  # noqa: ASYNC110 - both are seen from outside
+            await asyncio.sleep(0.001)
+        assert cut_off.may_lead() is not stops_first
 
     place.run(main)
 

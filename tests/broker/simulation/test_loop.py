@@ -254,3 +254,16 @@ def test_the_same_seed_gives_the_same_history_whatever_the_hashes_are() -> None:
         )
         digests.add(done.stdout)
     assert len(digests) == 1
+
+
+def test_a_clock_of_another_rate_runs_and_waits_by_that_rate_but_tells_the_same_wall_time(loop: SimulatedLoop) -> None:
+    async def main() -> None:
+        clock, slow = SimulatedClock(loop), SimulatedClock(loop, 0.5)
+        assert slow.now_ms() == clock.now_ms() == 1_000_000
+        rung: list[int] = []
+        slow.call_later(100, lambda: rung.append(clock.now_ms()))
+        await slow.sleep(1_000)
+        assert (clock.now_ms(), slow.now_ms(), rung) == (1_002_000, 1_001_000, [1_000_200])
+        assert slow.wall_ms() == clock.wall_ms()
+
+    loop.run_until_complete(main())

@@ -58,10 +58,15 @@ FOUND_AT = {
     "self-fencing": (12, 14, 15),
     "patient-restart": (1,),
     "refused-batches": (45,),
+    "slow-clocks": (80,),
 }
 
-# It takes a leader that cannot reach the store while a follower lags; with all faults one seed of hundreds has that.
-SCENARIOS = {"maximal-isr": Scenario(faults=("hold-followers", "store"))}
+SCENARIOS = {
+    # It takes a leader that cannot reach the store while a follower lags: with all faults one seed of hundreds has it.
+    "maximal-isr": Scenario(faults=("hold-followers", "store")),
+    # It takes an append in the tenth of a lease by which a slow clock is late.
+    "slow-clocks": Scenario(faults=("store",)),
+}
 
 
 def test_each_rule_has_its_number_and_seeds_that_find_its_mutant() -> None:

@@ -20,7 +20,7 @@ from purgatorio.broker.simulation.loop import SimulatedLoop
 from purgatorio.broker.simulation.network import Network
 from purgatorio.broker.simulation.run import Scenario, simulate
 from purgatorio.broker.simulation.sometimes import SOMETIMES
-from purgatorio.broker.simulation.swarm import NEAR_MS, draw, plain
+from purgatorio.broker.simulation.swarm import CLOCK_RATES, NEAR_MS, draw, plain
 from purgatorio.protocol.compression import Compression
 from tests.broker.simulation.seeds import SEEDS
 
@@ -85,6 +85,7 @@ def test_every_feature_is_on_in_some_seeds_and_off_in_others() -> None:
         {swarm.store_faults for swarm in swarms},
         {swarm.recreates for swarm in swarms},
         {swarm.memory_bytes > 0 for swarm in swarms},
+        {swarm.clock_rates == CLOCK_RATES for swarm in swarms},
         {swarm.compression is Compression.NONE for swarm in swarms},
         {len(swarm.topics) > 1 for swarm in swarms},
         {swarm.brokers > 3 for swarm in swarms},
