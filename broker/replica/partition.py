@@ -347,12 +347,15 @@ class Partition:
         """
         if not self.has_enough_in_sync_replicas or not self._may_lead():
             return False
-        reached = self.log.log_end_offset
+        log = self.log
+        reached = log.log_end_offset
         for incarnation in self._awaited:
-            reached = min(reached, self._end_of(incarnation))
-        if reached <= self.high_watermark:
+            end_offset = self._end_of(incarnation)
+            if end_offset < reached:
+                reached = end_offset
+        if reached <= log.high_watermark:
             return False
-        self.log.high_watermark = reached
+        log.high_watermark = reached
         self.high_watermark_moved_by = by
         return True
 
