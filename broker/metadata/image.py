@@ -264,9 +264,11 @@ class ClusterImage:
                 row, touched[name] = rows.setdefault(name, list(self.topics[name].partitions)), []
             row[index] = state
             touched[name].append(index)
-        return self._with_topics(
-            {name: replace(self.topics[name], partitions=tuple(row)) for name, row in rows.items()}, touched
-        )
+        changed = {}
+        for name, row in rows.items():
+            known = self.topics[name]
+            changed[name] = Topic(name, known.topic_id, tuple(row), known.configs)  # `replace` costs five times as much
+        return self._with_topics(changed, touched)
 
     def _with_topics(self, changed: dict[str, Topic], touched: Mapping[str, list[int]]) -> ClusterImage:
         """Return an image with these topics by name.

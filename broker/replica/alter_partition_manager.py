@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from purgatorio.broker.metadata.controller import InSyncProposal, TopicSettings, change_in_sync_sets
@@ -16,6 +17,9 @@ logger = get_logger(__name__)
 
 PARTITIONS_NAMED: Final = 5
 """Partitions that a log line names at most."""
+
+PROPOSALS_PER_CHANGE: Final = 500
+"""The most proposals in one change: some milliseconds to decide, and as much to apply on each broker."""
 
 Proposed = tuple[Partition, InSyncProposal]
 
@@ -53,7 +57,7 @@ class AlterPartitionManager:
 
     def _submit(self) -> None:
         self._in_flight = True
-        batch, self._waiting = self._waiting, []
+        batch, self._waiting = self._waiting[:PROPOSALS_PER_CHANGE], self._waiting[PROPOSALS_PER_CHANGE:]
         incarnation = batch[0][0].incarnation
         proposals = [proposal for _, proposal in batch]
         sizes = [len(partition.isr) for partition, _ in batch]
@@ -66,22 +70,23 @@ class AlterPartitionManager:
     def _decided(
         self, incarnation: BrokerIncarnation, batch: list[Proposed], sizes: list[int], codes: tuple[ErrorCode, ...]
     ) -> None:
-        outcomes: dict[str, list[str]] = {}
-        for (partition, proposal), size, code in zip(batch, sizes, codes, strict=True):
+        outcomes: dict[str, list[Proposed]] = {}
+        for proposed, size, code in zip(batch, sizes, codes, strict=True):
             if code is ErrorCode.NONE:
-                shrank = len(proposal.isr) < size
+                shrank = len(proposed[1].isr) < size
                 self._changed(shrank)
                 outcome = "ISR shrank" if shrank else "ISR expanded"
             else:
                 outcome = f"ISR change refused: {code.name}"
-            outcomes.setdefault(outcome, []).append(f"{partition.tp} {[m.broker_id for m in proposal.isr]}")
-        # A line for each kind of outcome: one change may be of thousands of partitions.
-        for outcome, partitions in outcomes.items():
+            outcomes.setdefault(outcome, []).append(proposed)
+        # A line for each kind of outcome: one change may be of hundreds of partitions.
+        for outcome, those in outcomes.items():
+            named = (f"{partition.tp} {[m.broker_id for m in proposal.isr]}" for partition, proposal in those)
             logger.info(
                 outcome,
                 broker=incarnation.broker_id,
-                count=len(partitions),
-                partitions=", ".join(partitions[:PARTITIONS_NAMED]),
+                count=len(those),
+                partitions=", ".join(islice(named, PARTITIONS_NAMED)),
             )
         self._settled(batch)
 

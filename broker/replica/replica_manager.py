@@ -5,7 +5,7 @@ The requests to them are in `writes` and `fetches`, the wake-ups of parked reque
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -30,7 +30,7 @@ from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
-from purgatorio.broker.replica.roles import ROLES_PER_STEP, ReplicaRoles
+from purgatorio.broker.replica.roles import ROLES_PER_STEP, Refollowed, ReplicaRoles
 from purgatorio.broker.replica.writes import LeaderWrites
 from purgatorio.logger import get_logger
 from purgatorio.protocol.primitives import Buffer
@@ -224,8 +224,8 @@ class ReplicaManager:
         """Return the partitions that this broker follows from a leader."""
         return list(self._roles.followed.get(leader, {}).values())
 
-    def take_refollowed(self) -> list[int]:
-        """Return the leaders of which `followed_partitions` has changed since the last call."""
+    def take_refollowed(self) -> Mapping[int, Refollowed]:
+        """Return by leader what has changed in `followed_partitions` since the last call."""
         return self._roles.take_refollowed()
 
     # --- following ---
@@ -335,8 +335,8 @@ class ReplicaManager:
 
     def _numbered(self) -> Iterator[tuple[int, Partition]]:
         """Yield the replicas that are there now, and still are when their turn comes, with numbers from 1."""
-        for nth, (tp, partition) in enumerate(list(self.partitions.items()), 1):
-            if self.partitions.get(tp) is partition:
+        for nth, partition in enumerate(list(self.partitions.values()), 1):
+            if self.partitions.get(partition.tp) is partition:
                 yield nth, partition
 
 

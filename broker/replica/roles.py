@@ -11,7 +11,7 @@ that it lost meanwhile.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from purgatorio.broker.clock import Clock
@@ -41,6 +41,21 @@ class FollowerAssignment:
 
     def __len__(self) -> int:
         return self.size
+
+
+class Refollowed:
+    """What has changed in the partitions that this broker follows from one leader.
+
+    Attributes:
+        begun: the replicas that it follows from now on, or in another leader epoch.
+        ended: those that it no longer follows.
+    """
+
+    __slots__ = ("begun", "ended")
+
+    def __init__(self) -> None:
+        self.begun: dict[TopicPartition, Partition] = {}
+        self.ended: dict[TopicPartition, Partition] = {}
 
 
 class ReplicaRoles:
@@ -91,7 +106,7 @@ class ReplicaRoles:
         self._queued: set[TopicPartition] = set()  # those in the two queues; never walked
         self._configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
         self._reassigned: dict[int, int] = {}  # by follower, by how much the number of its partitions changes
-        self._refollowed: dict[int, None] = {}
+        self._refollowed: dict[int, Refollowed] = {}
 
     def add_listener(self, listener: LeadershipListener) -> None:
         """Notify a listener from now on when this broker gains or loses the leadership of a partition."""
@@ -102,10 +117,10 @@ class ReplicaRoles:
         """Whether all replicas have the roles of the newest image."""
         return not self._queued
 
-    def take_refollowed(self) -> list[int]:
-        """Return the leaders whose partitions in `followed` have changed since the last call."""
-        leaders, self._refollowed = list(self._refollowed), {}
-        return leaders
+    def take_refollowed(self) -> Mapping[int, Refollowed]:
+        """Return by leader what has changed in `followed` since the last call."""
+        refollowed, self._refollowed = self._refollowed, {}
+        return refollowed
 
     def note(self, image: ClusterImage) -> None:
         """Queue the replicas whose partitions an image changes."""
@@ -229,12 +244,15 @@ class ReplicaRoles:
 
     def _follow(self, partition: Partition, before: int, after: int) -> None:
         """Move a partition from what is followed from one leader to what is followed from another; -1: none."""
+        tp = partition.tp
         if before >= 0:
-            del self.followed[before][partition.tp]
-            self._refollowed[before] = None
+            del self.followed[before][tp]
+            changes = self._refollowed.setdefault(before, Refollowed())
+            changes.ended.setdefault(tp, partition)
+            changes.begun.pop(tp, None)
         if after >= 0:
-            self.followed.setdefault(after, {})[partition.tp] = partition
-            self._refollowed[after] = None
+            self.followed.setdefault(after, {})[tp] = partition
+            self._refollowed.setdefault(after, Refollowed()).begun[tp] = partition
 
 
 def _followed_by(partition: Partition) -> int:

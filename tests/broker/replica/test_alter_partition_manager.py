@@ -9,6 +9,7 @@ import pytest
 from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import StoreContended
+from purgatorio.broker.replica import alter_partition_manager
 from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
 from purgatorio.broker.replica.partition import Partition
 from tests.broker.replica.harness import Harness, topic
@@ -67,6 +68,18 @@ class Proposing:
 @pytest.fixture
 def proposing() -> Proposing:
     return Proposing()
+
+
+def test_a_change_has_a_bounded_number_of_proposals(proposing: Proposing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that comes back joins the ISRs of thousands of partitions at once."""
+    monkeypatch.setattr(alter_partition_manager, "PROPOSALS_PER_CHANGE", 1)
+    for partition in proposing.partitions:
+        proposing.propose(partition)
+    committed = []
+    while proposing.store.submitted:
+        proposing.store.commit()
+        committed.append([proposing.isr(index) for index in range(3)].count((1, 2)))
+    assert committed == [1, 2, 3]
 
 
 def test_proposals_during_a_change_go_into_the_next_one(proposing: Proposing) -> None:
