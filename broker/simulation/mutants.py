@@ -19,8 +19,10 @@ from purgatorio.broker.api.fetch import FetchHandler
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import elections
+from purgatorio.broker.metadata.delta import TopicDelta, changed_topics
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
 from purgatorio.broker.operator import Restartable
+from purgatorio.broker.replica import roles
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
 from purgatorio.broker.replica.refused_batches import RefusedBatches
@@ -185,6 +187,16 @@ def _slow_clocks() -> Patches:
     yield replaced(BrokerLifecycleManager, "_certain_ms", lambda own: own._session_timeout_ms)
 
 
+def _whole_deltas() -> Patches:
+    """12. What differs between two images names each partition that differs. Without: of several it misses the last."""
+
+    def miss_one(before: ClusterImage | None, after: ClusterImage) -> list[TopicDelta]:
+        deltas = changed_topics(before, after)
+        return [delta._replace(partitions=delta.partitions[: max(1, len(delta.partitions) - 1)]) for delta in deltas]
+
+    yield replaced(roles, "changed_topics", miss_one)
+
+
 _LOSS: Final = frozenset(
     {"lost-write", "unseen", "vanished", "inconsistent-offsets", "consumer-reset", "committed-prefix"}
 )
@@ -218,6 +230,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "patient-restart": Rule(_patient_restarts, frozenset({"not-converged"})),
     "refused-batches": Rule(_refused_batches, frozenset({"sequence-refused"})),
     "slow-clocks": Rule(_slow_clocks, frozenset({"fenced-answer"})),
+    # A replica without its role: it follows no one, or does not lead.
+    "whole-deltas": Rule(_whole_deltas, frozenset({"not-converged"})),
 }
 """Every rule, by its name on the command line."""
 

@@ -59,6 +59,7 @@ FOUND_AT = {
     "patient-restart": (1,),
     "refused-batches": (45,),
     "slow-clocks": (80,),
+    "whole-deltas": (1, 2, 4),
 }
 
 SCENARIOS = {
