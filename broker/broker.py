@@ -21,6 +21,7 @@ from purgatorio.broker.config.topics import topic_settings, topic_synonyms
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder, create_delays_topic
 from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import ElectionType, PreferredElections, elect_leaders, random_epoch_step
@@ -240,6 +241,10 @@ class Broker:
     def partitions(self) -> Iterable[Partition]:
         """All replicas of this broker."""
         return self.replicas.partitions.values()
+
+    def replica(self, tp: TopicPartition) -> Partition | None:
+        """The replica of a partition on this broker; None if it has none."""
+        return self.replicas.partitions.get(tp)
 
     @property
     def image(self) -> ClusterImage:

@@ -7,7 +7,8 @@ their most telling part: the operations that have waited longest, the partitions
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from purgatorio.broker.delays.finished import kind_of
@@ -146,31 +147,48 @@ def read_partitions(
         image: has the partitions and their leaders.
         limit: the most partitions.
     """
-    held: dict[TopicPartition, dict[int, PartitionView]] = {}
-    for broker in brokers:
-        for replica in broker.partitions:
-            held.setdefault(replica.tp, {})[broker.broker_id] = replica
-    states = {
-        TopicPartition(topic.name, index): state
-        for topic in image.topics.values()
-        for index, state in enumerate(topic.partitions)
-    }
-    seen = {tp: _seen(state, held.get(tp, {})) for tp, state in states.items()}
-    chosen = heapq.nsmallest(limit, states, key=lambda tp: (_rank(states[tp], seen[tp]), tp))
-    return [_partition(tp, states[tp], seen[tp], held.get(tp, {})) for tp in sorted(chosen)], len(states)
+    running = {broker.broker_id: broker for broker in brokers}
+    shown = sorted(_most_telling(running, image, limit))
+    rows = []
+    for tp in shown:
+        state = image.topics[tp.topic].partitions[tp.partition]
+        held = {key: replica for key, broker in running.items() if (replica := broker.replica(tp)) is not None}
+        rows.append(_partition(tp, state, _seen(state, held), held))
+    return rows, image.partition_count
+
+
+def _most_telling(running: Mapping[int, ShownBroker], image: ClusterImage, limit: int) -> list[TopicPartition]:
+    """Return up to `limit` partitions: offline ones, then those that wait for a replica, then others, each by name.
+
+    Makes names for these only: there may be thousands of partitions, and the page asks each second.
+    """
+    offline, waiting = [], []
+    for topic in image.topics.values():
+        for index, state in enumerate(topic.partitions):
+            if state.leader == NO_LEADER or running.keys().isdisjoint(state.replicas):
+                offline.append(TopicPartition(topic.name, index))
+            elif len(state.isr) < len(state.replicas):
+                waiting.append(TopicPartition(topic.name, index))
+    waiting += (
+        replica.tp
+        for broker in running.values()
+        for replica in broker.partitions
+        if replica.is_leader and replica.high_watermark < replica.log.log_end_offset
+    )
+    chosen = dict.fromkeys(
+        tp
+        for tp in (*heapq.nsmallest(limit, offline), *heapq.nsmallest(limit, dict.fromkeys(waiting)))
+        if image.partition(*tp) is not None  # a broker may still have a topic that the image has lost
+    )
+    some_topics = (image.topics[name] for name in heapq.nsmallest(2 * limit, image.topics))
+    others = (TopicPartition(topic.name, index) for topic in some_topics for index in range(len(topic.partitions)))
+    chosen.update(dict.fromkeys(itertools.islice(others, 2 * limit)))
+    return list(itertools.islice(chosen, limit))
 
 
 def _seen(state: PartitionState, held: dict[int, PartitionView]) -> PartitionView | None:
     """Return the leader's view of a partition; if the leader does not run here, that of the first replica that does."""
     return held.get(state.leader) or next(iter(held.values()), None)
-
-
-def _rank(state: PartitionState, seen: PartitionView | None) -> int:
-    """Return 0 for a partition that is offline or unseen, 1 for one that lags, 2 for any other."""
-    if state.leader == NO_LEADER or seen is None:
-        return 0
-    waits = seen.high_watermark < seen.log.log_end_offset or len(state.isr) < len(state.replicas)
-    return 1 if waits else 2
 
 
 def _partition(

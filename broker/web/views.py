@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.delays.finished import FinishedOperations
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.metrics.views import BrokerView, PartitionView
 from purgatorio.broker.operator import OperatedBroker, OperatedCluster
@@ -43,6 +44,10 @@ class ShownBroker(BrokerView, Protocol):
     @property
     def partitions(self) -> Iterable[PartitionView]:
         """Its replicas."""
+        ...
+
+    def replica(self, tp: TopicPartition) -> PartitionView | None:
+        """Its replica of a partition; None if it has none."""
         ...
 
     @property

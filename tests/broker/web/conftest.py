@@ -122,6 +122,9 @@ class FakeBroker:
     def image(self) -> ClusterImage:
         return self.own_image or self.store.image
 
+    def replica(self, tp: TopicPartition) -> FakePartition | None:
+        return next((partition for partition in self.partitions if partition.tp == tp), None)
+
     def park_produce(self, *keys: Any, delay_ms: int = 30_000, missing: str = "") -> Waiting:
         operation = Waiting(delay_ms, missing)
         self.purgatories[0].try_complete_else_watch(operation, keys or (TopicPartition("orders", 0),))
