@@ -50,9 +50,9 @@ class ReplicaFetcherManager:
         replicas.followed_log_cut = self._log_cut
 
     def follow_leaders(self) -> None:
-        """Give each fetcher exactly the partitions that this broker now follows from its leader."""
-        for leader_id in self._replicas.take_refollowed():
-            self._fetcher(leader_id).follow(self._replicas.followed_partitions(leader_id))
+        """Tell each fetcher what this broker now follows from its leader, and what no longer."""
+        for leader_id, changes in self._replicas.take_refollowed().items():
+            self._fetcher(leader_id).follow(changes)
 
     def _log_cut(self, partition: Partition) -> None:
         fetcher = self._fetchers.get(partition.leader)

@@ -16,6 +16,7 @@ from purgatorio.broker.replica.fetch_session import NO_SESSION
 from purgatorio.broker.replica.follower_session import FollowerSession
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.replica.roles import Refollowed
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode, ProtocolError
@@ -175,16 +176,15 @@ class FollowerFetcher:
         self._refused_since_ms: int | None = None
         self._turn = -1
 
-    def follow(self, partitions: list[Partition]) -> None:
-        """Fetch these partitions from now on."""
-        before, self._followed = self._followed, {partition.tp: partition for partition in partitions}
-        for tp, partition in before.items():
-            if self._followed.get(tp) is not partition:
-                self._session.forget(partition)
-                self._refusals.pop(tp, None)
-        for tp, partition in self._followed.items():
-            if tp not in self._refusals and not self._session.is_current(partition):
-                self._session.alter(partition)
+    def follow(self, changes: Refollowed) -> None:
+        """Fetch what is followed from this leader from now on, and no longer what is not."""
+        for tp, partition in changes.ended.items():
+            self._followed.pop(tp, None)
+            self._refusals.pop(tp, None)
+            self._session.forget(partition)
+        for tp, partition in changes.begun.items():
+            self._followed[tp] = partition
+            self._session.alter(partition)
         self._changed.set()
 
     def alter(self, partition: Partition) -> None:

@@ -220,12 +220,8 @@ class ReplicaManager:
         """The newest image; None until this broker is registered."""
         return self._roles.image
 
-    def followed_partitions(self, leader: int) -> list[Partition]:
-        """Return the partitions that this broker follows from a leader."""
-        return list(self._roles.followed.get(leader, {}).values())
-
     def take_refollowed(self) -> Mapping[int, Refollowed]:
-        """Return by leader what has changed in `followed_partitions` since the last call."""
+        """Return by leader what has changed in what this broker follows from it since the last call."""
         return self._roles.take_refollowed()
 
     # --- following ---

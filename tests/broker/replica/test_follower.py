@@ -105,7 +105,7 @@ async def follow(
         clock=CLOCK,
         rng=random.Random(0),
     )
-    fetcher.follow(harness.replicas.followed_partitions(LEADER_ID))
+    fetcher.follow(harness.replicas.take_refollowed()[LEADER_ID])
     async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as tasks:
         running = tasks.create_task(fetcher.run())
         await leader.silent.wait()
@@ -184,13 +184,13 @@ async def test_a_paused_follower_fetches_a_new_partition_at_once(
         clock=CLOCK,
         rng=random.Random(0),
     )
-    fetcher.follow(follower.replicas.followed_partitions(LEADER_ID))
+    fetcher.follow(follower.replicas.take_refollowed()[LEADER_ID])
     running = asyncio.create_task(fetcher.run())
     async with asyncio.timeout(PATIENCE_SECONDS):
         while leader.answers or not fetcher._refusals:  # noqa: ASYNC110 - a pause has no event to wait for
             await asyncio.sleep(0)
         follower.set_topics(topic(leader=LEADER_ID, partitions=2))
-        fetcher.follow(follower.replicas.followed_partitions(LEADER_ID))
+        fetcher.follow(follower.replicas.take_refollowed()[LEADER_ID])
         await leader.silent.wait()
     running.cancel()
     assert [p.partition for p in leader.asked[1].topics[0].partitions] == [1]
