@@ -193,8 +193,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "retention-takes-uncommitted-records",
-        "broker/log/log.py",
-        "            if not segment.batches or segment.next_offset > self.high_watermark or not (expired or too_much):",
+        "broker/log/segments.py",
+        "            if not segment.batches or segment.next_offset > high_watermark or not (expired or too_much):",
         "            if not segment.batches or not (expired or too_much):",
         LOG,
     ),

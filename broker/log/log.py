@@ -240,8 +240,10 @@ class Log:
     def _append(self, header: BatchHeader, batch: bytes, offset: int, leader_epoch: int, wall_ms: int) -> None:
         """Append a batch that was checked and for which memory is reserved; cannot fail."""
         segment = self._segments.active
-        if segment.batches and self._is_full(segment, len(batch), header.max_timestamp, wall_ms):
+        ages = not segment.batches
+        if not ages and self._is_full(segment, len(batch), header.max_timestamp, wall_ms):
             segment = self._segments.roll(offset, wall_ms, self.producers.snapshot())
+            ages = len(self._segments) == 2
         last_offset = offset + header.last_offset_delta
         segment.append(batch, last_offset, header.max_timestamp, wall_ms)
         self.log_end_offset = last_offset + 1
@@ -249,6 +251,8 @@ class Log:
             self.epochs.assign(leader_epoch, offset)
         if header.producer_id >= 0:
             self._note_producer(header, batch, offset, wall_ms)
+        if ages:
+            self._memory.aged(self)
 
     def _note_producer(self, header: BatchHeader, batch: bytes, offset: int, wall_ms: int) -> None:
         if not header.is_control:
@@ -429,30 +433,21 @@ class Log:
         self.producers.committed(self.high_watermark)
         if not self._config.delete:
             return 0
-        return self._delete_oldest(self._count_outdated(wall_ms))
+        config, segments = self._config, self._segments
+        return self._delete_oldest(
+            segments.count_outdated(config.retention_ms, config.retention_bytes, self.high_watermark, wall_ms)
+        )
 
-    def _count_outdated(self, wall_ms: int) -> int:
-        """The number of oldest segments that retention deletes."""
-        retention_ms, retention_bytes = self._config.retention_ms, self._config.retention_bytes
-        excess_bytes = self.size_bytes - retention_bytes if retention_bytes >= 0 else 0
-        for number, segment in enumerate(self._segments):
-            expired = retention_ms >= 0 and 0 <= segment.newest_ms < wall_ms - retention_ms
-            too_much = 0 < segment.size_bytes <= excess_bytes
-            if not segment.batches or segment.next_offset > self.high_watermark or not (expired or too_much):
-                return number
-            excess_bytes -= segment.size_bytes
-        return len(self._segments)
+    def oldest_age(self) -> Age | None:
+        """For the memory budget: the age of the oldest segment, or None if the log is empty."""
+        return self._segments.oldest_age()
 
-    def oldest_evictable(self) -> Age | None:
-        """For the memory budget: the age of the oldest segment, or None if it is empty or not all committed."""
-        segment = self._segments[0]
-        if not segment.batches or segment.next_offset > self.high_watermark:
-            return None
-        return segment is self._segments.active, segment.appended_ms, segment.sequence
-
-    def evict_oldest(self) -> None:
-        """For the memory budget: delete the oldest segment."""
+    def evict_oldest(self) -> bool:
+        """For the memory budget: delete the oldest segment; False if it has records that are not committed."""
+        if self._segments[0].next_offset > self.high_watermark:
+            return False
         self._delete_oldest(1)
+        return True
 
     def compact(self, high_watermark: int, wall_ms: int) -> int:
         """Run all `compaction_steps` at once; returns the number of bytes freed."""
@@ -483,6 +478,7 @@ class Log:
         before_bytes = self._segments.memory_bytes
         self._segments.replace_oldest(job.segment_count, job.result(self._segment_bytes))
         self._memory.release(before_bytes - self._segments.memory_bytes)
+        self._memory.aged(self)
         self._compaction.done(job)
 
     def close(self) -> None:

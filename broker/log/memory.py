@@ -31,12 +31,12 @@ class Evictable(Protocol):
         """Its name in the warning."""
         ...
 
-    def oldest_evictable(self) -> Age | None:
-        """The age of its oldest segment, or None if that may not be deleted now."""
+    def oldest_age(self) -> Age | None:
+        """The age of its oldest segment, or None if the log is empty."""
         ...
 
-    def evict_oldest(self) -> None:
-        """Delete the oldest segment and release its bytes."""
+    def evict_oldest(self) -> bool:
+        """Delete the oldest segment and release its bytes; False if it has records that are not committed."""
         ...
 
 
@@ -60,7 +60,9 @@ class MemoryBudget:
         self.used_bytes = 0
         self.evicted_bytes = 0
         self.max_segment_bytes = max(MIN_SEGMENT_BYTES, limit_bytes // _SEGMENTS_PER_BUDGET)
-        self._logs: dict[Evictable, None] = {}
+        self._logs: dict[Evictable, int] = {}  # with the number of its entry in the heap; 0: it has none
+        self._heap: list[tuple[Age, int, Evictable]] = []
+        self._last_entry = 0
         self._now_ms = now_ms
         self._warned_ms: int | None = None
         self._not_told_bytes: Counter[str] = Counter()
@@ -72,12 +74,27 @@ class MemoryBudget:
         return self._sequence
 
     def add(self, log: Evictable) -> None:
-        """Start to count a log."""
-        self._logs[log] = None
+        """Start to count a log, which is empty."""
+        self._logs[log] = 0
 
     def remove(self, log: Evictable) -> None:
         """Stop counting a log, which has released its bytes."""
         self._logs.pop(log, None)
+
+    def aged(self, log: Evictable) -> None:
+        """Note that a log's oldest segment may be older than before: it was empty, or that was its active segment.
+
+        Segments that become younger need no note: their ages are read again when their turn comes.
+        """
+        age = log.oldest_age()
+        if age is None:
+            return
+        self._last_entry += 1
+        self._logs[log] = self._last_entry
+        heapq.heappush(self._heap, (age, self._last_entry, log))
+        if len(self._heap) > 2 * len(self._logs):  # the others are of closed logs, or replaced
+            self._heap = [entry for entry in self._heap if self._logs.get(entry[2]) == entry[1]]
+            heapq.heapify(self._heap)
 
     def reserve(self, size_bytes: int) -> bool:
         """Make room for an append, and count its bytes; False if there is no room."""
@@ -97,18 +114,24 @@ class MemoryBudget:
     def _evict(self, target_bytes: int) -> None:
         """Delete the oldest segments until at most `target_bytes` are used, or no further segment may be deleted."""
         before_bytes = self.used_bytes
-        heap = [(age, n, log) for n, log in enumerate(self._logs) if (age := log.oldest_evictable()) is not None]
-        heapq.heapify(heap)
+        uncommitted = []
+        heap = self._heap
         while heap and self.used_bytes > target_bytes:
-            _, n, log = heap[0]
-            used_bytes = self.used_bytes
-            log.evict_oldest()
-            self._not_told_bytes[log.name] += used_bytes - self.used_bytes
-            age = log.oldest_evictable()
+            known, entry, log = heap[0]
+            age = log.oldest_age() if self._logs.get(log) == entry else None
             if age is None:
                 heapq.heappop(heap)
+                continue
+            if age != known:
+                heapq.heapreplace(heap, (age, entry, log))
+                continue
+            used_bytes = self.used_bytes
+            if log.evict_oldest():
+                self._not_told_bytes[log.name] += used_bytes - self.used_bytes
             else:
-                heapq.heapreplace(heap, (age, n, log))
+                uncommitted.append(heapq.heappop(heap))
+        for each in uncommitted:
+            heapq.heappush(heap, each)
         self.evicted_bytes += before_bytes - self.used_bytes
         if self.used_bytes < before_bytes:
             self._warn()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from purgatorio.broker.log.memory import Age
 from purgatorio.broker.log.producer_state import ProducerSnapshot
 from purgatorio.broker.log.segment import Segment
 
@@ -128,6 +129,29 @@ class Segments:
         self._segments.append(segment)
         self.active = segment
         return segment
+
+    def oldest_age(self) -> Age | None:
+        """The age of the oldest segment, or None if there is no batch."""
+        segment = self._segments[0]
+        return (segment is self.active, segment.appended_ms, segment.sequence) if segment.batches else None
+
+    def count_outdated(self, retention_ms: int, retention_bytes: int, high_watermark: int, wall_ms: int) -> int:
+        """The number of oldest segments that retention deletes; see `Log.apply_retention`.
+
+        Args:
+            retention_ms: see there; below 0: no limit.
+            retention_bytes: see there; below 0: no limit.
+            high_watermark: a segment with records at or above it stays.
+            wall_ms: the time, in milliseconds since 1970.
+        """
+        excess_bytes = self.size_bytes - retention_bytes if retention_bytes >= 0 else 0
+        for number, segment in enumerate(self._segments):
+            expired = retention_ms >= 0 and 0 <= segment.newest_ms < wall_ms - retention_ms
+            too_much = 0 < segment.size_bytes <= excess_bytes
+            if not segment.batches or segment.next_offset > high_watermark or not (expired or too_much):
+                return number
+            excess_bytes -= segment.size_bytes
+        return len(self._segments)
 
     def delete_oldest(self, count: int) -> list[Segment]:
         """Remove the oldest segments; the active one cannot be among them."""
