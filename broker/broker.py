@@ -17,6 +17,7 @@ from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.descriptions import describe
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
+from purgatorio.broker.config.limits import connection_limits, fetch_settings
 from purgatorio.broker.config.topics import topic_settings, topic_synonyms
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder, create_delays_topic
@@ -36,11 +37,10 @@ from purgatorio.broker.replica.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.delayed_produce import DelayedProduce
 from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.fetcher_manager import ReplicaFetcherManager
-from purgatorio.broker.replica.follower import FetchSettings, FollowerGate
+from purgatorio.broker.replica.follower import FollowerGate
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import ROLES_PER_STEP
-from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.server.request_memory import RequestMemory
@@ -474,27 +474,3 @@ class Broker:
                 lambda _: None,
             )
         yield
-
-
-def fetch_settings(config: BrokerConfig) -> FetchSettings:
-    """Return the limits and timeouts of follower fetches from the broker's configs."""
-    return FetchSettings(
-        wait_max_ms=config.replica_fetch_wait_max_ms,
-        min_bytes=config.replica_fetch_min_bytes,
-        max_bytes=config.replica_fetch_response_max_bytes,
-        partition_max_bytes=config.replica_fetch_max_bytes,
-        backoff_ms=config.replica_fetch_backoff_ms,
-        response_timeout_ms=config.replica_socket_timeout_ms,
-    )
-
-
-def connection_limits(config: BrokerConfig) -> ConnectionLimits:
-    """Return the limits of connections from the broker's configs."""
-    return ConnectionLimits(
-        max_request_bytes=config.socket_request_max_bytes,
-        max_in_flight_requests=config.max_in_flight_requests_per_connection,
-        max_connections=config.max_connections,
-        max_connections_per_ip=config.max_connections_per_ip,
-        request_memory_bytes=config.queued_max_request_bytes,
-        idle_ms=config.connections_max_idle_ms,
-    )
