@@ -2,7 +2,7 @@
 
 Event loops have no hook for the length of a turn, so a timer tells: it measures how late it fires. Its interval is
 5 ms while the loop is busy, so that it sees every hold that is much longer; 20 ms while it is idle, as each firing then
-wakes the process. That takes about 0.2 % of a core in both cases.
+wakes the process: that takes 0.2 % of a core. A firing of a busy loop takes 2 µs, so 0.04 %.
 """
 
 from __future__ import annotations
