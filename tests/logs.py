@@ -40,3 +40,16 @@ def capture_logs() -> Iterator[list[dict[str, Any]]]:
     finally:
         LIBRARY.handlers[:], LIBRARY.propagate = handlers, propagate
         LIBRARY.setLevel(level)
+
+
+@contextmanager
+def silenced(**levels: int) -> Iterator[None]:
+    """Let loggers write nothing below their given levels, by the loggers' names."""
+    before = {name: logging.getLogger(name).level for name in levels}
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    try:
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import os
 import random
 import re
@@ -27,6 +28,7 @@ from purgatorio.broker.cli.admin_client import AdminClient as Operator
 from purgatorio.broker.simulation.checkers import check
 from purgatorio.broker.simulation.history import Acked, Assigned, Drained, Event, Fault, History, Polled, Sent, Unknown
 from tests.conftest import PurgatorioProcess, StartPurgatorio
+from tests.logs import silenced
 
 pytestmark = [
     pytest.mark.heavy,
@@ -104,6 +106,12 @@ class Watched:
 
 @pytest.fixture
 def watched(start_purgatorio: StartPurgatorio) -> Iterator[Watched]:
+    # These clients log an error for each connection that a dead broker refuses.
+    with silenced(aiokafka=logging.CRITICAL, kafka=logging.CRITICAL):
+        yield from _watched(start_purgatorio)
+
+
+def _watched(start_purgatorio: StartPurgatorio) -> Iterator[Watched]:
     process = start_purgatorio("cluster", "--port", "0", "--admin-port", "0", "--set", "min.insync.replicas=2")
     cluster = Watched(process)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
