@@ -20,6 +20,9 @@ from purgatorio.broker.server import open_files
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _DEFAULT_BOOTSTRAP_PORT: Final = 9092
+THREAD_SWITCH_SECONDS: Final = 0.0005
+"""The time for which another thread may hold the interpreter while the event loop wants it. The text of a scrape is made
+in a thread; with Python's default of 5 ms each turn of the loop waits so long meanwhile."""
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 
@@ -31,6 +34,7 @@ def run(config: ClusterConfig) -> int:
     """
     configure_logging(config.log_format, config.log_level)
     open_files.raise_limit()
+    sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(serve(config))
 

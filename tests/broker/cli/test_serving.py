@@ -88,3 +88,28 @@ def test_a_second_signal_ends_what_does_not_stop(second: signal.Signals) -> None
             assert process.wait() == -second
         finally:
             process.kill()
+
+
+SHOWING = """
+import sys
+from purgatorio.broker.cli import serving
+
+class Showing:
+    addresses = [(1, "127.0.0.1", 9092)]
+    bootstrap = "127.0.0.1:9092"
+    admin_url = "http://127.0.0.1:9644/"
+    def __init__(self, config, garbage): self.garbage = garbage
+    async def start(self): print(type(self.garbage).__name__, sys.getswitchinterval())
+    async def failed(self): pass
+    async def stop(self): pass
+
+serving.Cluster = Showing
+serving.run(serving.ClusterConfig())
+"""
+
+
+@pytest.mark.process
+@pytest.mark.timeout(20)
+def test_collector_and_threads_are_set_so_that_they_do_not_hold_the_event_loop() -> None:
+    shown = subprocess.run([sys.executable, "-c", SHOWING], capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines()[0] == f"GarbageTuning {serving.THREAD_SWITCH_SECONDS}"
