@@ -21,8 +21,8 @@ from purgatorio.broker.server import open_files
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _DEFAULT_BOOTSTRAP_PORT: Final = 9092
 THREAD_SWITCH_SECONDS: Final = 0.0005
-"""The time for which another thread may hold the interpreter while the event loop wants it. The text of a scrape is made
-in a thread; with Python's default of 5 ms each turn of the loop waits so long meanwhile."""
+"""The time for which another thread may hold the interpreter while the event loop wants it. The text of a scrape is
+made in a thread; with Python's default of 5 ms each turn of the loop waits so long meanwhile."""
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 
