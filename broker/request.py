@@ -77,7 +77,10 @@ class Reply(Protocol):
     """
 
     def __call__(self, response: Any) -> None:
-        """Send `response`, a message of the request's API; responses are sent in the order of their requests."""
+        """Send `response`, a message of the request's API, or one that is encoded already (`EncodedResponse`).
+
+        Responses are sent in the order of their requests.
+        """
         ...
 
     def nothing(self) -> None:

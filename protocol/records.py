@@ -219,7 +219,7 @@ def check_crc(header: BatchHeader, batch: Buffer) -> bytes:
 
     Returns:
         The bytes that the CRC covers: the rest of the header, of `RECORDS_AFTER_CRC` bytes, and the records. They are a
-        copy, since the CRC is computed over `bytes` only; who reads the records need not make another.
+        copy, since the CRC is computed over `bytes` only; a reader of the records needs no other copy.
 
     Raises:
         CorruptRecordError: the header's CRC differs from the computed one.

@@ -37,7 +37,7 @@ class LoopLag:
     twenty entries, 100, 95, 90 ms and so on: percentiles are those of arrivals at any time, and not of firings.
 
     Args:
-        clock: the machine's; the lag of a clock that somebody moves would mean nothing.
+        clock: the machine's; a clock that a user moves has no lag.
         cpu_seconds: the CPU time of the loop's thread.
 
     Attributes:
