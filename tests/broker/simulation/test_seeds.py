@@ -50,14 +50,14 @@ def test_many_seeds_pass_all_checks(heavy_seeds: Seeds) -> None:
 FOUND_AT = {
     "identity": (16, 27, 48),
     "old-assignments": (29, 34, 37),
-    "maximal-isr": (5,),
+    "maximal-isr": (72,),
     "min-isr": (7, 16, 28),
     "elr": (4, 45, 48),
     "explicit-unclean": (2, 4, 7),
     "epoch-truncation": (2, 4),
     "self-fencing": (12, 14, 15),
     "patient-restart": (1,),
-    "refused-batches": (45,),
+    "refused-batches": (21,),
     "slow-clocks": (80,),
     "whole-deltas": (1, 2, 4),
 }
@@ -65,6 +65,8 @@ FOUND_AT = {
 SCENARIOS = {
     # It takes a leader that cannot reach the store while a follower lags: with all faults one seed of hundreds has it.
     "maximal-isr": Scenario(faults=("hold-followers", "store")),
+    # It takes a leader that refuses one batch and takes the next before its producer hears of the first.
+    "refused-batches": Scenario(faults=("pause", "slow-store", "store")),
     # It takes an append in the tenth of a lease by which a slow clock is late.
     "slow-clocks": Scenario(faults=("store",)),
 }
