@@ -17,6 +17,8 @@ PARTITIONS = (1, 100, 1_000, 10_000)
 PARTITIONS_OF_A_TOPIC = 1_000
 CONNECTIONS = (1, 100, 1_000, 10_000)
 CREATED = 5_000
+SETTLED_PER_SECOND = 2_000
+"""Brokers give the replicas of created partitions their roles, and followers begin to fetch, after the answer."""
 
 
 def acks_all_beside_idle_partitions(
@@ -30,7 +32,7 @@ def acks_all_beside_idle_partitions(
         size = min(PARTITIONS_OF_A_TOPIC, partitions - first)
         create_topic(running.addresses[0], f"idle-{first}", 3, partitions=size)
     leader = create_topic(running.addresses[0], "busy", 3)
-    time.sleep(1)  # the replicas join and the followers settle
+    time.sleep(1 + partitions / SETTLED_PER_SECOND)
     before = running.cpu_seconds
     time.sleep(idle_seconds)
     idle = (running.cpu_seconds - before) / idle_seconds * 100

@@ -31,7 +31,12 @@ class Wire:
         """Send a request, and return the response without its size."""
         self.socket.sendall(frame)
         size_bytes = int.from_bytes(self.socket.recv(4, socket.MSG_WAITALL))
-        return self.socket.recv(size_bytes, socket.MSG_WAITALL)
+        response = self.socket.recv(size_bytes, socket.MSG_WAITALL)
+        while len(response) < size_bytes:  # a socket with a timeout does not wait for all
+            rest = self.socket.recv(size_bytes - len(response), socket.MSG_WAITALL)
+            assert rest, "the connection was closed within a response"
+            response += rest
+        return response
 
     def ask(self, api_key: ApiKey, version: int, message: Any) -> Any:
         """Send a message, and return the response."""
