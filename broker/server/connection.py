@@ -182,8 +182,8 @@ class Connection(asyncio.Protocol):
         deadlines.received(now_ms, completed, continued)
         if completed:
             self._received_ms = now_ms
-            self._received_seconds = services.clock.now_seconds()
-            self._take_turn()
+            self._received_seconds = now_seconds = services.clock.now_seconds()
+            self._take_turn(now_seconds)
         else:
             self._steer_reading()
 
@@ -222,15 +222,19 @@ class Connection(asyncio.Protocol):
     def _woken(self) -> None:
         self._replies.turn_scheduled = False
         if not self.closed:
-            self._take_turn()
+            self._take_turn(self._services.clock.now_seconds())
 
-    def _take_turn(self) -> None:
-        """Start requests, send together all answers that are ready by then, and read on or not."""
+    def _take_turn(self, started_seconds: float) -> None:
+        """Start requests, send together all answers that are ready by then, and read on or not.
+
+        Args:
+            started_seconds: now, by the clock.
+        """
         waiting, replies, session = self._requests.waiting, self._replies, self.session
         begin, dispatch = replies.in_flight.append, self._services.dispatcher.dispatch
         turns_left = self._services.limits.max_requests_per_turn
         now_seconds = self._services.clock.now_seconds
-        end_seconds = now_seconds() + self._services.limits.max_turn_ms / 1000
+        end_seconds = started_seconds + self._services.limits.max_turn_ms / 1000
         replies.in_turn = True
         while waiting and turns_left:
             if not replies.may_start():
