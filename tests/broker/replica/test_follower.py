@@ -105,6 +105,7 @@ async def follow(
         clock=CLOCK,
         rng=random.Random(0),
     )
+    harness.replicas.followed_log_cut = fetcher.alter
     fetcher.follow(harness.replicas.take_refollowed()[LEADER_ID])
     async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as tasks:
         running = tasks.create_task(fetcher.run())
@@ -272,3 +273,104 @@ async def test_a_held_follower_does_not_acknowledge_fetched_records(follower: Ha
     gate.release()
     await following
     assert leader.offsets_asked == [[0], [1]]
+
+
+def in_session(response: FetchResponse, session_id: int = 5) -> FetchResponse:
+    """Return a response with a session."""
+    response.session_id = session_id
+    return response
+
+
+def sessions_asked(leader: Leader) -> list[tuple[int, int]]:
+    return [(request.session_id, request.session_epoch) for request in leader.asked]
+
+
+async def test_in_a_session_it_names_only_what_has_changed(follower: Harness) -> None:
+    follower.set_topics(topic(leader=LEADER_ID, partitions=3))
+    leader = Leader(
+        in_session(answer(records=batch(0), high_watermark=0)),
+        in_session(answer(high_watermark=1)),
+        in_session(FetchResponse()),
+    )
+    partition = await follow(follower, leader)
+    assert sessions_asked(leader) == [(0, 0), (5, 1), (5, 2), (5, 3)]
+    assert leader.offsets_asked == [[0, 0, 0], [1], [], []]
+    assert partition.high_watermark == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    ],
+)
+async def test_a_refused_session_begins_again_at_once_with_all_partitions(follower: Harness, error: ErrorCode) -> None:
+    follower.set_topics(topic(leader=LEADER_ID, partitions=2))
+    leader = Leader(in_session(answer(records=batch(0))), FetchResponse(error_code=error), in_session(FetchResponse()))
+    await follow(follower, leader)
+    assert sessions_asked(leader) == [(0, 0), (5, 1), (0, 0), (5, 1)]
+    assert [sorted(offsets) for offsets in leader.offsets_asked] == [[0, 0], [1], [0, 1], []]
+    assert leader.connections == 1
+
+
+async def test_a_lost_connection_ends_the_session(follower: Harness) -> None:
+    leader = Leader(in_session(answer(records=batch(0))), ConnectionError("reset"), in_session(FetchResponse()))
+    await follow(follower, leader)
+    assert sessions_asked(leader) == [(0, 0), (5, 1), (0, 0), (5, 1)]
+
+
+async def test_a_session_that_the_leader_closes_is_followed_by_a_full_request(follower: Harness) -> None:
+    leader = Leader(in_session(answer(records=batch(0))), FetchResponse())
+    await follow(follower, leader)
+    assert sessions_asked(leader) == [(0, 0), (5, 1), (0, 0)]
+
+
+async def test_in_a_session_a_refused_partition_is_forgotten_and_named_again_after_its_pause(
+    follower: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "FIRST_BACKOFF_MS", 0)
+    follower.set_topics(topic(leader=LEADER_ID, partitions=2))
+    refused = in_session(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH))
+    leader = Leader(in_session(FetchResponse()), refused, in_session(FetchResponse()))
+    await follow(follower, leader)
+    assert [[i for t in request.forgotten_topics_data for i in t.partitions] for request in leader.asked] == [[]] * 4
+    assert [[p.partition for t in request.topics for p in t.partitions] for request in leader.asked[2:]] == [[0], []]
+
+
+async def test_in_a_session_a_paused_partition_is_forgotten(follower: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower_module, "FIRST_BACKOFF_MS", 1000 * 3600)
+    follower.set_topics(topic(leader=LEADER_ID, partitions=2))
+    refused = in_session(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH))
+    leader = Leader(in_session(FetchResponse()), refused, in_session(FetchResponse()))
+    await follow(follower, leader, backoff_ms=1000 * 3600)
+    forgotten = [[i for t in request.forgotten_topics_data for i in t.partitions] for request in leader.asked]
+    assert forgotten == [[], [], [0], []]
+    assert leader.offsets_asked == [[0, 0], [], [], []]
+
+
+async def test_a_truncation_is_told_to_the_leader_with_the_next_fetch(follower: Harness) -> None:
+    diverging = answer(diverging_epoch=EpochEndOffset(epoch=0, end_offset=1))
+    leader = Leader(in_session(answer(records=batch(0) + batch(1), high_watermark=1)), in_session(diverging))
+    await follow(follower, leader)
+    assert leader.offsets_asked == [[0], [2], [1]]
+
+
+async def test_a_log_start_that_moves_at_the_follower_is_told_to_the_leader(follower: Harness) -> None:
+    leader = Leader(
+        in_session(answer(records=batch(0) + batch(1), high_watermark=2)),
+        in_session(FetchResponse()),
+        in_session(FetchResponse()),
+    )
+    original = leader.request
+
+    async def delete_while_fetching(*args: Any, **kwargs: Any) -> Any:
+        if len(leader.answers) == 2:
+            follower.partition().log.advance_log_start(1)
+        return await original(*args, **kwargs)
+
+    leader.request = delete_while_fetching  # type: ignore[method-assign]
+    await follow(follower, leader)
+    starts = [[p.log_start_offset for t in request.topics for p in t.partitions] for request in leader.asked]
+    assert starts == [[0], [0], [1], []]
