@@ -125,7 +125,7 @@ class FetchHandler:
         if session is None or not session.belongs_to(params):
             reply(error_response(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
             return
-        if request.session_epoch != session.epoch:
+        if not session.expects(request.session_epoch):
             reply(error_response(request, ErrorCode.INVALID_FETCH_SESSION_EPOCH))
             return
         if session.by_topic_id != by_topic_id:

@@ -105,6 +105,10 @@ class FetchSession(FetchContext):
         """Return whether this may be the client's session: a consumer's, or the same follower incarnation's."""
         return self.replica == (params.replica_id, params.replica_epoch)
 
+    def expects(self, epoch: int) -> bool:
+        """Return whether a request has the next epoch: the session has taken all requests before it, and no later."""
+        return epoch == self.epoch
+
     def accept(self, params: FetchParams, named: Iterable[PartitionFetch], now_ms: int) -> list[PartitionFetch]:
         """Take an incremental request, and return the session's partitions that it names.
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from purgatorio.broker.clock import Clock
+from purgatorio.broker.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_epoch
 from purgatorio.broker.simulation.clients import NETWORK_ERRORS, REQUEST_TIMEOUT_MS, Client, Leader, Unavailable
 from purgatorio.broker.simulation.history import Assigned, Drained, History, Polled
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import iter_batches, iter_records
@@ -30,11 +31,44 @@ class Reader:
         max_bytes: the limit of records in one response.
         pause_ms: the range of the wait after a response with records; a slow consumer waits long.
         rack: the consumer's rack (KIP-392); empty: it has none.
+        sessions: whether it has fetch sessions (KIP-227).
     """
 
     max_bytes: int = 64 * 1024
     pause_ms: tuple[float, float] = (0.0, 0.0)
     rack: str = ""
+    sessions: bool = False
+
+
+class ReaderSession:
+    """A consumer's fetch session with one broker.
+
+    It counts a request as taken once it is sent, and goes on with the session after a lost connection. So a lost
+    request leaves the broker at another offset, and nothing but the check of the epoch tells the consumer so.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
+        self._named: FetchPartition | None = None
+
+    def fill_in(self, request: FetchRequest, topic: str, partition: FetchPartition) -> None:
+        """Name the partition in a request, if the broker does not know it as it is."""
+        if partition != self._named:
+            request.topics = [FetchTopic(topic=topic, partitions=[partition])]
+        self._named = partition
+        request.session_id, request.session_epoch = self._session_id, self._epoch
+        if self._session_id != NO_SESSION:
+            self._epoch = next_epoch(self._epoch)
+
+    def answered(self, response: FetchResponse) -> None:
+        """Take the session of a response; begin again after an error, and if there is none."""
+        if response.error_code or response.session_id == NO_SESSION:
+            self._begin()
+        elif self._session_id == NO_SESSION:
+            self._session_id, self._epoch = response.session_id, next_epoch(INITIAL_EPOCH)
 
 
 class Consumer:
@@ -68,6 +102,7 @@ class Consumer:
         self._position = -1
         self._start = 0
         self._last_epoch = -1
+        self._sessions: dict[int, ReaderSession] = {}
 
     async def run(self, stopped: Callable[[], bool]) -> None:
         """Read until `stopped`; the final reader stops at the end offset."""
@@ -143,23 +178,30 @@ class Consumer:
             max_wait_ms=400,
             min_bytes=1,
             max_bytes=1024 * 1024,
-            topics=[FetchTopic(topic=self._topic, partitions=[partition])],
             rack_id=self._reader.rack,
         )
-        response = await self._client.ask(
+        session = self._sessions.setdefault(broker_id, ReaderSession()) if self._reader.sessions else ReaderSession()
+        session.fill_in(request, self._topic, partition)
+        if not self._reader.sessions:
+            request.session_epoch = FINAL_EPOCH
+        response: FetchResponse = await self._client.ask(
             broker_id, ApiKey.FETCH, FETCH_VERSION, request, timeout_ms=REQUEST_TIMEOUT_MS
         )
+        session.answered(response)
         if response.error_code:
             raise Unavailable(ErrorCode(response.error_code).name)
-        data: PartitionData = response.responses[0].partitions[0]
-        return data
+        if not response.responses:  # nothing to tell
+            return PartitionData(partition_index=self._partition, high_watermark=-1, records=b"")
+        return response.responses[0].partitions[0]
 
     def _take(self, data: PartitionData, broker_id: int, leader: Leader, asked_ms: int) -> bool:
         """Record the records of a response; returns whether there were any."""
         records: list[tuple[int, int]] = []
         # Decoded records are one view into the response.
         for header, batch in iter_batches(cast("Buffer | None", data.records) or b"", allow_partial=True):
-            records += [(r.offset, int(r.value or b"-1")) for r in iter_records(batch) if r.offset >= self._position]
+            # The broker reads from the batch of the offset that it was told: an earlier batch is a fault, and recorded.
+            start = self._position if header.last_offset >= self._position else header.base_offset
+            records += [(r.offset, int(r.value or b"-1")) for r in iter_records(batch) if r.offset >= start]
             self._last_epoch = header.partition_leader_epoch
         if records:
             self._position = records[-1][0] + 1

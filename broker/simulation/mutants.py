@@ -1,4 +1,4 @@
-"""Mutants: each switches off one of the rules that keep acknowledged records.
+"""Mutants: each switches off one of the rules that keep acknowledged records, or readers where they should be.
 
 The documentation names the rules as the reason for the cluster's guarantees. A mutant patches the code that implements
 its rule. The simulation must find an anomaly with every mutant, and one of the kinds that the mutant declares: a
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from unittest import mock
@@ -23,6 +23,9 @@ from purgatorio.broker.metadata.delta import TopicDelta, changed_topics
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
 from purgatorio.broker.operator import Restartable
 from purgatorio.broker.replica import roles
+from purgatorio.broker.replica.events import ReplicaEvents
+from purgatorio.broker.replica.fetch_context import PartitionFetch
+from purgatorio.broker.replica.fetch_session import FetchSession, key_of
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
 from purgatorio.broker.replica.refused_batches import RefusedBatches
@@ -197,6 +200,32 @@ def _whole_deltas() -> Patches:
     yield replaced(roles, "changed_topics", miss_one)
 
 
+def _whole_sessions() -> Patches:
+    """13. A fetch session keeps what it is not told to forget. Without: every tenth request, it loses a partition."""
+    forget = FetchSession.forget
+
+    def forget_more(session: FetchSession, keys: Iterable[Hashable]) -> list[PartitionFetch]:
+        others = [key_of(fetch) for fetch in session.fetches][1:2] if session.epoch % 10 == 0 else []
+        return forget(session, [*keys, *others])
+
+    yield replaced(FetchSession, "forget", forget_more)
+
+
+def _session_epochs() -> Patches:
+    """14. A fetch session takes requests in their order. Without: also those behind one that was lost."""
+
+    def expects_any(session: FetchSession, epoch: int) -> bool:
+        session.epoch = epoch
+        return True
+
+    yield replaced(FetchSession, "expects", expects_any)
+
+
+def _marked_cuts() -> Patches:
+    """15. An event marks its partition in every fetch that reads it. Without: truncations and deletions do not."""
+    yield replaced(ReplicaEvents, "log_cut", lambda events, tp: None)
+
+
 _LOSS: Final = frozenset(
     {"lost-write", "unseen", "vanished", "inconsistent-offsets", "consumer-reset", "committed-prefix"}
 )
@@ -232,6 +261,11 @@ RULES: Final[Mapping[str, Rule]] = {
     "slow-clocks": Rule(_slow_clocks, frozenset({"fenced-answer"})),
     # A replica without its role: it follows no one, or does not lead.
     "whole-deltas": Rule(_whole_deltas, frozenset({"not-converged"})),
+    # The follower of a forgotten partition fetches it no more, and leaves the ISR for good.
+    "whole-sessions": Rule(_whole_sessions, frozenset({"not-converged", "lost-wake-up"})),
+    # The consumer is served again from where it was before the lost request.
+    "session-epochs": Rule(_session_epochs, frozenset({"nonmonotonic-poll"})),
+    "marked-cuts": Rule(_marked_cuts, frozenset({"lost-wake-up"})),
 }
 """Every rule, by its name on the command line."""
 

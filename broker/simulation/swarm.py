@@ -11,7 +11,7 @@ election may lose what was acknowledged.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from purgatorio.broker.simulation.consumers import Reader
@@ -22,6 +22,9 @@ NEAR_MS: Final = (0.1, 1.0)
 FAR_MS: Final = (5.0, 40.0)
 CLOCK_RATES: Final = (0.9, 1.1)
 FOLLOWER_FETCH: Final = "replica_fetch_max_bytes"
+FETCH_SESSIONS: Final = "max_incremental_fetch_session_cache_slots"
+FEW_SESSIONS: Final = 3
+"""So few that a broker's followers and consumers take them from each other."""
 COMPRESSIONS: Final = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
 
 
@@ -100,6 +103,8 @@ class Swarm:
             "topics created again" if self.recreates else "",
             "clocks of different rates" if self.clock_rates == CLOCK_RATES and not self.one_process else "",
             f"memory for {self.memory_bytes} bytes of logs" if self.memory_bytes else "",
+            "fetch sessions" if self.reader.sessions else "",
+            f"at most {FEW_SESSIONS} fetch sessions" if FETCH_SESSIONS in self.settings else "",
             f"follower fetches of {SMALL_BYTES} bytes" if FOLLOWER_FETCH in self.settings else "",
         ]
         return "\n".join([*lines, ", ".join(filter(None, features))])
@@ -121,7 +126,7 @@ def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replic
         settings |= {FOLLOWER_FETCH: SMALL_BYTES, "replica_fetch_response_max_bytes": SMALL_BYTES}
     several = partitions > 1 and rng.random() < 0.5
     shares = [1] * partitions if several else [partitions]
-    return Swarm(
+    swarm = Swarm(
         tuple(
             _topic(rng, f"orders{nth or ''}", share, min_insync_replicas, segment_bytes)
             for nth, share in enumerate(shares)
@@ -146,6 +151,8 @@ def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replic
         memory_bytes=16 * SMALL_BYTES if rng.random() < 0.2 else 0,
         clock_rates=CLOCK_RATES if rng.random() < 0.4 else (1.0, 1.0),
     )
+    swarm = replace(swarm, reader=replace(swarm.reader, sessions=rng.random() < 0.6))
+    return swarm if rng.random() < 0.7 else replace(swarm, settings=swarm.settings | {FETCH_SESSIONS: FEW_SESSIONS})
 
 
 def _topic(rng: random.Random, name: str, partitions: int, min_insync_replicas: int, segment_bytes: int) -> TopicPlan:

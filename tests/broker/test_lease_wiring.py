@@ -37,10 +37,14 @@ def test_the_high_watermark_of_a_partition_advances_when_the_lease_is_held_again
         await created
         await asyncio.sleep(1)
         leader = cluster.partitions["orders", 0].leader
-        with mock.patch.object(ReplicaManager, "lease_resumed", autospec=True) as resumed:
+        with (
+            mock.patch.object(ReplicaManager, "lease_lost", autospec=True) as lost,
+            mock.patch.object(ReplicaManager, "lease_resumed", autospec=True) as resumed,
+        ):
             cluster.links[leader].cut()
             await asyncio.sleep(2)
             resumed.assert_not_called()
+            assert [call.args[0].broker_id for call in lost.call_args_list] == [leader]
             cluster.links[leader].heal()
             await asyncio.sleep(0.2)
         assert [call.args[0].broker_id for call in resumed.call_args_list] == [leader]

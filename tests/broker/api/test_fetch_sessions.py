@@ -323,6 +323,37 @@ def test_a_wait_ends_when_enough_can_be_read_from_all_partitions_together(broker
     assert records(waiting.only) == {"orders-0": 1, "payments-0": 1}
 
 
+def test_what_was_told_before_the_client_knew_of_a_leader_epoch_is_told_again(broker: Harness) -> None:
+    client = Client(broker)
+    client.fetch(("orders", 0, 0), fields={"current_leader_epoch": 0})
+    assert told(client.fetch(("orders", 0, 0), fields={"current_leader_epoch": 0})) == {}
+    broker.set_topics(topic(replicas=(1,), leader_epoch=1, partition_epoch=1))
+    assert list(told(client.fetch(("orders", 0, 0), fields={"current_leader_epoch": 1}))) == ["orders-0"]
+
+
+def test_after_a_divergence_the_high_watermark_is_told_again(broker: Harness) -> None:
+    broker.produce(acks=1)
+    broker.set_topics(topic(replicas=(1,), leader_epoch=1, partition_epoch=1))
+    broker.produce(acks=1)
+    client = Client(broker)
+    client.fetch(("orders", 0, 2), fields={"last_fetched_epoch": 1})
+    (data,) = told(client.fetch(("orders", 0, 2), fields={"last_fetched_epoch": 0})).values()
+    assert data.diverging_epoch.end_offset == 1
+    (data,) = told(client.fetch(("orders", 0, 2), fields={"last_fetched_epoch": 1})).values()
+    assert (data.high_watermark, list(data.records)) == (2, [])
+
+
+def test_a_new_segment_ends_a_consumers_wait_though_the_high_watermark_stays(broker: Harness) -> None:
+    broker.set_topics(topic(isr=(1, 2), partition_epoch=1, segment_bytes=str(ONE_BATCH)))
+    broker.produce(acks=1)
+    broker.follow((2, 1))
+    client = Client(broker)
+    waiting = client.send(("orders", 0, 0), max_wait_ms=500, min_bytes=10_000)
+    assert waiting.said == []
+    broker.produce(acks=1)
+    assert (broker.partition().high_watermark, records(waiting.only)) == (1, {"orders-0": 1})
+
+
 # --- bugs that Kafka had ---
 
 
@@ -418,3 +449,12 @@ def test_an_append_costs_nothing_for_sessions_that_nobody_uses_any_more(broker: 
     assert len(watch._consumers[ORDERS]) == 100
     broker.produce(acks=1)
     assert ORDERS not in watch._consumers, "each has heard of it once, and hears no more until it is used"
+
+
+def test_a_session_that_ends_hears_of_nothing_any_more(broker: Harness, client: Client) -> None:
+    watch = broker.replicas._events._watch
+    assert watch.partitions() == [ORDERS, PAYMENTS]
+    client.fetch(forget=(("payments", 0),))
+    assert watch.partitions() == [ORDERS]
+    client.send(session=(client.session_id, -1))
+    assert watch.partitions() == []

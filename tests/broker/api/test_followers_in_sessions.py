@@ -147,3 +147,12 @@ def test_a_fetch_of_thousands_looks_only_at_the_partition_that_had_an_event(
     broker.produce(acks=1)
     assert len(looks) == 1
     assert list(told(waiting.only)) == ["orders-0"]
+
+
+def test_a_log_start_ends_the_wait_of_a_follower_once(broker: Harness, follower: Client) -> None:
+    broker.follow((3, 1))
+    waiting = follower.send(max_wait_ms=500)
+    broker.replicas.delete_records([(ORDERS, 1)], timeout_ms=0, done=lambda results: None)
+    assert [data.log_start_offset for data in told(waiting.only).values()] == [1]
+    follower.epoch += 1
+    assert follower.send(max_wait_ms=500).said == [], "it has been told, and takes its time"

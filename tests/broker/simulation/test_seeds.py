@@ -60,6 +60,9 @@ FOUND_AT = {
     "refused-batches": (21,),
     "slow-clocks": (80,),
     "whole-deltas": (1, 2, 4),
+    "whole-sessions": (3, 8, 10),
+    "session-epochs": (19, 36, 39),
+    "marked-cuts": (7, 8, 10),
 }
 
 SCENARIOS = {
