@@ -22,10 +22,13 @@ from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.logger import get_logger
+
+logger = get_logger(__name__)
 
 ROLES_PER_STEP: Final = 50
-"""The most partitions that one step gives their roles: about a millisecond, and each broker of a process takes one in a
-turn of the loop."""
+"""The most partitions that one step gives their roles: about a millisecond. The brokers of a process take their steps
+in the same turns of the loop, some turns apart."""
 
 MAX_CONFIGS_KEPT: Final = 1_000
 """The most different configs of topics that are kept parsed, for all their partitions to share."""
@@ -147,8 +150,12 @@ class ReplicaRoles:
         for _ in range(min(self._roles_per_step, len(self._queued))):
             tp = self._held.popleft() if self._held else self._added.popleft()
             self._queued.discard(tp)
-            if self._reconcile(tp, incarnation):
-                changed.append(tp)
+            try:
+                if self._reconcile(tp, incarnation):
+                    changed.append(tp)
+            except Exception:
+                # A bug, or a listener's: the other partitions must get their roles all the same.
+                logger.exception("a replica did not get its role", broker=self._broker_id, partition=str(tp))
         return changed
 
     def take_reassigned(self) -> list[int]:

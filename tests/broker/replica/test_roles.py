@@ -17,6 +17,7 @@ from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, Clust
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.roles import MAX_CONFIGS_KEPT, ReplicaRoles
 from tests.broker.replica.harness import Observed, topic
+from tests.logs import capture_logs
 
 ME = BrokerIncarnation(1, 1)
 STEP = 3
@@ -160,6 +161,24 @@ def refollowed(place: Place) -> dict[int, tuple[list[str], list[str]]]:
     """Return by leader the names of the replicas that it is followed in from now on, and of those no longer."""
     taken = place.roles.take_refollowed()
     return {leader: ([*map(str, each.begun)], [*map(str, each.ended)]) for leader, each in taken.items()}
+
+
+def test_an_error_of_one_replica_keeps_no_other_from_its_role(place: Place) -> None:
+    class Failing:
+        def elected(self, tp: TopicPartition, leader_epoch: int) -> None:
+            if tp.partition == 1:
+                raise RuntimeError("a bug")
+
+        def resigned(self, tp: TopicPartition) -> None:
+            pass
+
+    place.roles.add_listener(Failing())
+    place.note(place.image.with_topics([topic("a", partitions=5)]))
+    with capture_logs() as logged:
+        place.finish()
+    assert [(line["log_level"], line["partition"]) for line in logged] == [("error", "a-1")]
+    assert len(place.partitions) == 5
+    assert place.partitions[TopicPartition("a", 4)].is_leader
 
 
 def test_topics_with_the_same_configs_share_a_configuration_and_a_bounded_number_is_kept(place: Place) -> None:
