@@ -54,15 +54,16 @@ class ElectionResult:
 
 
 def min_in_sync_replicas(image: ClusterImage, topic: Topic, state: PartitionState, settings: TopicSettings) -> int:
-    """Return min.insync.replicas of a partition, or the number of its replicas if that is smaller.
+    """Return min.insync.replicas of a partition, or the number of its replicas if that is smaller."""
+    return min(configured_min_in_sync_replicas(image, topic, settings), len(state.replicas))
 
-    It is the topic's, else the dynamic config of all brokers, else the setting with which this broker started.
-    """
+
+def configured_min_in_sync_replicas(image: ClusterImage, topic: Topic, settings: TopicSettings) -> int:
+    """Return min.insync.replicas: the topic's, else that of all brokers (KIP-226), else the one of this broker."""
     configured = topic.configs.get(MIN_IN_SYNC_REPLICAS)
     if configured is None and ALL_BROKERS in image.broker_configs:
         configured = image.broker_configs[ALL_BROKERS].get(MIN_IN_SYNC_REPLICAS)
-    wanted = settings.log.min_insync_replicas if configured is None else int(configured)
-    return min(wanted, len(state.replicas))
+    return settings.log.min_insync_replicas if configured is None else int(configured)
 
 
 def settle(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
@@ -156,15 +157,19 @@ def settler(image: ClusterImage) -> Callable[[PartitionState, int], PartitionSta
 
 def settle_partitions(image: ClusterImage, settings: TopicSettings, broker_id: int | None = None) -> ClusterImage:
     """Settle all partitions, or those that have a replica on the given broker."""
-    changed: dict[PartitionName, PartitionState] = {}
+    changed: dict[str, dict[int, PartitionState]] = {}
     settled = settler(image)
     for topic in image.topics.values():
+        min_in_sync = configured_min_in_sync_replicas(image, topic, settings)
+        rows = {}
         for index, state in enumerate(topic.partitions):
             if broker_id is None or broker_id in state.replicas:
-                after = settled(state, min_in_sync_replicas(image, topic, state, settings))
+                after = settled(state, min(min_in_sync, len(state.replicas)))
                 if after.partition_epoch != state.partition_epoch:
-                    changed[topic.name, index] = after
-    return image.with_partitions(changed) if changed else image
+                    rows[index] = after
+        if rows:
+            changed[topic.name] = rows
+    return image.with_rows(changed) if changed else image
 
 
 def elect_leaders(
