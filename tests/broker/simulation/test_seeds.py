@@ -54,7 +54,7 @@ FOUND_AT = {
     "min-isr": (7, 16, 28),
     "elr": (4, 45, 48),
     "explicit-unclean": (2, 4, 7),
-    "epoch-truncation": (2, 4),
+    "epoch-truncation": (7,),
     "self-fencing": (12, 14, 15),
     "patient-restart": (1,),
     "refused-batches": (21,),
