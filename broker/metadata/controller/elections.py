@@ -254,17 +254,18 @@ class PreferredElections:
         """Return the partitions by name, as of this image."""
         before, self._image = self._image, image
         for delta in changed_topics(before, image):
+            states = () if delta.after is None else delta.after.partitions
             for index in delta.partitions:
-                if self._should_lead(image.partition(delta.name, index)):
+                if index < len(states) and self._should_lead(states[index]):
                     self._wanted[delta.name, index] = None
-                else:
+                elif self._wanted:
                     self._wanted.pop((delta.name, index), None)
         return sorted(self._wanted)
 
-    def _should_lead(self, state: PartitionState | None) -> bool:
+    def _should_lead(self, state: PartitionState) -> bool:
         return (
-            state is not None
-            and state.leader != self._broker_id
+            state.leader != self._broker_id
+            and self._broker_id in state.replicas
             and state.preferred_leader == self._broker_id
             and self._broker_id in state.isr_ids
         )
