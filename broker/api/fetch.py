@@ -33,6 +33,7 @@ from purgatorio.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     NodeEndpoint,
+    PartitionData,
 )
 
 SESSION_VERSION = 7
@@ -184,18 +185,21 @@ class FetchHandler:
 
     def _response(self, ctx: RequestContext, session_id: int, entries: list[FetchEntry]) -> FetchResponse:
         response = FetchResponse(session_id=session_id)
-        topics: dict[tuple[str, bytes | None], FetchableTopicResponse] = {}
+        topics: dict[tuple[str, bytes | None], list[PartitionData]] = {}
+        name: str | None = None
+        topic_id: bytes | None = None
+        partitions: list[PartitionData] = []
         names_leaders = False
         for fetch, data in entries:
+            if fetch.tp.topic is not name or fetch.topic_id is not topic_id:  # mostly it is that of the entry before
+                name, topic_id = fetch.tp.topic, fetch.topic_id
+                partitions = topics.setdefault((name, topic_id), [])
+                if not partitions:
+                    response.responses.append(
+                        FetchableTopicResponse(topic=name, topic_id=topic_id or NO_TOPIC_ID, partitions=partitions)
+                    )
+            partitions.append(data)
             names_leaders = names_leaders or data.error_code != 0
-            key = fetch.tp.topic, fetch.topic_id
-            topic = topics.get(key)
-            if topic is None:
-                topic = topics[key] = FetchableTopicResponse(
-                    topic=fetch.tp.topic, topic_id=fetch.topic_id or NO_TOPIC_ID, partitions=[]
-                )
-                response.responses.append(topic)
-            topic.partitions.append(data)
         if names_leaders and ctx.api_version >= NODE_ENDPOINTS_VERSION:
             response.node_endpoints = self._endpoints(entries, ctx.session.listener)
         return response

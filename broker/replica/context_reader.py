@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from purgatorio.broker.replica.fetch_context import FetchContext, FetchEntry, PartitionFetch
 from purgatorio.broker.replica.fetch_watch import FetchWatch
 from purgatorio.broker.replica.reader import REFUSED, ReplicaReader
+from purgatorio.protocol.messages.fetch import PartitionData
 
 
 class ContextReader:
@@ -68,7 +69,26 @@ class ContextReader:
         """Read the response within the request's limits; the first batch may be larger than the limits (KIP-74)."""
         if not context.is_full:
             self.look(context)
-        params = context.params
+        entries, _ = self._read(context)
+        context.answered()
+        return entries
+
+    def read_if_due(self, context: FetchContext) -> list[FetchEntry] | None:
+        """Return a response that lists all partitions if it is due, else None.
+
+        A response of which the first partition has something to read is probably due, and read without a look.
+        """
+        if self._reader.may_have_records(next(iter(context.fetches))):
+            entries, size_bytes = self._read(context)
+            if size_bytes >= context.params.min_bytes or any(_is_urgent(data) for _, data in entries):
+                context.answered()
+                return entries
+        self.look(context)
+        return self.read(context) if context.is_due else None
+
+    def _read(self, context: FetchContext) -> tuple[list[FetchEntry], int]:
+        """Return the response, and the size of its records in bytes."""
+        params, is_session = context.params, context.outlives_requests
         left_bytes = params.max_bytes
         size_bytes = 0
         entries: list[FetchEntry] = []
@@ -76,10 +96,9 @@ class ContextReader:
             data, part_bytes = self._reader.read(params, fetch, left_bytes, min_one=size_bytes == 0)
             size_bytes += part_bytes
             left_bytes = max(0, left_bytes - part_bytes)
-            if context.tell(fetch, data, part_bytes):
+            if not is_session or context.tell(fetch, data, part_bytes):
                 entries.append((fetch, data))
-        context.answered()
-        return entries
+        return entries, size_bytes
 
     def watch(self, context: FetchContext) -> None:
         """Let events mark the partitions from now on. All were looked at, with no event since."""
@@ -100,3 +119,8 @@ class ContextReader:
     def failed(self, context: FetchContext) -> list[FetchEntry]:
         """Return the response after an unexpected error."""
         return [(fetch, self._reader.failed(fetch)) for fetch in context.fetches]
+
+
+def _is_urgent(data: PartitionData) -> bool:
+    """Return whether an entry must be told at once."""
+    return data.error_code != 0 or data.diverging_epoch.end_offset >= 0 or data.preferred_read_replica >= 0

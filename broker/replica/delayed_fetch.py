@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.context_reader import ContextReader
@@ -17,8 +16,7 @@ TOLD_PARTITIONS: Final = 5
 """The partitions that the missing condition names."""
 
 
-@dataclass(frozen=True, slots=True)
-class FollowerKey:
+class FollowerKey(NamedTuple):
     """The watch key of a follower's fetches: checked when the set of partitions that the follower should fetch changes.
 
     Without it a follower would fetch a new partition only after its pending fetch expires, up to
@@ -31,8 +29,7 @@ class FollowerKey:
         return f"follower {self.broker_id}"
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerKey:
+class ConsumerKey(NamedTuple):
     """The watch key of a consumer's fetch of many partitions."""
 
     client: str

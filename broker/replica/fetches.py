@@ -89,17 +89,28 @@ class ReplicaFetches:
                 self._note_progress(context, named)
         # The producers that waited for this progress have been answered.
         with self._actions:
-            self._reader.look(context)
-            if params.rack_id:
-                self._reader.look_for_preferred_replicas(context)
-            if params.is_follower and len(context.fetches) < self._assigned_to(params):
-                params.max_wait_ms = min(params.max_wait_ms, LAGGING_METADATA_WAIT_MS)
-            if params.max_wait_ms <= 0 or not context.fetches or context.is_due:
-                entries = self._reader.read(context)
+            entries = self._entries_if_due(context)
+            if entries is not None:
                 self._count(params, entries)
                 answer(entries)
             else:
                 self._park(context, answer)
+
+    def _entries_if_due(self, context: FetchContext) -> list[FetchEntry] | None:
+        """Return the response if it is due or the request does not wait; else None."""
+        params, reader = context.params, self._reader
+        may_wait = params.max_wait_ms > 0 and bool(context.fetches)
+        if params.replica_id >= 0:
+            reader.look(context)
+            if len(context.fetches) < self._assigned_to(params):
+                params.max_wait_ms = min(params.max_wait_ms, LAGGING_METADATA_WAIT_MS)
+        elif not context.outlives_requests and not params.rack_id and may_wait:
+            return reader.read_if_due(context)
+        else:
+            reader.look(context)
+            if params.rack_id:
+                reader.look_for_preferred_replicas(context)
+        return reader.read(context) if not may_wait or context.is_due else None
 
     def _park(self, context: FetchContext, answer: Callable[[list[FetchEntry] | None], None]) -> None:
         def count_and_answer(entries: list[FetchEntry] | None) -> None:

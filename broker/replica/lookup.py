@@ -44,6 +44,10 @@ class ReplicaLookup:
         self._partitions = partitions
         self._image = image
 
+    def known(self, tp: TopicPartition) -> Partition | None:
+        """Return this broker's replica of a partition, in any role; None if it has none."""
+        return self._partitions.get(tp)
+
     def find(self, tp: TopicPartition) -> Partition:
         """Return this broker's replica of a partition, in any role.
 

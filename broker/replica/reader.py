@@ -111,6 +111,11 @@ class ReplicaReader:
         data.records = read.parts
         return data, read.size_bytes
 
+    def may_have_records(self, fetch: PartitionFetch) -> bool:
+        """Return whether a consumer can probably read something, at the cost of a look-up."""
+        partition = self._lookup.known(fetch.tp)
+        return partition is not None and fetch.request.fetch_offset < partition.high_watermark
+
     def has_preferred_replica(self, params: FetchParams, fetch: PartitionFetch) -> bool:
         """Return whether the consumer should read the partition from another replica, as `read` would tell it."""
         try:
