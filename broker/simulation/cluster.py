@@ -55,8 +55,10 @@ class StoreLink:
         self._send(self._to_broker, lambda: self._node.call(deliver))
 
     def cut(self, *, to_store: bool = True, to_broker: bool = True) -> None:
-        """Hold every message of these directions."""
-        self._cut = [queue for queue, cut in ((self._to_store, to_store), (self._to_broker, to_broker)) if cut]
+        """Hold every message of these directions, and go on holding those of a direction that is cut already."""
+        for queue, cut in ((self._to_store, to_store), (self._to_broker, to_broker)):
+            if cut and not any(queue is each for each in self._cut):
+                self._cut.append(queue)
 
     def heal(self) -> None:
         """Undo all faults: deliver the held messages, with new delays, unless the process is suspended."""

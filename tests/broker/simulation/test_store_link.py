@@ -59,6 +59,24 @@ def test_a_link_that_is_cut_one_way_holds_that_direction_until_it_heals(loop: Si
     run(loop, main)
 
 
+def test_a_link_that_is_cut_again_in_one_direction_still_holds_the_other(loop: SimulatedLoop) -> None:
+    """Seed 212: what had been held before was never delivered, and each later answer came one too late."""
+
+    async def main() -> None:
+        linked = Linked(loop)
+        linked.link.cut()
+        linked.send(0)
+        linked.link.cut(to_store=False)
+        linked.send(1)
+        await asyncio.sleep(1)
+        assert linked.at_store == linked.at_broker == []
+        linked.link.heal()
+        await asyncio.sleep(1)
+        assert linked.at_store == linked.at_broker == [0, 1]
+
+    run(loop, main)
+
+
 def test_a_link_that_heals_while_its_process_is_suspended_holds_all_until_that_runs_again(loop: SimulatedLoop) -> None:
     async def main() -> None:
         linked = Linked(loop)
