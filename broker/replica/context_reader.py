@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from purgatorio.broker.replica.fetch_context import FetchContext, FetchEntry, PartitionFetch
+from purgatorio.broker.replica.fetch_session import FetchSession
 from purgatorio.broker.replica.fetch_watch import FetchWatch
 from purgatorio.broker.replica.reader import REFUSED, ReplicaReader
 from purgatorio.protocol.messages.fetch import PartitionData
@@ -88,7 +89,8 @@ class ContextReader:
 
     def _read(self, context: FetchContext) -> tuple[list[FetchEntry], int]:
         """Return the response, and the size of its records in bytes."""
-        params, is_session = context.params, context.outlives_requests
+        params = context.params
+        session = context if isinstance(context, FetchSession) else None
         left_bytes = params.max_bytes
         size_bytes = 0
         entries: list[FetchEntry] = []
@@ -96,7 +98,7 @@ class ContextReader:
             data, part_bytes = self._reader.read(params, fetch, left_bytes, min_one=size_bytes == 0)
             size_bytes += part_bytes
             left_bytes = max(0, left_bytes - part_bytes)
-            if not is_session or context.tell(fetch, data, part_bytes):
+            if session is None or session.tell(fetch, data, part_bytes):
                 entries.append((fetch, data))
         return entries, size_bytes
 

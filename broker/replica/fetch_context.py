@@ -169,10 +169,6 @@ class FetchContext:
         if self.outlives_requests:
             self.telling[fetch] = None
 
-    def tell(self, fetch: PartitionFetch, data: PartitionData, size_bytes: int) -> bool:
-        """Note that an entry was read for a response; returns whether the response must list it."""
-        return True
-
     def answered(self) -> None:
         """Note that the response is complete; without a session, drop the partitions.
 

@@ -279,9 +279,9 @@ class FetchSessionCache:
         self._sessions[session.session_id] = session
         before = len(session.fetches)
         known = session.accept(params, named, self._now_ms())
-        gone = session.forget(forgotten)
+        gone = dict.fromkeys(session.forget(forgotten))
         self._count(session, len(session.fetches) - before)
-        return ([fetch for fetch in known if fetch not in gone] if gone else known), gone
+        return [fetch for fetch in known if fetch not in gone], list(gone)
 
     @property
     def is_overfull(self) -> bool:

@@ -29,7 +29,7 @@ class ReplicaLookup:
     """The replicas of one broker by name, and where the other partitions of its image are.
 
     Args:
-        broker_id: the id of this broker.
+        broker_id: the id of this broker; an attribute, too.
         partitions: this broker's replicas by name.
         image: the image that this broker applied last; None until it is registered.
     """
@@ -40,7 +40,7 @@ class ReplicaLookup:
         partitions: Mapping[TopicPartition, Partition],
         image: Callable[[], ClusterImage | None],
     ) -> None:
-        self._broker_id = broker_id
+        self.broker_id = broker_id
         self._partitions = partitions
         self._image = image
 
@@ -79,7 +79,7 @@ class ReplicaLookup:
         # Before this broker is registered it has no image, and cannot say that a partition does not exist.
         if self._image() is not None and self._state(tp) is None:
             return PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp} does not exist")
-        return PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{tp} has no replica on broker {self._broker_id}")
+        return PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{tp} has no replica on broker {self.broker_id}")
 
     def _state(self, tp: TopicPartition) -> PartitionState | None:
         image = self._image()
@@ -97,6 +97,6 @@ class ReplicaLookup:
         image, state = self._image(), self._state(tp)
         if image is None or state is None or image.live_broker(state.leader) is None:
             return NO_HINT
-        if refuses_to_lead and state.leader == self._broker_id:
+        if refuses_to_lead and state.leader == self.broker_id:
             return NO_HINT
         return LeaderHint(state.leader, state.leader_epoch)

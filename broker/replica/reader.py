@@ -126,8 +126,8 @@ class ReplicaReader:
 
     def may_prefer(self, params: FetchParams) -> bool:
         """Return whether a consumer has a rack in which other brokers live, and this one does not (KIP-392)."""
-        rack = params.rack_id
-        return bool(rack) and not params.is_follower and rack in self._racks().values()
+        rack, racks = params.rack_id, self._racks()
+        return bool(rack) and racks.get(self._lookup.broker_id) != rack and rack in racks.values()
 
     def preferred_replica(self, params: FetchParams, partition: Partition, fetch_offset: int) -> int:
         """Return the preferred read replica: an in-sync follower in the consumer's rack (KIP-392); -1: the leader."""
