@@ -223,10 +223,10 @@ def _equal_rows(data: bytes, start: int, size: int, rows: int, columns: list[int
 
 def _deltas_ascend(first: bytes, second: bytes, index: int) -> bool:
     """Return whether offset deltas ascend by one from `index`; given are the first and the second byte of each."""
-    expected = slice(index, index + len(first))
+    end = index + len(first)
     if index < _TWO_BYTES_FROM:
-        return first == _ONE_BYTE_DELTAS[expected]
-    return first == _FIRST_DELTA_BYTES[expected] and second == _SECOND_DELTA_BYTES[expected]
+        return first == _ONE_BYTE_DELTAS[index:end]
+    return first == _FIRST_DELTA_BYTES[index:end] and second == _SECOND_DELTA_BYTES[index:end]
 
 
 def _check_record(data: bytes, position: int, index: int) -> int:

@@ -11,12 +11,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
 from tests import error_log as errors
 from tests.broker.simulation.seeds import Seeds
+from tests.compiled import stale_modules
 
 SLOW_MARKS = ("process", "spark", "clients", "heavy")
 """The marks that allow a test to start processes; simulations have one, and start none."""
@@ -26,6 +28,7 @@ COVERAGE = "COVERAGE_PROCESS"
 """What the environment variables begin with that have a process measured."""
 _SEEDS_OPTION = "simulation_seeds"
 
+ROOT = Path(__file__).resolve().parents[1]
 _running: pytest.Item | None = None
 
 
@@ -38,6 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose today's seeds here, in the process that hands them to the others: midnight may be near."""
+    if stale := stale_modules(ROOT):
+        pytest.exit(f"{stale[0]} is older than its source: run ./scripts/compile, or ./scripts/compile --clean", 1)
     if config.getoption(_SEEDS_OPTION) is None:
         setattr(config.option, _SEEDS_OPTION, str(Seeds.of_day(datetime.now(UTC).date())))
 

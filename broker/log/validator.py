@@ -178,8 +178,9 @@ class Admission:
                 header, batch = self._check(header, batch, wall_ms)
             elif self._validation.full:
                 self._check_form(header, batch, covered)
-        except InvalidRecordAtError as error:
-            raise InvalidBatch(error.error_code, str(error), [RecordError(error.index, error.reason)]) from error
+        except InvalidRecordAtError as at_fault:  # not `error` again: mypyc gives a name one type
+            record_errors = [RecordError(at_fault.index, at_fault.reason)]
+            raise InvalidBatch(at_fault.error_code, str(at_fault), record_errors) from at_fault
         except CorruptRecordError as error:
             raise InvalidBatch(error.error_code, str(error)) from error
         if len(batch) > self._segment_bytes:

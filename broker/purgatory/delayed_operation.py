@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Literal, NamedTuple, Protocol
 
+from purgatorio.broker.purgatory.native import mypyc_attr
 from purgatorio.broker.purgatory.timing_wheel import TimerEntry
 
 Outcome = Literal["completed", "expired", "cancelled", "shutdown", "error"]
@@ -52,6 +53,7 @@ class Owner(Protocol):
         """Answer an operation that has just been marked completed, and drop the reference to it."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DelayedOperation:
     """A request that cannot be answered yet. A subclass defines when it can (`try_complete`), and how (`on_complete`).
 

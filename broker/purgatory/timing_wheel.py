@@ -23,10 +23,13 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from purgatorio.broker.purgatory.native import mypyc_attr
+
 MAX_DEADLINE_MS: Final = 2**63 - 1
 """The latest deadline of a wheel. It bounds the number of levels: 15 with a tick of 1 ms and 20 buckets."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TimerEntry:
     """One deadline in a timer; a subclass implements `run`.
 
@@ -34,6 +37,7 @@ class TimerEntry:
     """
 
     __slots__ = ("bucket", "deadline_ms", "next", "previous")
+    __deletable__ = ("next", "previous")  # for mypyc: else it knows that they always have a value
 
     bucket: Bucket | None
     """The bucket that holds it; None before it is added, and after it has run or was cancelled."""

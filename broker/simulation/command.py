@@ -55,8 +55,8 @@ def run(
         UsageError: a fault or the rule is unknown, or `history` is given with several seeds.
     """
     scenario = Scenario(seconds=seconds, faults=_checked(faults))
-    if without is not None and without not in mutants.RULES:
-        raise UsageError(f"there is no rule {without!r}, only {', '.join(mutants.RULES)}")
+    if without is not None:
+        _check_rule(without)
     if history is not None and seeds != 1:
         raise UsageError("--history is for one seed: leave out --seeds")
     if without is not None:
@@ -90,6 +90,16 @@ def _checked(faults: str) -> tuple[str, ...]:
         if name not in FAULTS:
             raise UsageError(f"there is no fault {name!r}, only {', '.join(FAULTS)}")
     return names
+
+
+def _check_rule(rule: str) -> None:
+    if rule not in mutants.RULES:
+        raise UsageError(f"there is no rule {rule!r}, only {', '.join(mutants.RULES)}")
+    try:
+        with mutants.without(rule):
+            pass
+    except mutants.CompiledFunction as error:
+        raise UsageError(str(error)) from error
 
 
 def _replay(report: Report, without: str | None) -> str:

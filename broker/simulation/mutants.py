@@ -43,12 +43,19 @@ class WrongSignature(TypeError):
     """A mutant's function has other parameters than the one that it replaces."""
 
 
+class CompiledFunction(RuntimeError):
+    """A function cannot be replaced in a compiled module: its neighbours call it directly."""
+
+
 def replaced(owner: object, name: str, function: Callable[..., Any]) -> contextlib.AbstractContextManager[Any]:
     """Replace a function of a class or module while the context lasts.
 
     Raises:
         WrongSignature: the parameters differ in name, kind or default; `self` may have another name.
+        CompiledFunction: the function is compiled (docs/compiled.md).
     """
+    if not inspect.isfunction(getattr(owner, name)):
+        raise CompiledFunction(f"{name} is compiled, and so cannot be replaced: ./scripts/compile --clean")
     static = isinstance(inspect.getattr_static(owner, name), staticmethod)
     is_method = inspect.isclass(owner) and not static
     wanted, given = (_parameters(each, is_method) for each in (getattr(owner, name), function))
@@ -287,6 +294,7 @@ def without(rule: str) -> Iterator[None]:
     Raises:
         KeyError: there is no such rule.
         WrongSignature: the code that implements the rule has changed, and the mutant has not.
+        CompiledFunction: that code is compiled.
     """
     with contextlib.ExitStack() as stack:
         for patch in RULES[rule].patches():

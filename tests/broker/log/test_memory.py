@@ -15,6 +15,7 @@ from purgatorio.broker.log.memory import MIN_SEGMENT_BYTES, WARNING_INTERVAL_MS,
 from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record, build_batch
+from tests.compiled import extends_classes
 from tests.logs import capture_logs
 
 BATCH_BYTES = 1000
@@ -217,6 +218,7 @@ class Checked(Log):
         return super().evict_oldest()
 
 
+@extends_classes
 @given(
     st.lists(
         st.tuples(

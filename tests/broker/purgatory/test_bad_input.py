@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.purgatory import MAX_DELAY_MS, Timer, TimerEntry, TimingWheel
+from tests.compiled import checks_types_itself
 
 UNHASHABLE: Any = ["a list"]
 
@@ -27,6 +28,7 @@ def assert_refused(house: Any, operation: Any, keys: Any, error: type[Exception]
     assert house.purgatory.find(operation.id) is operation
 
 
+@checks_types_itself
 @pytest.mark.parametrize("delay_ms", [1.5, 30.0, -0.5, math.nan, math.inf, -math.inf, Fraction(1), "30", None])
 def test_a_delay_that_is_no_integer_is_a_type_error(house: Any, waiting: Any, delay_ms: Any) -> None:
     assert_refused(house, waiting(delay_ms), ["a"], TypeError, "delay_ms must be an int")
@@ -42,6 +44,7 @@ def test_an_integer_of_another_type_becomes_an_int(house: Any, waiting: Any) -> 
     assert operation.deadline_ms == house.clock.ms + 9092
 
 
+@checks_types_itself
 @pytest.mark.parametrize("delay_ms", [True, False])
 def test_a_bool_is_no_delay(house: Any, waiting: Any, delay_ms: Any) -> None:
     assert_refused(house, waiting(delay_ms), ["a"], TypeError, "delay_ms must be an int")
@@ -77,12 +80,14 @@ def test_a_check_that_is_interrupted_takes_the_operation_out_again(house: Any, w
     assert house.actions.depth == 0
 
 
+@checks_types_itself
 def test_a_clock_that_tells_fractions_is_a_type_error() -> None:
     """`time.monotonic` is the likely mistake; each operation would be parked without a deadline."""
     with pytest.raises(TypeError, match="now_ms must return an int"):
         Timer(lambda: 1.5)  # type: ignore[arg-type, return-value]  # the mistake
 
 
+@checks_types_itself
 @pytest.mark.parametrize("delay_ms", [0.5, math.nan, math.inf, True, "5"])
 def test_a_timer_calls_nothing_after_a_delay_that_is_no_integer(delay_ms: Any) -> None:
     timer = Timer(lambda: 0)
@@ -91,6 +96,7 @@ def test_a_timer_calls_nothing_after_a_delay_that_is_no_integer(delay_ms: Any) -
     assert timer.size == 0
 
 
+@checks_types_itself
 @pytest.mark.parametrize("deadline_ms", [math.nan, math.inf, 1.5, 1e300, MAX_DELAY_MS * 2])
 def test_a_wheel_refuses_a_deadline_that_it_has_no_bucket_for(deadline_ms: Any) -> None:
     wheel = TimingWheel(0)

@@ -10,6 +10,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
+from tests.compiled import replaces_functions
 
 OTHER = TopicPartition("other", 0)
 
@@ -171,6 +172,7 @@ def test_many_requests_are_answered_by_one_advance(broker: Harness) -> None:
     assert broker.produce_purgatory.num_delayed == 0
 
 
+@replaces_functions
 def test_records_appended_when_the_lease_expired_are_committed_under_a_new_lease(broker: Harness) -> None:
     broker.set_topics(topic(isr=(1,), partition_epoch=1))
     partition = broker.partition()

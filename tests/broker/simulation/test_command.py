@@ -10,6 +10,7 @@ import pytest
 
 from purgatorio.broker.simulation.checkers import CHECKS
 from purgatorio.broker.simulation.history import Fault, History
+from tests.compiled import COMPILED
 
 pytestmark = [pytest.mark.simulation, pytest.mark.process]
 
@@ -60,6 +61,13 @@ def test_many_seeds_tell_only_what_fails_and_how_to_see_it() -> None:
     code, said, _ = simulate("--seeds", "2", "--seconds", "20", "--without", "patient-restart")
     assert code == 1
     assert "purgatorio simulate --seed 1 --without patient-restart" in said
+
+
+@pytest.mark.skipif(not COMPILED, reason="needs compiled modules: ./scripts/compile")
+def test_a_rule_in_compiled_code_is_not_said_to_be_switched_off() -> None:
+    code, _, errors = simulate("--without", "min-isr")
+    assert code == 2
+    assert "advance_high_watermark is compiled, and so cannot be replaced" in errors
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ from purgatorio.broker.simulation import mutants
 from purgatorio.broker.simulation.checkers import CHECKS, Anomaly
 from purgatorio.broker.simulation.internal_errors import INTERNAL_ERROR
 from purgatorio.broker.simulation.invariants import INVARIANTS
+from tests.compiled import replaces_functions
 
 
+@replaces_functions
 @pytest.mark.parametrize("rule", mutants.RULES)
 def test_each_mutant_fits_the_code_that_it_replaces(rule: str) -> None:
     before = vars(Partition).copy()
@@ -21,11 +23,13 @@ def test_each_mutant_fits_the_code_that_it_replaces(rule: str) -> None:
     assert vars(Partition) == before, "all is as before"
 
 
+@replaces_functions
 def test_a_replacement_without_a_parameter_that_callers_pass_is_refused() -> None:
     with pytest.raises(mutants.WrongSignature, match=r"advance_high_watermark takes .*by.*, its replacement"):
         mutants.replaced(Partition, "advance_high_watermark", lambda partition: True)
 
 
+@replaces_functions
 def test_a_replacement_with_another_default_is_refused() -> None:
     def advance(partition: Partition, *, by: int = 0) -> bool:
         return True
@@ -34,6 +38,7 @@ def test_a_replacement_with_another_default_is_refused() -> None:
         mutants.replaced(Partition, "advance_high_watermark", advance)
 
 
+@replaces_functions
 def test_a_static_method_and_a_function_of_a_module_are_compared_with_all_their_parameters() -> None:
     with pytest.raises(mutants.WrongSignature):
         mutants.replaced(ReplicaReader, "_diverging_epoch", lambda request: None)

@@ -9,6 +9,7 @@ import pytest
 from purgatorio.broker.simulation import mutants
 from purgatorio.broker.simulation.run import Scenario, simulate
 from tests.broker.simulation.seeds import CHUNK, HEAVY_CHUNK, HEAVY_SEEDS, SEEDS, SEEDS_A_DAY, Seeds
+from tests.compiled import replaces_functions
 
 CHUNK_TIMEOUT_SECONDS = 300
 """Far above the four seconds that a chunk takes: the machine may be busy, and its coverage may be measured."""
@@ -81,6 +82,7 @@ def test_each_rule_has_its_number_and_seeds_that_find_its_mutant() -> None:
     assert [mutants.describe(rule).split(".")[0] for rule in mutants.RULES] == numbers
 
 
+@replaces_functions
 @pytest.mark.simulation
 @pytest.mark.timeout(2 * CHUNK_TIMEOUT_SECONDS)
 @pytest.mark.parametrize("rule", FOUND_AT)

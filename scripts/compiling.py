@@ -1,0 +1,159 @@
+"""Compiles the hot modules with mypyc: the same source, as extension modules beside it. Optional; see docs/compiled.md.
+
+python scripts/compiling.py [--clean]    in the working tree; ./scripts/compile prepares the environment for it
+HATCH_BUILD_HOOKS_ENABLE=1 python -m build --wheel    a wheel with them
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import os
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+ROOT = Path(__file__).resolve().parents[1]
+# Where a wheel has them; in the repository they are folders of their own (docs/decisions/0001-one-namespace.md).
+FOLDERS = ("broker", "protocol")
+GROUP = "purgatorio"
+"""The extension modules are entries to one library, `purgatorio__mypyc`, in which they call each other directly."""
+
+
+def _settings(root: Path) -> dict[str, Any]:
+    with (root / "pyproject.toml").open("rb") as file:
+        settings: dict[str, Any] = tomllib.load(file)["tool"]["purgatorio"]["compile"]
+    return settings
+
+
+def listed_sources(root: Path) -> list[str]:
+    """The files to compile, as paths in a wheel."""
+    settings = _settings(root)
+    files = [Path("purgatorio", file) for pattern in settings["modules"] for file in _matching(root, pattern)]
+    unwanted = {Path("purgatorio", file) for pattern in settings["interpreted"] for file in _matching(root, pattern)}
+    return sorted(str(file) for file in files if file not in unwanted)
+
+
+def _matching(root: Path, pattern: str) -> list[Path]:
+    found = [file.relative_to(root) for file in root.glob(pattern)]
+    if not found:
+        raise SystemExit(f"pyproject.toml, tool.purgatorio.compile: no file matches {pattern!r}")
+    return found
+
+
+def suspensions_while_handling(source: str) -> list[int]:
+    """The lines on which a generator or coroutine is suspended inside `except` or `finally`.
+
+    mypyc keeps the handled exception with the thread, not with the generator: if that is dropped there, whatever
+    coroutine runs next may raise it.
+    """
+    lines: set[int] = set()
+    for block in ast.walk(ast.parse(source)):
+        inside: list[ast.AST] = []
+        if isinstance(block, ast.ExceptHandler):
+            inside += block.body
+        elif isinstance(block, ast.Try):
+            inside += block.finalbody
+        kinds = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncWith, ast.AsyncFor)
+        lines.update(node.lineno for each in inside for node in ast.walk(each) if isinstance(node, kinds))
+    return sorted(lines)
+
+
+def _check(root: Path, sources: list[str]) -> None:
+    for file in sources:
+        lines = suspensions_while_handling((root / file).read_text())
+        if lines:
+            raise SystemExit(f"{file}, line {lines[0]}: a compiled module must not suspend inside except or finally")
+
+
+@contextlib.contextmanager
+def compiled(root: Path) -> Iterator[list[Path]]:
+    """Compile in a temporary folder that has the layout of a wheel, and give the extension modules there."""
+    # Imported here, so that a wheel without extension modules is built without them.
+    from mypyc.build import mypycify
+    from setuptools import Distribution
+    from setuptools.command.build_ext import build_ext
+
+    sources = listed_sources(root)
+    with tempfile.TemporaryDirectory() as made, contextlib.chdir(made):
+        skip = shutil.ignore_patterns(*FOLDERS, "pipeline", "__pycache__", "*.so", "*.pyd")
+        shutil.copytree(root / "purgatorio", "purgatorio", ignore=skip)
+        for folder in FOLDERS:
+            shutil.copytree(root / folder, Path("purgatorio", folder), ignore=skip)
+        _check(Path(), sources)
+        # opt_level 3 is mypyc's choice for wheels; no debug information, which would make them ten times as large.
+        extensions = mypycify(["--ignore-missing-imports", *sources], opt_level="3", debug_level="0", group_name=GROUP)
+        distribution = Distribution({"name": GROUP, "ext_modules": extensions})
+        distribution.script_name = "compiling.py"
+        build = build_ext(distribution)
+        build.inplace = True
+        build.ensure_finalized()
+        build.run()
+        yield [file for suffix in ("so", "pyd") for file in Path().rglob(f"*.{suffix}") if "build" not in file.parts]
+
+
+class MypycHook(BuildHookInterface[Any]):
+    """Adds the extension modules to a wheel, which is then one for this platform."""
+
+    PLUGIN_NAME = "mypyc"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, and name the files to the builder; `version` is the kind of wheel."""
+        if version == "editable":
+            return
+        self._kept = Path(tempfile.mkdtemp())
+        with compiled(Path(self.root)) as modules:
+            for module in modules:
+                kept = self._kept / module
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(module, kept)
+                build_data["force_include"][str(kept)] = str(module)
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove the files when the wheel holds them."""
+        if version != "editable":
+            shutil.rmtree(self._kept)
+
+
+def _present(root: Path) -> list[Path]:
+    """The extension modules in the working tree."""
+    folders = [root, *(root / folder for folder in FOLDERS)]
+    walks = [folders[0].glob("purgatorio__mypyc.*"), *(folder.rglob("*") for folder in folders[1:])]
+    return [file for walk in walks for file in walk if file.suffix in (".so", ".pyd")]
+
+
+def clean(root: Path = ROOT) -> int:
+    """Remove the extension modules from the working tree; returns how many there were."""
+    present = _present(root)
+    for file in present:
+        file.unlink()
+    return len(present)
+
+
+def main() -> int:
+    """Compile in the working tree, or remove what was compiled there."""
+    parser = argparse.ArgumentParser(description="Compile the hot modules with mypyc, in the working tree.")
+    parser.add_argument("--clean", action="store_true", help="remove the extension modules again")
+    options = parser.parse_args()
+    removed = clean()
+    if options.clean:
+        print(f"removed {removed} extension modules")
+        return 0
+    with compiled(ROOT) as modules:
+        for module in modules:
+            shutil.copy(module, ROOT / module)  # purgatorio/broker and purgatorio/protocol lead to the folders
+        print(f"compiled {len(modules)} extension modules; ./scripts/compile --clean removes them")
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("MACOSX_DEPLOYMENT_TARGET", "11.0")
+    raise SystemExit(main())
