@@ -20,6 +20,15 @@ from rows import percentile
 from wire import PRODUCE_VERSION, TIMEOUT_SECONDS, Wire, fetch_frame
 
 READ_BYTES = 256 * 1024
+SETTLE_SECONDS = 1
+# A consumer of one assigned partition that never rests because it has enough: librdkafka would rest for a second.
+CONSUMER = {
+    "group.id": "bench",
+    "enable.auto.commit": False,
+    "queued.min.messages": 1_000_000,
+    "queued.max.messages.kbytes": 1_000_000,
+    "log_level": 0,
+}
 QUEUE_LIMITS = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 1_000_000}
 
 
@@ -170,7 +179,7 @@ def consumed_per_second(bootstrap: str, topic: str, count: int) -> float:
     """Records that librdkafka's consumer takes from the beginning of partition 0, which has at least `count`."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "log_level": 0})
+    consumer = Consumer({"bootstrap.servers": bootstrap, **CONSUMER})
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     taken = len(consumer.consume(1, timeout=TIMEOUT_SECONDS))
     started = time.perf_counter()
@@ -185,11 +194,14 @@ def consumed_per_second(bootstrap: str, topic: str, count: int) -> float:
 
 def end_to_end(bootstrap: str, topic: str, count: int, *, per_second: int, value_bytes: int) -> list[float]:
     """Seconds from a record's produce call to its arrival at a consumer, librdkafka on both sides, at a steady rate."""
-    from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
+    from confluent_kafka import Consumer, Producer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "fetch.wait.max.ms": 500, "log_level": 0})
-    consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": 1, "log_level": 0})
+    producer.produce(topic, b"the first", partition=0)
+    producer.flush()
+    consumer = Consumer({"bootstrap.servers": bootstrap, **CONSUMER})
+    consumer.assign([TopicPartition(topic, 0, 1)])
+    consumer.poll(SETTLE_SECONDS)  # nothing comes; by then it has asked for the next record
     times: list[float] = []
 
     def take(wanted: int) -> None:
@@ -208,16 +220,6 @@ def end_to_end(bootstrap: str, topic: str, count: int, *, per_second: int, value
             producer.poll(0)
         producer.flush()
 
-    # The consumer begins at the end of the partition, which it first has to look up: records until one arrives.
-    while not times:
-        producer.produce(topic, f"{time.perf_counter():24.12f}".encode().ljust(value_bytes, b"x"), partition=0)
-        producer.flush()
-        message = consumer.poll(0.1)
-        if message is not None and message.error() is None:
-            times.append(0.0)
-    while consumer.poll(0.2) is not None:
-        pass
-    times.clear()
     taking = threading.Thread(target=take, args=(count,))
     taking.start()
     started = time.perf_counter()

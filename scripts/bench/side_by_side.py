@@ -28,7 +28,7 @@ from rows import Row, percentile
 from scale import acks_all_beside_idle_partitions
 from wire import create_topic, produce_frame
 
-ROUNDS = 5
+ROUNDS = 3
 IDLE_SECONDS = 5
 _topics = counter()
 

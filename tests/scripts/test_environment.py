@@ -178,10 +178,11 @@ def test_a_fuzzer_that_cannot_be_installed_stops_only_itself(machine: Machine) -
 
 
 def test_ci_runs_the_same_script() -> None:
-    """CI can start it, and does nothing that a developer cannot; it measures the coverage too."""
+    """CI can start it, and does nothing that a developer cannot: with the coverage, then with compiled modules."""
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    assert 'exec ./scripts/test --coverage "$@"' in script.read_text()
+    commands = [line for line in script.read_text().splitlines() if line.startswith("./scripts/")]
+    assert commands == ['./scripts/test --coverage "$@"', "./scripts/compile", './scripts/test --quick "$@"']
 
 
 def test_the_coverage_of_all_processes_is_reported_and_its_bar_is_a_check(machine: Machine) -> None:

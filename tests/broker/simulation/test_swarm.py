@@ -30,7 +30,7 @@ SIZE = {"brokers": 3, "partitions": 2, "min_insync_replicas": 2}
 REACHED_AT = {
     "out-of-range": 7,
     "restart": 7,
-    "truncate-segments": 24,
+    "truncate-segments": 47,
     "wait-for-refused": 4,
     "out-of-order": 11,
     "raised-epoch": 9,
