@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
-import os
 import shutil
 import tempfile
 import tomllib
@@ -125,9 +124,8 @@ class MypycHook(BuildHookInterface[Any]):
 
 def _present(root: Path) -> list[Path]:
     """The extension modules in the working tree."""
-    folders = [root, *(root / folder for folder in FOLDERS)]
-    walks = [folders[0].glob("purgatorio__mypyc.*"), *(folder.rglob("*") for folder in folders[1:])]
-    return [file for walk in walks for file in walk if file.suffix in (".so", ".pyd")]
+    beside_sources = [file for folder in FOLDERS for file in (root / folder).rglob("*")]
+    return [file for file in [*root.glob(f"{GROUP}__mypyc.*"), *beside_sources] if file.suffix in (".so", ".pyd")]
 
 
 def clean(root: Path = ROOT) -> int:
@@ -155,5 +153,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("MACOSX_DEPLOYMENT_TARGET", "11.0")
     raise SystemExit(main())
