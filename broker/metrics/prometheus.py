@@ -48,16 +48,7 @@ class BrokerCollector(Collector):
         """Yield every metric family once, with the series of all brokers, and None between steps of bounded work."""
         brokers = list(self._brokers())
         yield from replica_steps(brokers, per_partition=self._per_partition)
-        for read in (
-            _purgatories,
-            _expirations,
-            _topics,
-            _requests,
-            _connections,
-            _fetch_sessions,
-            _controller,
-            _recorder,
-        ):
+        for read in _READERS:
             yield None
             yield from read(brokers)
 
