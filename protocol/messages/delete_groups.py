@@ -1,0 +1,35 @@
+"""DeleteGroups, key 42, versions 0 to 2 (KIP-229): delete groups without members, with their offsets.
+
+Version 2 is the first flexible one.
+"""
+
+from __future__ import annotations
+
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import STRING, Api, Message, array, int16, int32, string, wire_struct
+
+
+@wire_struct
+class DeleteGroupsRequest(Message):
+    """Asks to delete the groups of these ids."""
+
+    groups_names: list[str] = array(STRING)
+
+
+@wire_struct
+class DeletableGroupResult:
+    """The result for one group."""
+
+    group_id: str = string()
+    error_code: int = int16()
+
+
+@wire_struct
+class DeleteGroupsResponse(Message):
+    """Tells for each group whether it was deleted."""
+
+    throttle_time_ms: int = int32()
+    results: list[DeletableGroupResult] = array(DeletableGroupResult)
+
+
+API = Api(ApiKey.DELETE_GROUPS, DeleteGroupsRequest, DeleteGroupsResponse, versions=range(3), flexible_from=2)
