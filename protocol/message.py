@@ -362,6 +362,11 @@ def struct(cls: type[T], *, since: int = 0, until: int = LATEST, tag: int | None
     return _field(cls(), Wire(StructType(cls), since, until, tag=tag))
 
 
+def own_struct(cls: type[T]) -> T:
+    """Declare a nested struct that all versions have; each message has its own default, which may have arrays."""
+    return dataclasses.field(default_factory=cls, metadata={WIRE: Wire(StructType(cls))})
+
+
 def nullable_struct(cls: type[T], *, since: int = 0, until: int = LATEST, null_since: int = 0) -> T | None:
     """Declare a nested struct that may be null from version `null_since` on, and is null by default."""
     return _field(None, Wire(StructType(cls), since, until, null_since))

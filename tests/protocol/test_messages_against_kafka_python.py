@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.encoder import compile_encoder
 from purgatorio.protocol.message import Api, fields_of
 from tests.protocol.random_messages import CASES, Maker
@@ -19,6 +20,8 @@ from tests.protocol.random_messages import CASES, Maker
 ROUNDS = 5
 # It reads an ApiVersions response that has an error code as version 0.
 ERRORS_READ_AS_VERSION_0 = "ApiVersionsResponse"
+# It does not speak the consumer protocol of KIP-848.
+UNKNOWN_APIS = {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE}
 # It gives bit fields as sets, under other names.
 GIVEN_AS_A_SET = {"authorized_operations", "cluster_authorized_operations", "topic_authorized_operations"}
 
@@ -58,6 +61,8 @@ def same(ours: Any, theirs: Any, version: int) -> bool:
 def test_kafka_python_reads_the_same(api: Api, version: int, kind: str) -> None:
     cls = api.request if kind == "request" else api.response
     theirs_class = their_classes().get(cls.__name__)
+    if api.key in UNKNOWN_APIS and theirs_class is None:
+        pytest.skip(f"kafka-python has no {cls.__name__}")
     assert theirs_class is not None, f"kafka-python has no {cls.__name__}"
     lowest, highest = theirs_class.valid_versions
     if not lowest <= version <= highest:

@@ -1,0 +1,100 @@
+"""ConsumerGroupDescribe, key 69, versions 0 and 1, both flexible (KIP-848): describe consumer groups and their members.
+
+Version 1 adds the member type (KIP-1099).
+"""
+
+from __future__ import annotations
+
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.message import (
+    INT32,
+    STRING,
+    Api,
+    Message,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    nullable_string,
+    own_struct,
+    string,
+    uuid,
+    wire_struct,
+)
+
+
+@wire_struct
+class ConsumerGroupDescribeRequest(Message):
+    """Asks for the groups of these ids."""
+
+    group_ids: list[str] = array(STRING)
+    include_authorized_operations: bool = boolean()
+
+
+@wire_struct
+class TopicPartitions:
+    """The partitions of one topic."""
+
+    topic_id: bytes = uuid()
+    topic_name: str = string()
+    partitions: list[int] = array(INT32)
+
+
+@wire_struct
+class Assignment:
+    """Partitions of one member."""
+
+    topic_partitions: list[TopicPartitions] = array(TopicPartitions)
+
+
+@wire_struct
+class Member:
+    """One member, with the partitions that it owns and those that it shall own.
+
+    Its type is 0 for the classic protocol, 1 for the consumer protocol, and -1 if it is not known.
+    """
+
+    member_id: str = string()
+    instance_id: str | None = nullable_string(None)
+    rack_id: str | None = nullable_string(None)
+    member_epoch: int = int32()
+    client_id: str = string()
+    client_host: str = string()
+    subscribed_topic_names: list[str] = array(STRING)
+    subscribed_topic_regex: str | None = nullable_string(None)
+    assignment: Assignment = own_struct(Assignment)
+    target_assignment: Assignment = own_struct(Assignment)
+    member_type: int = int8(-1, since=1)
+
+
+@wire_struct
+class DescribedGroup:
+    """One group; authorized operations are -2^31 unless requested."""
+
+    error_code: int = int16()
+    error_message: str | None = nullable_string(None)
+    group_id: str = string()
+    group_state: str = string()
+    group_epoch: int = int32()
+    assignment_epoch: int = int32()
+    assignor_name: str = string()
+    members: list[Member] = array(Member)
+    authorized_operations: int = int32(-(2**31))
+
+
+@wire_struct
+class ConsumerGroupDescribeResponse(Message):
+    """Describes each requested group."""
+
+    throttle_time_ms: int = int32()
+    groups: list[DescribedGroup] = array(DescribedGroup)
+
+
+API = Api(
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    versions=range(2),
+    flexible_from=0,
+)
