@@ -154,12 +154,16 @@ class _DecoderWriter(SourceWriter):
                 self._sized(wire_type, target, what, nullable)
 
     def _nested_struct(self, wire_type: StructType[Any], target: str, nullable: bool) -> None:
-        if not nullable:
+        if nullable:
+            self._nullable_struct(wire_type, target, "n < 0")
+        else:
             self.line(f"{target} = {self._struct(wire_type.cls)}")
-            return
+
+    def _nullable_struct(self, wire_type: StructType[Any], target: str, is_null: str) -> None:
+        """Read a struct behind a byte `n` that tells whether it is null."""
         self._fixed("b", "n")
         self._end_run()
-        with self.block("if n < 0"):
+        with self.block(f"if {is_null}"):
             self.line(f"{target} = None")
         with self.block("else"):
             local = self._struct(wire_type.cls)
@@ -283,8 +287,11 @@ class _DecoderWriter(SourceWriter):
         keyword = "if"
         for field in known:
             with self.block(f"{keyword} tag == {field.wire.tag}"):
-                what = f"{cls.__name__}.{field.name}"
-                self._value(field.wire.type, f"{targets}{field.name}", what, field.is_nullable(self.version))
+                target, what = f"{targets}{field.name}", f"{cls.__name__}.{field.name}"
+                if isinstance(field.wire.type, StructType) and field.is_nullable(self.version):
+                    self._nullable_struct(field.wire.type, target, "n == 0")
+                else:
+                    self._value(field.wire.type, target, what, field.is_nullable(self.version))
                 self._end_run()
             keyword = "elif"
         with self.block("else"):

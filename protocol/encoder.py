@@ -155,15 +155,20 @@ class _EncoderWriter(SourceWriter):
             self.line(f'raise EncodeError(f"{self.title}: {{{source}!r}} is no UUID")')
 
     def _nested_struct(self, wire_type: StructType[Any], source: str, nullable: bool) -> None:
-        local = self.fresh("m")
-        if not nullable:
-            self.line(f"{local} = {source}")
-            self._struct(wire_type.cls, local)
+        if nullable:
+            self._nullable_struct(wire_type, source, r"b'\xff'")
             return
+        local = self.fresh("m")
+        self.line(f"{local} = {source}")
+        self._struct(wire_type.cls, local)
+
+    def _nullable_struct(self, wire_type: StructType[Any], source: str, null: str) -> None:
+        """Write a struct behind a byte that tells whether it is null."""
+        local = self.fresh("m")
         self._end_run()
         self.line(f"{local} = {source}")
         with self.block(f"if {local} is None"):
-            self.line(f"{self._append}(b'\\xff')")
+            self.line(f"{self._append}({null})")
         with self.block("else"):
             self.line(f"{self._append}(b'\\x01')")
             self._struct(wire_type.cls, local)
@@ -254,7 +259,11 @@ class _EncoderWriter(SourceWriter):
             self.line(f"{count} += 1")
             self.line(f"{value} = []")
             self._append = f"{value}.append"
-            self._value(field.wire.type, f"{local}.{field.name}", field.is_nullable(self.version))
+            source = f"{local}.{field.name}"
+            if isinstance(field.wire.type, StructType) and field.is_nullable(self.version):
+                self._nullable_struct(field.wire.type, source, r"b'\0'")
+            else:
+                self._value(field.wire.type, source, field.is_nullable(self.version))
             self._end_run()
             self.line(f"{value} = join({value})")
             self.line(f"{section} += (encode_uvarint({field.wire.tag}), encode_uvarint(len({value})), {value})")
@@ -265,7 +274,8 @@ class _EncoderWriter(SourceWriter):
         if field.fresh:
             return f"{source} == []"
         if field.default is None:
-            return f"{source} is None"
+            # Kafka takes an absent struct for one of defaults, so null has to be written.
+            return "False" if isinstance(field.wire.type, StructType) else f"{source} is None"
         default = self.literal(field.default)
         if isinstance(field.wire.type, StructType):
             return f"({source} is {default} or {source} == {default})"

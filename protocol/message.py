@@ -117,7 +117,7 @@ WIRE: Final = "wire"
 
 
 class Message:
-    """The base of all requests and responses; `wire_struct` declares its subclasses."""
+    """The base of all requests and responses, and of what records hold; `wire_struct` declares its subclasses."""
 
     __slots__: ClassVar[tuple[str, ...]] = ()
 
@@ -349,9 +349,10 @@ def nullable_array(
     until: int = LATEST,
     null_since: int = 0,
     default_null: bool = False,
+    tag: int | None = None,
 ) -> list[T] | None:
     """Declare an array that may be null from version `null_since` on, and is empty or null by default."""
-    wire = Wire(_array_of(element), since, until, null_since)
+    wire = Wire(_array_of(element), since, until, null_since, tag)
     if default_null:
         return _field(None, wire)
     return cast(list[T], dataclasses.field(default_factory=list, metadata={WIRE: wire}))
@@ -367,9 +368,14 @@ def own_struct(cls: type[T]) -> T:
     return dataclasses.field(default_factory=cls, metadata={WIRE: Wire(StructType(cls))})
 
 
-def nullable_struct(cls: type[T], *, since: int = 0, until: int = LATEST, null_since: int = 0) -> T | None:
-    """Declare a nested struct that may be null from version `null_since` on, and is null by default."""
-    return _field(None, Wire(StructType(cls), since, until, null_since))
+def nullable_struct(
+    cls: type[T], *, since: int = 0, until: int = LATEST, null_since: int = 0, tag: int | None = None
+) -> T | None:
+    """Declare a nested struct that may be null from version `null_since` on, and is null by default.
+
+    Null is -1 on the wire and a struct begins with 1; in a tagged field null is 0, and is always written.
+    """
+    return _field(None, Wire(StructType(cls), since, until, null_since, tag))
 
 
 def _array_of(element: WireType[T] | type[T]) -> ArrayType[T]:

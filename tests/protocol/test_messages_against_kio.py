@@ -5,11 +5,7 @@ kio decodes our bytes to the same values and encodes those to the same bytes, an
 
 from __future__ import annotations
 
-import dataclasses
-import datetime
 import importlib
-import io
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -19,34 +15,11 @@ from kio.serial import entity_reader, entity_writer
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.decoder import compile_decoder
 from purgatorio.protocol.encoder import compile_encoder
-from purgatorio.protocol.message import Api, fields_of
+from purgatorio.protocol.message import Api
+from tests.protocol.kio_values import same, written
 from tests.protocol.random_messages import CASES, Maker
 
 ROUNDS = 5
-
-
-def same(ours: Any, theirs: Any) -> bool:
-    """Whether a value of ours equals a value of kio's."""
-    match theirs:
-        case datetime.timedelta():
-            return bool(ours == theirs // datetime.timedelta(milliseconds=1))
-        case datetime.datetime():
-            return bool(ours == round(theirs.timestamp() * 1000))
-        case uuid.UUID():
-            return bool(ours == theirs.bytes)
-        case tuple():
-            return len(ours) == len(theirs) and all(map(same, ours, theirs))
-        case None:
-            return ours is None or ours == bytes(16) or ours == -1
-    if dataclasses.is_dataclass(theirs):
-        mine = {f.name: getattr(ours, f.name) for f in fields_of(type(ours))}
-        return all(same(named(mine, f.name), getattr(theirs, f.name)) for f in dataclasses.fields(theirs))
-    return bool(ours == theirs)
-
-
-def named(mine: dict[str, Any], name: str) -> Any:
-    """Return our field for kio's name; kio omits the unit of a field that has a type of time."""
-    return mine[name] if name in mine else mine[f"{name}_ms"]
 
 
 def kio_type(api: Api, version: int, kind: str) -> Any:
@@ -70,9 +43,3 @@ def test_kio_reads_and_writes_the_same(api: Api, version: int, kind: str) -> Non
         assert same(ours, theirs), (ours, theirs)
         assert written(write, theirs) == data
         assert decode(data) == ours
-
-
-def written(write: Callable[..., Any], entity: Any) -> bytes:
-    buffer = io.BytesIO()
-    write(buffer, entity)
-    return buffer.getvalue()
