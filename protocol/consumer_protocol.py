@@ -29,7 +29,7 @@ CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 """The protocol type of groups whose members send these structs."""
 
 MAX_ELEMENTS: Final = 10_000
-"""The most topics and partitions of a struct, together: a member sends the bytes, and topics take 1 µs each to decode."""
+"""The most topics and partitions of a struct, together: a member sends the bytes, and a topic takes 1 µs to decode."""
 
 
 @wire_struct
