@@ -17,24 +17,25 @@ from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.descriptions import describe
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
+from purgatorio.broker.config.groups import group_config
 from purgatorio.broker.config.limits import connection_limits, fetch_settings
 from purgatorio.broker.config.topics import topic_settings, topic_synonyms
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder, create_delays_topic
+from purgatorio.broker.group.coordinator_log import CoordinatorLog
+from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import ElectionType, PreferredElections, elect_leaders, random_epoch_step
 from purgatorio.broker.metadata.image import ClusterImage, Endpoint
-from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.metrics.counters import BrokerMetrics
-from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Reaper, Timer
+from purgatorio.broker.purgatories import BrokerPurgatories
+from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
-from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
-from purgatorio.broker.replica.delayed_fetch import DelayedFetch
-from purgatorio.broker.replica.delayed_produce import DelayedProduce
 from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.fetcher_manager import ReplicaFetcherManager
 from purgatorio.broker.replica.follower import FollowerGate
@@ -77,6 +78,8 @@ class Broker:
         dynamic: the configs in effect.
         listeners: the listeners by name.
         address: the advertised host and port of the PLAINTEXT listener; port 0 until it listens.
+        purgatories: all purgatories, by Kafka's names.
+        groups: the groups that this broker coordinates.
     """
 
     def __init__(
@@ -102,7 +105,9 @@ class Broker:
         self.address: tuple[str, int] = config.advertised
         self._rng = rng
         self._connections_cap = connections_cap
-        self._build_purgatories()
+        self._parked = parked = BrokerPurgatories(config, clock, store.image, self._operation_finished)
+        self.purgatories = parked.all
+        self.produce_purgatory, self.fetch_purgatory = parked.produce, parked.fetch
         self._topics = topic_settings(config)
         lease_clock = lease_clock or clock
         self.lifecycle = self._build_lifecycle(lease_clock, slowest_rate)
@@ -117,10 +122,10 @@ class Broker:
             clock=lease_clock,
             log_defaults=self._topics.log,
             memory=MemoryBudget(config.log_memory_bytes, clock.now_ms),
-            actions=self.actions,
-            produce_purgatory=self.produce_purgatory,
-            fetch_purgatory=self.fetch_purgatory,
-            delete_records_purgatory=self.delete_records_purgatory,
+            actions=parked.actions,
+            produce_purgatory=parked.produce,
+            fetch_purgatory=parked.fetch,
+            delete_records_purgatory=parked.delete_records,
             observer=self.metrics,
             propose=alter_partition.propose,
             may_lead=self.lifecycle.may_lead,
@@ -136,6 +141,7 @@ class Broker:
             closed=self.replicas.end_session,
         )
         self.recorder = DelayRecorder(self.replicas, self.clock, self.metrics)
+        self.groups = self._build_groups()
         self.request_memory = RequestMemory(config.queued_max_request_bytes)
         self.listeners = self._build_listeners()
         self.fetchers = self._build_fetchers()
@@ -162,6 +168,19 @@ class Broker:
             epoch_step=lambda: random_epoch_step(self._rng),
         )
 
+    def _build_groups(self) -> Groups:
+        services = GroupServices(
+            config=group_config(self.config),
+            log=CoordinatorLog(self.replicas, self.clock, self.config.offsets_commit_timeout_ms),
+            clock=self.clock,
+            timer=self._parked.timer,
+            rng=self._rng,
+            image=lambda: self.store.image,
+            rebalance_purgatory=self._parked.rebalance,
+            heartbeat_purgatory=self._parked.heartbeat,
+        )
+        return Groups(services, self.replicas)
+
     def _build_fetchers(self) -> ReplicaFetcherManager:
         return ReplicaFetcherManager(
             self.replicas,
@@ -181,7 +200,7 @@ class Broker:
             broker_id=config.broker_id,
             store=self.store,
             rng=self._rng,
-            purgatories=self.metadata_purgatories,
+            purgatories=self._parked.metadata,
             topics=self._topics,
             auto_create_topics_enable=config.auto_create_topics_enable,
             seems_dead=self._seems_dead,
@@ -194,6 +213,7 @@ class Broker:
                 admin=admin,
                 replicas=self.replicas,
                 fetch_sessions=self.fetch_sessions,
+                groups=self.groups,
                 fetch_max_bytes=config.fetch_max_bytes,
             )
         )
@@ -202,36 +222,6 @@ class Broker:
             name: Listener(routes, limits, self.clock, name=name, observer=self.metrics, memory=self.request_memory)
             for name in (PLAINTEXT,)
         }
-
-    def _build_purgatories(self) -> None:
-        config = self.config
-        self.actions = ActionQueue()
-        self._timers: list[Timer] = []
-        self.purgatories: list[Purgatory[Any]] = []
-        """All purgatories of this broker; their names are Kafka's."""
-        self.produce_purgatory: Purgatory[DelayedProduce] = self._purgatory(
-            "Produce", config.producer_purgatory_purge_interval_requests
-        )
-        self.fetch_purgatory: Purgatory[DelayedFetch] = self._purgatory(
-            "Fetch", config.fetch_purgatory_purge_interval_requests
-        )
-        self.delete_records_purgatory: Purgatory[DelayedDeleteRecords] = self._purgatory(
-            "DeleteRecords", config.delete_records_purgatory_purge_interval_requests
-        )
-        self.metadata_purgatories = MetadataPurgatories(
-            self._purgatory("topic"), self._purgatory("ElectLeader"), self.store.image
-        )
-        self.reaper = Reaper(self.clock.now_ms, self._timers, actions=self.actions, call_later=self.clock.call_later)
-
-    def _purgatory(self, name: str, purge_interval: int = 1_000) -> Purgatory[Any]:
-        """Return a purgatory with a timer of its own, so that each has its own counters; all share the reaper."""
-        timer = Timer(self.clock.now_ms)
-        purgatory: Purgatory[Any] = Purgatory(
-            name, timer, actions=self.actions, purge_interval=purge_interval, on_finished=self._operation_finished
-        )
-        self._timers.append(timer)
-        self.purgatories.append(purgatory)
-        return purgatory
 
     def _operation_finished(self, operation: FinishedOperation) -> None:
         self.finished.add(operation)
@@ -310,10 +300,11 @@ class Broker:
             endpoints = await self._listen()
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                self._spawn(self.reaper.run(), "reaper")
+                self._spawn(self._parked.reaper.run(), "reaper")
                 self.replicas.incarnation = await self.lifecycle.register(endpoints)
                 self._metadata_changed(self.store.image)
                 self._spawn(self._apply_queued_roles(), "roles")
+                self._spawn(self.groups.run(), "groups")
                 self._spawn(self.lifecycle.run(), "lifecycle")
                 self._start_upkeep()
                 logger.info("broker started", broker=self.broker_id, host=self.address[0], port=self.address[1])
@@ -396,7 +387,7 @@ class Broker:
         self.replicas.apply(image)
         if reconfigured:
             self.replicas.advance_high_watermarks("broker configs")
-        self.metadata_purgatories.image_changed(image)
+        self._parked.metadata.image_changed(image)
         self.recorder.image_changed(image)
         self._roles_changed()
 

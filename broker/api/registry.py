@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.request import Handler, Route
@@ -26,6 +27,7 @@ class Services:
         admin: reads and changes the cluster's metadata.
         replicas: this broker's replicas.
         fetch_sessions: this broker's fetch sessions.
+        groups: the groups that this broker coordinates.
         fetch_max_bytes: the most bytes that a fetch response holds, even if the request allows more
             (fetch.max.bytes).
         routes: the routes of all registrations, which `build_routes` fills; ApiVersions answers with them.
@@ -34,6 +36,7 @@ class Services:
     admin: AdminContext
     replicas: ReplicaManager
     fetch_sessions: FetchSessionCache
+    groups: Groups
     fetch_max_bytes: int
     routes: dict[int, Route] = field(default_factory=dict)
 

@@ -140,6 +140,43 @@ class BrokerConfig(BaseModel):
         long=True,
     )
 
+    # Consumer groups
+    offsets_topic_num_partitions: int = number(
+        50, "Partitions of __consumer_offsets, which the first group creates.", ge=1, le=1_000
+    )
+    offsets_topic_replication_factor: int = number(
+        3, "Replicas of __consumer_offsets; at most the number of live brokers.", ge=1, le=32767
+    )
+    offsets_commit_timeout_ms: int = number(
+        5_000, "Longest wait for the replicas when a group or its offsets are written.", ge=1
+    )
+    offset_metadata_max_bytes: int = number(4_096, "Longest metadata of a committed offset.")
+    offsets_retention_minutes: int = number(
+        10_080, "Time after which committed offsets are deleted, once nobody consumes.", ge=1
+    )
+    offsets_retention_check_interval_ms: int = number(
+        600_000, "Time between two checks for such offsets.", ge=1, long=True
+    )
+    group_initial_rebalance_delay_ms: int = number(
+        0,
+        "Time that an empty group waits for more members before its first rebalance. Kafka's is 3000; 0 here, so that "
+        "a first poll takes milliseconds.",
+    )
+    group_min_session_timeout_ms: int = number(6_000, "Shortest session timeout that a member may ask for.", ge=1)
+    group_max_session_timeout_ms: int = number(1_800_000, "Longest session timeout that a member may ask for.", ge=1)
+    group_max_size: int = number(
+        10_000, "Most members of a group. Kafka's default is no limit; here memory stays bounded.", ge=1
+    )
+    group_consumer_session_timeout_ms: int = number(
+        45_000, "Session timeout of members of the consumer protocol (KIP-848).", ge=1
+    )
+    group_consumer_heartbeat_interval_ms: int = number(
+        5_000, "Time between two heartbeats of members of the consumer protocol, while their group is stable.", ge=1
+    )
+    group_consumer_max_size: int = number(
+        10_000, "Most members of a group of the consumer protocol. Kafka's default is no limit.", ge=1
+    )
+
     # Purgatory
     producer_purgatory_purge_interval_requests: int = number(
         1_000,

@@ -65,6 +65,7 @@ class ReplicaManager:
         memory: the budget that all logs of this broker share.
         lookup: finds replicas, and names the leaders of other partitions.
         append: see `LeaderWrites.append`.
+        await_replicas: see `LeaderWrites.await_replicas`.
         delete_records: see `LeaderWrites.delete_records`.
         fetch: see `ReplicaFetches.fetch`.
         forget: see `ReplicaFetches.forget`.
@@ -133,6 +134,7 @@ class ReplicaManager:
             propose=propose,
         )
         self.append = writes.append
+        self.await_replicas = writes.await_replicas
         self.delete_records = writes.delete_records
         self.fetch = fetches.fetch
         self.forget = fetches.forget

@@ -127,6 +127,31 @@ class LeaderWrites:
             self._events.appended(partition, info.first_offset, high_watermark_moved=partition.advance_high_watermark())
         return PendingAck(partition, info.last_offset + 1, result) if acks == -1 else None
 
+    def await_replicas(self, tp: TopicPartition, *, timeout_ms: int, done: AppendDone, client: str = "") -> None:
+        """Wait until everything that the partition's log holds now is committed, as an append with acks=-1 does.
+
+        Args:
+            tp: the partition, which this broker leads.
+            timeout_ms: the longest wait for the in-sync replicas; then REQUEST_TIMED_OUT.
+            done: receives one result; called once, before this returns if there is nothing to wait for.
+            client: the client id, shown while the request waits.
+        """
+        with self._actions:
+            result = AppendResult()
+            try:
+                partition = self._lookup.find(tp)
+                partition.check_leader(-1)
+            except PartitionError as error:
+                result.error_code = error.error_code
+                done([result])
+                return
+            ack = PendingAck(partition, partition.log.log_end_offset, result)
+            operation = DelayedProduce(
+                timeout_ms, [ack], self._lookup, partial(done, [result]), self._observer.produce_expired
+            )
+            operation.client = client
+            self._produce_purgatory.try_complete_else_watch(operation, [tp])
+
     def delete_records(
         self,
         deletions: Sequence[tuple[TopicPartition, int]],

@@ -28,6 +28,7 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.api.harness import Replies, context
+from tests.broker.group.harness import GroupHarness
 from tests.broker.replica.harness import Harness
 
 
@@ -55,7 +56,13 @@ def routes() -> Routes:
     admin = AdminContext(1, store, random.Random(0), purgatories)  # type: ignore[arg-type]
     broker = Harness()
     return build_routes(
-        Services(admin=admin, replicas=broker.replicas, fetch_sessions=broker.fetch_sessions, fetch_max_bytes=1_000_000)
+        Services(
+            admin=admin,
+            replicas=broker.replicas,
+            fetch_sessions=broker.fetch_sessions,
+            groups=GroupHarness().groups,
+            fetch_max_bytes=1_000_000,
+        )
     )
 
 

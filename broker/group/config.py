@@ -1,0 +1,51 @@
+"""The settings of the group coordinator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+"""The internal topic that keeps groups and their committed offsets."""
+OFFSETS_TOPIC_CONFIGS: Final = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": str(1024 * 1024),
+}
+"""The configs that the topic is created with: Kafka's, but for its segments of 100 MiB. Only closed segments are
+compacted, and these records are in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """The settings of one broker's group coordinator, by Kafka's names; the defaults are Kafka's unless noted.
+
+    Attributes:
+        offsets_topic_partitions: offsets.topic.num.partitions; it never changes once the topic exists.
+        offsets_topic_replication_factor: offsets.topic.replication.factor, at most the number of live brokers.
+        offsets_commit_timeout_ms: the longest wait for the replicas when a group's records are written.
+        offset_metadata_max_bytes: the longest metadata of a committed offset.
+        offsets_retention_ms: how long committed offsets are kept once nobody consumes (offsets.retention.minutes).
+        initial_rebalance_delay_ms: how long an empty group waits for more members (Kafka: 3000; 0 here).
+        min_session_timeout_ms: the shortest session timeout that a member may ask for.
+        max_session_timeout_ms: the longest session timeout that a member may ask for.
+        max_size: the most members of a group.
+        max_groups: Purgatorio's own: the most groups of one partition of the topic; further ones are refused.
+        consumer_session_timeout_ms: the session timeout of members of the consumer protocol (KIP-848).
+        consumer_heartbeat_interval_ms: the time between their heartbeats while the group is stable.
+        consumer_max_size: the most members of a group of the consumer protocol.
+    """
+
+    offsets_topic_partitions: int = 50
+    offsets_topic_replication_factor: int = 3
+    offsets_commit_timeout_ms: int = 5_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 10_080 * 60_000
+    initial_rebalance_delay_ms: int = 0
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 10_000
+    max_groups: int = 10_000
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_max_size: int = 10_000

@@ -1,0 +1,41 @@
+"""Refusals of the group coordinator."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from purgatorio.protocol.errors import ErrorCode
+
+
+class GroupError(Exception):
+    """A request that the coordinator refuses.
+
+    Attributes:
+        error_code: the error code of the answer.
+    """
+
+    def __init__(self, error_code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+
+
+_NOT_AVAILABLE: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+_NOT_COORDINATOR: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
+
+
+def coordinator_error(append_error: ErrorCode) -> ErrorCode:
+    """Return what a group's client is told when the coordinator's append to its topic ended with this error."""
+    if append_error == ErrorCode.NONE:
+        return append_error
+    if append_error in _NOT_AVAILABLE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if append_error in _NOT_COORDINATOR:
+        return ErrorCode.NOT_COORDINATOR
+    return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,78 @@
+"""What groups of both protocols have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal
+
+GroupType = Literal["classic", "consumer"]
+"""The protocol of a group: that of JoinGroup, or that of ConsumerGroupHeartbeat (KIP-848)."""
+
+
+class Group(ABC):
+    """A group as its partition of ``__consumer_offsets`` defines it.
+
+    Attributes:
+        group_id: the name that the group's members chose.
+        type: the group's protocol, as ListGroups names it.
+    """
+
+    __slots__ = ("group_id",)
+
+    type: ClassVar[GroupType]
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+
+    @property
+    @abstractmethod
+    def state_name(self) -> str:
+        """The state, as ListGroups names it: Empty, Stable, …"""
+
+    @property
+    @abstractmethod
+    def protocol_type(self) -> str:
+        """``consumer``, ``connect``, …; empty for a group that has only offsets."""
+
+    @property
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether the group has no members."""
+
+    @abstractmethod
+    def subscribes_to(self, topic: str) -> bool:
+        """Return whether a member consumes the topic, as far as the coordinator can tell."""
+
+    @abstractmethod
+    def check_commit(self, member_id: str, instance_id: str | None, generation_or_epoch: int, version: int) -> None:
+        """Check that this member may commit offsets now, and count the commit as a sign of life.
+
+        Args:
+            member_id: the member; empty with generation −1 for a client that assigns partitions itself.
+            instance_id: the static member's name; None for a dynamic member.
+            generation_or_epoch: the generation, or the member epoch under KIP-848.
+            version: the version of the OffsetCommit request.
+
+        Raises:
+            GroupError: with the error code for all partitions of the request.
+        """
+
+    @abstractmethod
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Check that this member may read committed offsets; None: the request names no member.
+
+        Raises:
+            GroupError: with the error code for the group.
+        """
+
+    @abstractmethod
+    def check_delete(self) -> None:
+        """Check that the group may be deleted.
+
+        Raises:
+            GroupError: NON_EMPTY_GROUP, or GROUP_ID_NOT_FOUND for a group that is dead.
+        """
+
+    @abstractmethod
+    def offset_expires_from_ms(self, topic: str, commit_ms: int) -> int | None:
+        """Return the wall time from which the retention of a committed offset counts; None: it does not expire now."""

@@ -1,0 +1,39 @@
+"""What the parts of one broker's group coordinator share."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.group.config import GroupConfig
+from purgatorio.broker.group.coordinator_log import CoordinatorLog
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.purgatory import Purgatory, Timer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupServices:
+    """What the parts of one broker's group coordinator share.
+
+    Attributes:
+        config: the coordinator's settings.
+        log: writes to the partitions of ``__consumer_offsets``.
+        clock: monotonic time for sessions, wall time for records.
+        timer: deadlines that no request waits for.
+        rng: makes member ids.
+        image: returns this broker's image.
+        rebalance_purgatory: Kafka's "Rebalance": joins and syncs that wait for other members.
+        heartbeat_purgatory: Kafka's "Heartbeat": the session of each member, until its deadline.
+    """
+
+    config: GroupConfig
+    log: CoordinatorLog
+    clock: Clock
+    timer: Timer
+    rng: random.Random
+    image: Callable[[], ClusterImage]
+    rebalance_purgatory: Purgatory[Any]
+    heartbeat_purgatory: Purgatory[Any]

@@ -1,0 +1,66 @@
+"""FindCoordinator: names the leaders of groups' partitions, and creates their topic first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from purgatorio.broker.api import find_coordinator
+from purgatorio.broker.group.config import OFFSETS_TOPIC, GroupConfig
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+Find = Callable[..., FindCoordinatorResponse]
+BILLING_OF_50 = 9
+
+
+@pytest.fixture
+def find(cluster: Any) -> Find:
+    api: Any = SimpleNamespace(handle=lambda admin, *rest: find_coordinator.handle(admin, GroupConfig(), *rest))
+    return lambda version=6, **fields: cluster.ask(api, version, FindCoordinatorRequest(**fields))
+
+
+def test_the_first_request_creates_the_topic_and_is_answered_with_the_leader(cluster: Any, find: Find) -> None:
+    (found,) = find(coordinator_keys=["billing"]).coordinators
+    topic = cluster.image.topics[OFFSETS_TOPIC]
+    assert len(topic.partitions) == 50
+    assert len(topic.partitions[0].replicas) == 3
+    assert topic.configs["cleanup.policy"] == "compact"
+    leader = topic.partitions[BILLING_OF_50].leader
+    assert (found.error_code, found.key, found.node_id) == (ErrorCode.NONE, "billing", leader)
+    assert (found.host, found.port) == (f"host-{leader}", 9000 + leader)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_before_version_4_the_answer_is_for_one_key(find: Find, version: int) -> None:
+    answer = find(version=version, key="billing")
+    assert answer.error_code == ErrorCode.NONE
+    assert answer.node_id in (1, 2, 3)
+    assert answer.coordinators == []
+
+
+def test_several_groups_have_a_coordinator_each(find: Find) -> None:
+    found = find(coordinator_keys=["billing", "", "my-group"]).coordinators
+    assert [each.key for each in found] == ["billing", "", "my-group"]
+    assert all(each.node_id > 0 for each in found)
+
+
+def test_a_group_whose_partition_has_no_leader_has_no_coordinator_now(cluster: Any, find: Find) -> None:
+    find(coordinator_keys=["billing"])
+    leader = cluster.image.topics[OFFSETS_TOPIC].partitions[BILLING_OF_50].leader
+    for broker_id in (1, 2, 3):
+        cluster.fence(broker_id)
+    (found,) = find(coordinator_keys=["billing"]).coordinators
+    assert leader > 0
+    assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+
+@pytest.mark.parametrize("key_type", [1, 2, 7])
+def test_keys_of_transactions_and_share_groups_are_refused(cluster: Any, find: Find, key_type: int) -> None:
+    (found,) = find(key_type=key_type, coordinator_keys=["x"]).coordinators
+    assert found.error_code == ErrorCode.INVALID_REQUEST
+    assert found.error_message is not None
+    assert OFFSETS_TOPIC not in cluster.image.topics

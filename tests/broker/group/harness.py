@@ -1,0 +1,68 @@
+"""The groups of broker 1 over its replicas; the test sets the time and the image, and plays the followers."""
+
+from __future__ import annotations
+
+import random
+
+from purgatorio.broker.group.config import OFFSETS_TOPIC, GroupConfig
+from purgatorio.broker.group.coordinator_log import CoordinatorLog
+from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import Topic
+from purgatorio.broker.purgatory import Purgatory, Timer
+from tests.broker.replica.harness import Harness, topic
+
+PARTITION = TopicPartition(OFFSETS_TOPIC, 0)
+"""The only partition of the topic, which holds all groups."""
+
+
+def offsets_topic(replicas: tuple[int, ...] = (1,), leader: int = 1, leader_epoch: int = 0) -> Topic:
+    """Return ``__consumer_offsets`` with one partition."""
+    return topic(
+        OFFSETS_TOPIC,
+        leader=leader,
+        leader_epoch=leader_epoch,
+        partition_epoch=leader_epoch,
+        replicas=replicas,
+        cleanup_policy="compact",
+    )
+
+
+class GroupHarness(Harness):
+    """Broker 1 with its groups.
+
+    Args:
+        replicas: the replicas of ``__consumer_offsets``; with the default an append is committed at once.
+        config: settings of the coordinator that differ from the defaults.
+    """
+
+    def __init__(self, replicas: tuple[int, ...] = (1,), **config: int) -> None:
+        super().__init__()
+        timers = [Timer(self.clock.now_ms) for _ in range(3)]
+        self.timers += timers
+        self.rebalance_purgatory: Purgatory = Purgatory("Rebalance", timers[0], actions=self.actions)
+        self.heartbeat_purgatory: Purgatory = Purgatory("Heartbeat", timers[1], actions=self.actions)
+        for purgatory in (self.rebalance_purgatory, self.heartbeat_purgatory):
+            purgatory.on_finished = self.finished.append
+        settings = GroupConfig(offsets_topic_partitions=1, **config)
+        services = GroupServices(
+            config=settings,
+            log=CoordinatorLog(self.replicas, self.clock, settings.offsets_commit_timeout_ms),
+            clock=self.clock,
+            timer=timers[2],
+            rng=random.Random(0),
+            image=lambda: self.image,
+            rebalance_purgatory=self.rebalance_purgatory,
+            heartbeat_purgatory=self.heartbeat_purgatory,
+        )
+        self.groups = Groups(services, self.replicas)
+        self.set_topics(offsets_topic(replicas))
+
+    def elect(self, leader: int, leader_epoch: int, replicas: tuple[int, ...] = (1, 2)) -> None:
+        """Make a broker the leader of the partition of ``__consumer_offsets``, in a new leader epoch."""
+        self.set_topics(offsets_topic(replicas, leader, leader_epoch))
+
+    def work(self) -> int:
+        """Load and unload the groups that wait for it; returns the number of steps."""
+        return sum(1 for _ in self.groups.coordinator.steps())

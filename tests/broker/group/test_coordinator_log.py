@@ -1,0 +1,82 @@
+"""Records of groups are answered when they are committed, with the error codes of coordinators."""
+
+from __future__ import annotations
+
+import pytest
+
+from purgatorio.broker.group.coordinator_log import NewRecord
+from purgatorio.broker.group.errors import coordinator_error
+from purgatorio.protocol.errors import ErrorCode
+from tests.broker.group.harness import PARTITION, GroupHarness
+
+RECORD = NewRecord(b"key", b"value")
+
+
+class Appended:
+    """One append: what happened, in order."""
+
+    def __init__(self, broker: GroupHarness) -> None:
+        self.events: list[object] = []
+        self.is_appended = broker.groups.coordinator.services.log.append(
+            PARTITION, [RECORD], self.events.append, applied=lambda: self.events.append("applied")
+        )
+
+
+def test_records_are_applied_first_and_then_done_when_one_replica_is_enough() -> None:
+    appended = Appended(GroupHarness())
+    assert appended.is_appended
+    assert appended.events == ["applied", ErrorCode.NONE]
+
+
+def test_records_are_done_when_the_followers_have_them() -> None:
+    broker = GroupHarness(replicas=(1, 2))
+    appended = Appended(broker)
+    assert appended.events == ["applied"]
+    broker.follow((2, 1), tp=PARTITION)
+    assert appended.events == ["applied", ErrorCode.NONE]
+
+
+def test_records_that_wait_too_long_are_applied_but_not_done() -> None:
+    broker = GroupHarness(replicas=(1, 2))
+    appended = Appended(broker)
+    broker.advance_ms(5_001)
+    assert appended.events == ["applied", ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+
+def test_records_that_are_refused_are_not_applied() -> None:
+    broker = GroupHarness()
+    broker.may_lead = False
+    appended = Appended(broker)
+    assert not appended.is_appended
+    assert appended.events == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_waiting_for_the_commit_ends_at_once_when_there_is_nothing_to_wait_for() -> None:
+    broker = GroupHarness(replicas=(1, 2))
+    done: list[ErrorCode] = []
+    broker.groups.coordinator.services.log.when_committed(PARTITION, done.append)
+    assert done == [ErrorCode.NONE]
+
+
+def test_waiting_for_the_commit_ends_when_the_followers_have_all_records() -> None:
+    broker = GroupHarness(replicas=(1, 2))
+    Appended(broker)
+    done: list[ErrorCode] = []
+    broker.groups.coordinator.services.log.when_committed(PARTITION, done.append)
+    assert done == []
+    broker.follow((2, 1), tp=PARTITION)
+    assert done == [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize(
+    ("append", "told"),
+    [
+        (ErrorCode.NONE, ErrorCode.NONE),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_an_appends_error_becomes_that_of_a_coordinator(append: ErrorCode, told: ErrorCode) -> None:
+    assert coordinator_error(append) == told
