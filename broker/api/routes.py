@@ -24,6 +24,8 @@ from purgatorio.broker.api import (
     list_offsets,
     list_partition_reassignments,
     metadata,
+    offset_commit,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
 )
@@ -35,6 +37,8 @@ APIS: Final[tuple[ApiHandler, ...]] = (
     fetch.API,
     list_offsets.API,
     metadata.API,
+    offset_commit.API,
+    offset_fetch.API,
     find_coordinator.API,
     api_versions.API,
     create_topics.API,

@@ -31,6 +31,8 @@ class GroupConfig:
         max_session_timeout_ms: the longest session timeout that a member may ask for.
         max_size: the most members of a group.
         max_groups: Purgatorio's own: the most groups of one partition of the topic; further ones are refused.
+        max_offsets: Purgatorio's own: the most committed offsets of all groups that one broker coordinates, some 300
+            bytes each; further ones are refused.
         consumer_session_timeout_ms: the session timeout of members of the consumer protocol (KIP-848).
         consumer_heartbeat_interval_ms: the time between their heartbeats while the group is stable.
         consumer_max_size: the most members of a group of the consumer protocol.
@@ -46,6 +48,7 @@ class GroupConfig:
     max_session_timeout_ms: int = 1_800_000
     max_size: int = 10_000
     max_groups: int = 10_000
+    max_offsets: int = 500_000
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_max_size: int = 10_000

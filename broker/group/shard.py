@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from purgatorio.broker.group.group import Group
-from purgatorio.broker.group.offsets import GroupOffsets
+from purgatorio.broker.group.offsets import ShardOffsets
 from purgatorio.broker.log.topic_partition import TopicPartition
 
 
@@ -29,7 +29,7 @@ class GroupShard:
         leader_epoch: the leader epoch of this broker.
         state: a shard is loaded once, then active, then unloaded; it is never loaded again.
         groups: the groups by id.
-        offsets: the committed offsets by group id; a group without members may have only these.
+        offsets: the committed offsets of the groups; a group without members may have only these, and no `Group`.
     """
 
     __slots__ = ("groups", "leader_epoch", "offsets", "state", "tp")
@@ -39,7 +39,7 @@ class GroupShard:
         self.leader_epoch = leader_epoch
         self.state = ShardState.LOADING
         self.groups: dict[str, Group] = {}
-        self.offsets: dict[str, GroupOffsets] = {}
+        self.offsets = ShardOffsets()
 
     @property
     def is_active(self) -> bool:

@@ -1,0 +1,216 @@
+"""Commits and reads the offsets of groups (Kafka: OffsetMetadataManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from purgatorio.broker.group.coordinator import RETRY_MS, GroupCoordinator
+from purgatorio.broker.group.coordinator_log import Committed, NewRecord
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.offsets import CommittedOffset, GroupOffsets, OffsetChange
+from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.group.shard import GroupShard
+from purgatorio.logger import get_logger
+from purgatorio.protocol.consumer_offsets import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from purgatorio.protocol.errors import ErrorCode
+
+logger = get_logger(__name__)
+
+MEMBER_EPOCH_VERSION: Final = 9
+"""The first version of OffsetCommit that knows member epochs, and GROUP_ID_NOT_FOUND (KIP-848)."""
+
+
+class OffsetManager:
+    """The committed offsets of the groups that one broker coordinates.
+
+    Args:
+        services: the log, the clock, the settings.
+        coordinator: the shards of this broker.
+    """
+
+    def __init__(self, services: GroupServices, coordinator: GroupCoordinator) -> None:
+        self._services = services
+        self._coordinator = coordinator
+
+    # --- commit ---
+
+    def commit(
+        self,
+        group_id: str,
+        offsets: Sequence[tuple[str, int, CommittedOffset]],
+        done: Committed,
+        *,
+        member_id: str = "",
+        instance_id: str | None = None,
+        generation_or_epoch: int = -1,
+        version: int,
+        client: str = "",
+    ) -> None:
+        """Write offsets of a group: topic, partition and offset each; at least one.
+
+        A group without a member protocol comes to be by its first offset, from a client with generation -1.
+
+        Args:
+            done: called when the offsets are committed and visible, or have failed; perhaps before this returns.
+            member_id, instance_id, generation_or_epoch, version: as in `Group.check_commit`.
+            client: the client id, shown while the request waits.
+
+        Raises:
+            GroupError: the offsets may not be committed: with the error code for each of them.
+        """
+        shard = self._coordinator.shard_of(group_id)
+        group = shard.groups.get(group_id)
+        if group is not None:
+            group.check_commit(member_id, instance_id, generation_or_epoch, version)
+        elif generation_or_epoch >= 0:
+            is_new = version >= MEMBER_EPOCH_VERSION
+            code = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
+            raise GroupError(code, f"group {group_id!r} does not exist")
+        self._check_limits(shard, group_id, offsets)
+        changes = [OffsetChange(group_id, *offset) for offset in offsets]
+        self.write(shard, changes, done, client=client)
+
+    def _check_limits(
+        self, shard: GroupShard, group_id: str, offsets: Sequence[tuple[str, int, CommittedOffset]]
+    ) -> None:
+        """Refuse new groups and new partitions beyond the limits; known ones may go on while the replicas follow.
+
+        Raises:
+            GroupError: INVALID_COMMIT_OFFSET_SIZE, which clients do not retry; COORDINATOR_NOT_AVAILABLE, which they
+                do, while too many changes wait for the replicas.
+        """
+        known = shard.offsets
+        is_new = group_id not in shard.groups and group_id not in known and not known.has_pending(group_id)
+        max_groups = self._services.config.max_groups
+        if is_new and len(shard.groups) + len(known.groups) >= max_groups:
+            message = f"{shard.tp} has {max_groups} groups, the most that it may have"
+            raise _refusal(message)
+        limit = self._services.config.max_offsets
+        shards = self._coordinator.shards
+        if sum(each.offsets.count + each.offsets.pending_count for each in shards) + len(offsets) <= limit:
+            return
+        new = sum(known.get(group_id, topic, partition) is None for topic, partition, _ in offsets)
+        if new and sum(each.offsets.count for each in shards) + new > limit:
+            raise _refusal(f"this broker keeps {limit} committed offsets, the most that it may keep")
+        if new or known.pending_count + len(offsets) > limit:
+            message = f"too many changes of {shard.tp} wait for its replicas"
+            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+
+    # --- the log ---
+
+    def write(
+        self,
+        shard: GroupShard,
+        changes: Sequence[OffsetChange],
+        done: Committed,
+        *,
+        also: Sequence[NewRecord] = (),
+        client: str = "",
+    ) -> bool:
+        """Append changes of offsets in one batch; they take effect when they are committed.
+
+        Call it from an event of the loop, not from the completion of another append: changes take effect in the order
+        of these calls.
+
+        Args:
+            done: called when the changes are committed and visible, or have failed; perhaps before this returns.
+            also: further records of the batch.
+            client: the client id, shown while the request waits.
+
+        Returns:
+            Whether the changes are in this broker's log.
+        """
+        number = 0
+
+        def appended() -> None:
+            nonlocal number
+            number = shard.offsets.append(changes)
+
+        def settled(error_code: ErrorCode) -> None:
+            if error_code == ErrorCode.NONE:
+                shard.offsets.committed(number)
+            elif number:
+                self._await_commit(shard)
+            done(error_code)
+
+        records = [offset_record(change) for change in changes]
+        records += also
+        return self._services.log.append(shard.tp, records, settled, applied=appended, client=client)
+
+    def _await_commit(self, shard: GroupShard) -> None:
+        """Wait on for appended changes whose client got an error: they may be committed later."""
+        offsets = shard.offsets
+        number = offsets.appended
+
+        def committed(error_code: ErrorCode) -> None:
+            offsets.is_awaited = False
+            if not shard.is_active:
+                return
+            if error_code:
+                self._services.timer.call_later(RETRY_MS, self._await_commit, shard)
+            else:
+                offsets.committed(number)
+
+        if shard.is_active and offsets.pending_count and not offsets.is_awaited:
+            offsets.is_awaited = True
+            self._services.log.when_committed(shard.tp, committed)
+
+    def replay(self, shard: GroupShard, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+        """Apply a record that is loaded."""
+        committed = None
+        if value is not None:
+            committed = CommittedOffset(
+                value.offset,
+                value.leader_epoch,
+                value.metadata,
+                value.commit_timestamp_ms,
+                value.expire_timestamp_ms,
+                value.topic_id,
+            )
+        shard.offsets.apply(OffsetChange(key.group_id, key.topic, key.partition, committed))
+
+    # --- fetch ---
+
+    def offsets_of(self, group_id: str, member_id: str | None = None, member_epoch: int = -1) -> GroupOffsets:
+        """Return the replicated offsets of a group; an unknown group has none.
+
+        Args:
+            member_id, member_epoch: as in `Group.check_fetch`.
+
+        Raises:
+            GroupError: the error code for the group. Never COORDINATOR_NOT_AVAILABLE, which older consumers take for
+                fatal here (KAFKA-17267).
+        """
+        try:
+            shard = self._coordinator.shard_of(group_id)
+        except GroupError as error:
+            if error.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                raise GroupError(ErrorCode.NOT_COORDINATOR, str(error)) from error
+            raise
+        group = shard.groups.get(group_id)
+        if group is not None:
+            group.check_fetch(member_id, member_epoch)
+        return shard.offsets.groups.get(group_id, {})
+
+
+def offset_record(change: OffsetChange) -> NewRecord:
+    """Return the record of a change."""
+    group_id, topic, partition, committed = change
+    key = encode_key(OffsetCommitKey(group_id=group_id, topic=topic, partition=partition))
+    if committed is None:
+        return NewRecord(key, None)
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp_ms=committed.commit_ms,
+        expire_timestamp_ms=committed.expire_ms,
+        topic_id=committed.topic_id,
+    )
+    return NewRecord(key, encode_value(value))
+
+
+def _refusal(message: str) -> GroupError:
+    logger.warning("committed offsets were refused", why=message)
+    return GroupError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, message)
