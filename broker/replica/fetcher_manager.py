@@ -47,12 +47,19 @@ class ReplicaFetcherManager:
         self._rng = rng
         self._spawn = spawn
         self._fetchers: dict[int, FollowerFetcher] = {}
+        self._leader_epochs: dict[int, int] = {}  # the broker epoch of each leader, as last registered
         replicas.followed_log_cut = self._log_cut
 
     def follow_leaders(self) -> None:
-        """Tell each fetcher what this broker now follows from its leader, and what no longer."""
+        """Tell each fetcher what this broker now follows from its leader, and whether that was registered anew."""
         for leader_id, changes in self._replicas.take_refollowed().items():
             self._fetcher(leader_id).follow(changes)
+        image = self._replicas.image
+        for leader_id, fetcher in self._fetchers.items():
+            registered = None if image is None else image.brokers.get(leader_id)
+            if registered is not None and self._leader_epochs.get(leader_id) != registered.broker_epoch:
+                self._leader_epochs[leader_id] = registered.broker_epoch
+                fetcher.reconnect()
 
     def _log_cut(self, partition: Partition) -> None:
         fetcher = self._fetchers.get(partition.leader)

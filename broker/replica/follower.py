@@ -175,6 +175,7 @@ class FollowerFetcher:
         self._failures = 0
         self._refused_since_ms: int | None = None
         self._turn = -1
+        self._attempt: asyncio.Timeout | None = None
 
     def follow(self, changes: Refollowed) -> None:
         """Fetch what is followed from this leader from now on, and no longer what is not."""
@@ -197,6 +198,15 @@ class FollowerFetcher:
         since_ms = self._refused_since_ms
         return since_ms is not None and self._clock.now_ms() < since_ms + within_ms
 
+    def reconnect(self) -> None:
+        """Connect anew, and wait for no answer over the present connection: the leader has another incarnation.
+
+        It may run on another host, beside the one that the connection leads to, which may be frozen.
+        """
+        self._failures = 0
+        if self._attempt is not None and not self._attempt.expired():
+            self._attempt.reschedule(0.0)  # a moment that has passed: cancel now
+
     async def run(self) -> None:
         """Fetch until cancelled; after a lost connection or an invalid response, log and retry after a pause."""
         while True:
@@ -205,19 +215,30 @@ class FollowerFetcher:
                 await self._changed.wait()
                 continue
             try:
-                peer = await self._connect(self.leader_id)
-                self._refused_since_ms = None
-            except (OSError, TimeoutError) as error:
-                if isinstance(error, ConnectionRefusedError) and self._refused_since_ms is None:
-                    self._refused_since_ms = self._clock.now_ms()
-                await self._back_off("cannot connect to the leader", error)
-                continue
-            try:
-                await self._fetch_from(peer)
-            except (OSError, TimeoutError, ProtocolError) as error:
-                await self._back_off("fetching from the leader failed", error)
+                async with asyncio.timeout(None) as attempt:
+                    self._attempt = attempt
+                    await self._connect_and_fetch()
+            except TimeoutError:
+                logger.debug("connecting anew", broker=self._replicas.broker_id, leader=self.leader_id)
             finally:
-                peer.close()
+                self._attempt = None
+
+    async def _connect_and_fetch(self) -> None:
+        """Fetch over a new connection as long as there are partitions to follow, and pause after a failure."""
+        try:
+            peer = await self._connect(self.leader_id)
+            self._refused_since_ms = None
+        except (OSError, TimeoutError) as error:
+            if isinstance(error, ConnectionRefusedError) and self._refused_since_ms is None:
+                self._refused_since_ms = self._clock.now_ms()
+            await self._back_off("cannot connect to the leader", error)
+            return
+        try:
+            await self._fetch_from(peer)
+        except (OSError, TimeoutError, ProtocolError) as error:
+            await self._back_off("fetching from the leader failed", error)
+        finally:
+            peer.close()
 
     async def _back_off(self, event: str, error: Exception) -> None:
         self._failures += 1
