@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from purgatorio.broker.broker import Broker
 from purgatorio.broker.clock import Clock, RunningClock
 from purgatorio.broker.config import BrokerConfig
-from purgatorio.broker.metadata.embedded import EmbeddedStore
+from purgatorio.broker.metadata.broker_lifecycle import RegistrationLost
+from purgatorio.broker.metadata.controller import DuplicateBrokerId
+from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState
 from purgatorio.broker.simulation.loop import Node, SimulatedClock, SimulatedLoop
 from purgatorio.broker.simulation.network import Network
 
 FIRST_PORT: Final = 9092
+FIRST_SPARE_PORT: Final = 9192
 STORE_LATENCY_MS: Final = (0.1, 2.0)
 ROLES_PER_STEP: Final = 2
 """Few, so that also the few partitions of a simulation get their roles in several turns of the loop."""
@@ -102,7 +106,11 @@ class StoreLink:
 
 
 class WatchedStore(EmbeddedStore):
-    """A metadata store that tells of its changes, and whose answers may be lost.
+    """A metadata store that tells of its changes, may skip images, and whose answers may be lost.
+
+    Args:
+        skips_images: whether a broker is notified with the image of the time at which the notification arrives, as if
+            it then read the store; a broker that was cut off misses all images before. Else it sees each image.
 
     Attributes:
         lost_answers: the probability that the answer to a commit is lost. The broker then does not know whether its
@@ -110,9 +118,11 @@ class WatchedStore(EmbeddedStore):
         committed: called with the images before and after each committed change.
     """
 
-    def __init__(self, loop: SimulatedLoop, rng: random.Random, clock: Clock) -> None:
+    def __init__(self, loop: SimulatedLoop, rng: random.Random, clock: Clock, *, skips_images: bool = False) -> None:
         super().__init__("simulated", loop.call_soon, clock)
         self._rng = rng
+        self._skips_images = skips_images
+        self._notified: set[EmbeddedView] = set()  # the views whose notification is under way; never walked
         self.lost_answers = 0.0
         self.committed: list[Callable[[ClusterImage, ClusterImage], None]] = []
 
@@ -126,6 +136,17 @@ class WatchedStore(EmbeddedStore):
         """Return what the broker is told of a change that was committed: that it was not."""
         return False
 
+    def _notify(self, view: EmbeddedView) -> None:
+        if not self._skips_images:
+            super()._notify(view)
+        elif view not in self._notified:
+            self._notified.add(view)
+            view._link.to_broker(lambda: self._arrive(view))
+
+    def _arrive(self, view: EmbeddedView) -> None:
+        self._notified.discard(view)
+        view._receive(self.image, self._lost_leases())
+
     def _compare_and_set(self, expected: ClusterImage, proposed: ClusterImage) -> bool:
         before = self.image
         done = super()._compare_and_set(expected, proposed)
@@ -135,8 +156,30 @@ class WatchedStore(EmbeddedStore):
         return done
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Host:
+    """A place where a process of a broker can run: a name on the network, a configuration with a port, and a clock."""
+
+    name: str
+    config: BrokerConfig
+    clock: SimulatedClock
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Process:
+    """One running process of a broker, paused or not."""
+
+    host: Host
+    broker: Broker
+    node: Node
+    link: StoreLink
+
+
 class SimulatedCluster:
     """A cluster whose brokers are nodes named ``broker-1``, ``broker-2`` …
+
+    With spare hosts a broker may have two processes: `replace_broker` starts one on the host that is free, a node named
+    ``spare-1`` at first, beside one that is paused or cut off and goes on later.
 
     Args:
         count: the number of brokers.
@@ -144,7 +187,13 @@ class SimulatedCluster:
         one_process: whether the brokers and the store are one process, which `suspend` suspends as a whole.
         memory_bytes: the memory cap of each broker's logs, if it is not 0; less than a broker can be configured with.
         clock_rates: the range of the rates of brokers' clocks, unless they are one process; the store's rate is 1.
+        skips_images: see `WatchedStore`.
+        spare_hosts: whether each broker has a second host, unless the brokers are one process.
         settings: the brokers' configuration, beside ids and ports.
+
+    Attributes:
+        processes: the newest process of each running broker.
+        replaced: the processes that others have replaced, as long as they run.
     """
 
     def __init__(
@@ -158,6 +207,8 @@ class SimulatedCluster:
         one_process: bool = False,
         memory_bytes: int = 0,
         clock_rates: tuple[float, float] = (1.0, 1.0),
+        skips_images: bool = False,
+        spare_hosts: bool = False,
         **settings: object,
     ) -> None:
         self.loop = loop
@@ -167,29 +218,66 @@ class SimulatedCluster:
         self._memory_bytes = memory_bytes
         self._slowest_rate = 1.0 if one_process else clock_rates[0]
         self._lease_clock = RunningClock(self.clock) if one_process else None
-        self.store = WatchedStore(loop, random.Random(f"store {rng.random()}"), self._lease_clock or self.clock)
-        self.brokers: dict[int, Broker] = {}
-        self.nodes: dict[int, Node] = {}
-        self.links: dict[int, StoreLink] = {}
+        store_rng = random.Random(f"store {rng.random()}")
+        self.store = WatchedStore(loop, store_rng, self._lease_clock or self.clock, skips_images=skips_images)
+        self.processes: dict[int, Process] = {}
+        self.replaced: list[Process] = []
         self._rng = rng
-        self._configs = {
-            broker_id: BrokerConfig.model_validate(
-                {"broker_id": broker_id, "port": FIRST_PORT + broker_id - 1, **rack_of(broker_id, racks), **settings}
-            )
-            for broker_id in range(1, count + 1)
-        }
-        clock_rng = random.Random(f"clocks {rng.random()}")
-        self._clocks = {
-            broker_id: self.clock if one_process else SimulatedClock(loop, clock_rng.uniform(*clock_rates))
-            for broker_id in self._configs
-        }
+        self._hosts = self._build_hosts(count, racks, clock_rates, settings)
+        if spare_hosts and not one_process:
+            spares = self._build_hosts(count, racks, clock_rates, settings, name="spare", first_port=FIRST_SPARE_PORT)
+            for broker_id, hosts in spares.items():
+                self._hosts[broker_id] += hosts
         self._background: list[asyncio.Task[None]] = []
-        self._starting: dict[int, asyncio.Task[None]] = {}
+
+    def _build_hosts(
+        self,
+        count: int,
+        racks: bool,
+        clock_rates: tuple[float, float],
+        settings: dict[str, object],
+        *,
+        name: str = "broker",
+        first_port: int = FIRST_PORT,
+    ) -> dict[int, list[Host]]:
+        """Return one host for each broker."""
+        rng = random.Random(f"clocks {self._rng.random()}")
+        hosts: dict[int, list[Host]] = {}
+        for broker_id in range(1, count + 1):
+            options = {"broker_id": broker_id, "port": first_port + broker_id - 1, **rack_of(broker_id, racks)}
+            config = BrokerConfig.model_validate({**options, **settings})
+            clock = self.clock if self.one_process else SimulatedClock(self.loop, rng.uniform(*clock_rates))
+            hosts[broker_id] = [Host(f"{name}-{broker_id}", config, clock)]
+        return hosts
 
     @property
     def broker_ids(self) -> list[int]:
         """All brokers, running or not."""
-        return list(self._configs)
+        return list(self._hosts)
+
+    @property
+    def brokers(self) -> dict[int, Broker]:
+        """The running brokers, by id; of a broker with two processes that of the newest."""
+        return {broker_id: process.broker for broker_id, process in self.processes.items()}
+
+    @property
+    def nodes(self) -> dict[int, Node]:
+        """The nodes of the newest processes."""
+        return {broker_id: process.node for broker_id, process in self.processes.items()}
+
+    @property
+    def links(self) -> dict[int, StoreLink]:
+        """The newest processes' links to the store."""
+        return {broker_id: process.link for broker_id, process in self.processes.items()}
+
+    def all_processes(self) -> Iterator[Process]:
+        """Iterate over all running processes, first those that others have replaced."""
+        yield from self.replaced
+        yield from self.processes.values()
+
+    def hosts(self) -> list[Host]:
+        """Return all hosts, the spare ones last."""
+        return [hosts[nth] for nth in (0, 1) for hosts in self._hosts.values() if nth < len(hosts)]
 
     @property
     def image(self) -> ClusterImage:
@@ -207,12 +295,12 @@ class SimulatedCluster:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """The host and port of every broker, running or not."""
-        return [(config.host, config.port) for config in self._configs.values()]
+        """The host and port of every broker, running or not, and of the spare hosts."""
+        return [(host.config.host, host.config.port) for host in self.hosts()]
 
     def is_running(self, broker_id: int) -> bool:
         """Whether the broker runs, paused or not."""
-        return broker_id in self.brokers
+        return broker_id in self.processes
 
     async def start(self) -> None:
         """Start the store and all brokers."""
@@ -221,18 +309,18 @@ class SimulatedCluster:
         if self._lease_clock is not None:
             self._lease_clock.beat()
             self._background.append(store.spawn(self._lease_clock.run(), name="lease clock"))
-        await asyncio.gather(*(self.start_broker(broker_id) for broker_id in self._configs))
+        await asyncio.gather(*(self.start_broker(broker_id) for broker_id in self._hosts))
 
     def start_broker(self, broker_id: int) -> asyncio.Task[None]:
         """Start a new incarnation of a broker; the task ends when the broker serves."""
-        node = self.loop.node(f"broker-{broker_id}")
+        host = self._free_hosts(broker_id)[0]
+        node = self.loop.node(host.name)
         rng = random.Random(self._rng.random())
-        self.links[broker_id] = link = StoreLink(self.network, rng, node)
-        self.nodes[broker_id] = node
+        link = StoreLink(self.network, rng, node)
         broker = Broker(
-            self._configs[broker_id],
+            host.config,
             self.store.open(link),
-            clock=self._clocks[broker_id],
+            clock=host.clock,
             rng=rng,
             lease_clock=self._lease_clock,
             slowest_rate=self._slowest_rate,
@@ -240,20 +328,69 @@ class SimulatedCluster:
         )
         if self._memory_bytes:
             broker.replicas.memory.limit_bytes = self._memory_bytes
-        self.brokers[broker_id] = broker
+        self.processes[broker_id] = Process(host, broker, node, link)
         return node.spawn(broker.start(), name=f"start broker {broker_id}")
 
     def kill_broker(self, broker_id: int) -> None:
-        """Kill a broker's process; it has no time to shut down."""
-        del self.brokers[broker_id]
-        self.links.pop(broker_id).cut()
-        self.nodes.pop(broker_id).kill()
+        """Kill a broker's newest process; it has no time to shut down."""
+        _kill(self.processes.pop(broker_id))
+
+    def _free_hosts(self, broker_id: int) -> list[Host]:
+        taken = [process.host for process in self.all_processes()]
+        return [host for host in self._hosts[broker_id] if host not in taken]
+
+    @property
+    def has_spare_hosts(self) -> bool:
+        """Whether brokers have a second host."""
+        return any(len(hosts) > 1 for hosts in self._hosts.values())
+
+    def is_replaceable(self, broker_id: int) -> bool:
+        """Whether a broker runs, and has a free host for another process."""
+        return broker_id in self.processes and bool(self._free_hosts(broker_id))
+
+    async def replace_broker(self, broker_id: int) -> bool:
+        """Start another process of a broker beside the one that runs, and return when the new one serves.
+
+        The old one is paused, or cannot reach the store. When it goes on, it has to find that its id was registered
+        again, and its process ends.
+
+        Returns:
+            Whether the old process was replaced. If it kept its lease, the new one was refused, and is gone.
+
+        Raises:
+            ValueError: the broker does not run, or has no free host.
+        """
+        if not self.is_replaceable(broker_id):
+            raise ValueError(f"broker {broker_id} has no second process")
+        old = self.processes[broker_id]
+        self.replaced.append(old)
+        old.broker.when_ended(lambda failure: self._replaced_ended(old, failure))
+        refused = False
+        try:
+            await self.start_broker(broker_id)
+        except* DuplicateBrokerId:
+            refused = True
+        if refused:
+            self.kill_broker(broker_id)
+            self.replaced.remove(old)
+            self.processes[broker_id] = old
+        return not refused
+
+    def _replaced_ended(self, process: Process, failure: BaseException | None) -> None:
+        """End a process whose broker has ended, since another was registered under its id."""
+        if process not in self.replaced:
+            return
+        self.replaced.remove(process)
+        _kill(process)
+        lost, other = failure.split(RegistrationLost) if isinstance(failure, BaseExceptionGroup) else (None, failure)
+        if lost is None or other is not None:
+            self.loop.call_exception_handler({"message": f"{process.host.name} failed", "exception": failure})
 
     async def stop_broker(self, broker_id: int) -> None:
         """Shut a broker down in good order, then end its process."""
-        broker, node = self.brokers[broker_id], self.nodes[broker_id]
-        await asyncio.wait([node.spawn(broker.stop())])
-        if self.brokers.get(broker_id) is broker:
+        process = self.processes[broker_id]
+        await asyncio.wait([process.node.spawn(process.broker.stop())])
+        if self.processes.get(broker_id) is process:
             self.kill_broker(broker_id)
 
     def suspend(self) -> None:
@@ -265,21 +402,28 @@ class SimulatedCluster:
         if not self.one_process:
             raise ValueError("the brokers do not share a process")
         self.loop.node(STORE_NODE).pause()
-        for broker_id, node in self.nodes.items():
-            node.pause()
-            self.links[broker_id].suspend()
+        for process in self.processes.values():
+            process.node.pause()
+            process.link.suspend()
 
     def resume(self) -> None:
         """Let the process of all brokers and the store run again."""
         self.loop.node(STORE_NODE).resume()
-        for broker_id, node in self.nodes.items():
-            node.resume()
-            self.links[broker_id].resume()
+        for process in self.processes.values():
+            process.node.resume()
+            process.link.resume()
 
     async def stop(self) -> None:
-        """Shut all brokers down in good order, then the store."""
-        await asyncio.gather(*(self.stop_broker(broker_id) for broker_id in list(self.brokers)))
+        """Shut all brokers down in good order, then the store; replaced processes are killed."""
+        while self.replaced:
+            _kill(self.replaced.pop())
+        await asyncio.gather(*(self.stop_broker(broker_id) for broker_id in list(self.processes)))
         for task in self._background:
             task.cancel()
         if self._background:
             await asyncio.wait(self._background)
+
+
+def _kill(process: Process) -> None:
+    process.link.cut()
+    process.node.kill()

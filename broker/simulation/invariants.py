@@ -19,7 +19,7 @@ from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.simulation.checkers import Anomaly
-from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.broker.simulation.cluster import Process, SimulatedCluster
 from purgatorio.broker.simulation.known_log import BatchPool, KnownBatch, KnownLog
 
 INVARIANTS: Final[Mapping[str, str]] = {
@@ -47,7 +47,7 @@ class _Seen(NamedTuple):
 
 
 class Invariants:
-    """Looks at the brokers of a cluster, and keeps the violations as anomalies.
+    """Looks at the brokers of a cluster, replaced processes included, and keeps the violations as anomalies.
 
     Attributes:
         anomalies: the first `MAX_VIOLATIONS`; of each invariant and partition only the first.
@@ -58,9 +58,9 @@ class Invariants:
         self._cluster = cluster
         self._known: set[tuple[str, str]] = set()
         self._committed: dict[tuple[bytes, TopicPartition], list[KnownBatch]] = {}
-        self._known_logs: dict[tuple[int, TopicPartition], KnownLog] = {}
+        self._known_logs: dict[tuple[str, TopicPartition], KnownLog] = {}
         self._pools: dict[tuple[bytes, TopicPartition], BatchPool] = {}
-        self._seen: dict[tuple[int, TopicPartition], _Seen] = {}
+        self._seen: dict[tuple[str, TopicPartition], _Seen] = {}
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
@@ -75,24 +75,24 @@ class Invariants:
     def look(self) -> None:
         """Check the logs, high watermarks and memory of all running brokers."""
         replicas: dict[tuple[bytes, TopicPartition], list[KnownLog]] = {}
-        for broker in self._cluster.brokers.values():
-            held = [self._read(partition) for partition in broker.replicas.partitions.values()]
-            self._check_memory(broker, held)
+        for process in self._cluster.all_processes():
+            held = [self._read(process.host.name, each) for each in process.broker.replicas.partitions.values()]
+            self._check_memory(process, held)
             for known in held:
                 partition = known.partition
                 replicas.setdefault((partition.topic_id, partition.tp), []).append(known)
-                self._check_watermark(partition)
+                self._check_watermark(known)
         for name, logs in replicas.items():
             if not any(known.is_compacted for known in logs):
                 self._check_committed(name, logs)
                 self._check_equal(logs)
 
-    def _read(self, partition: Partition) -> KnownLog:
-        name = partition.broker_id, partition.tp
+    def _read(self, host: str, partition: Partition) -> KnownLog:
+        name = host, partition.tp
         known = self._known_logs.get(name)
         if known is None or known.partition is not partition:
             pool = self._pools.setdefault((partition.topic_id, partition.tp), BatchPool())
-            known = self._known_logs[name] = KnownLog(partition, pool)
+            known = self._known_logs[name] = KnownLog(partition, pool, host)
         known.read_on()
         return known
 
@@ -113,7 +113,7 @@ class Invariants:
         for known in logs:
             partition = known.partition
             if self._leads_now(partition) and partition.log.log_end_offset < end_offset:
-                what = f"{_name(partition)} leads and ends at {partition.log.log_end_offset}"
+                what = f"{known.host} leads and ends at {partition.log.log_end_offset}"
                 self._violated("committed-prefix", str(partition.tp), f"{what}, committed is all before {end_offset}")
 
     def _compare(self, known: KnownLog, committed: list[KnownBatch]) -> None:
@@ -130,7 +130,7 @@ class Invariants:
         expected = committed[first:stop]
         shared = [batch for batch in mine if known_start <= batch.base_offset < known_end]
         if shared != expected:
-            what = f"{_name(known.partition)} has {_difference(shared, expected)} was committed"
+            what = f"{known.host} has {_difference(shared, expected)} was committed"
             self._violated("committed-prefix", str(known.partition.tp), what)
             return
         following = [batch for batch in mine if batch.base_offset >= known_end]
@@ -161,7 +161,7 @@ class Invariants:
                 continue
             last = known.batches[-1]
             other = first.setdefault(last, known)
-            pair = f"{_name(known.partition)} and {_name(other.partition)} end at {last.last_offset}"
+            pair = f"{known.host} and {other.host} end at {last.last_offset}"
             where = str(known.partition.tp)
             if known.differs_from(other):
                 self._violated("unequal-replicas", where, f"{pair} and differ before that")
@@ -170,47 +170,48 @@ class Invariants:
 
     # --- high watermarks and memory ---
 
-    def _check_watermark(self, partition: Partition) -> None:
+    def _check_watermark(self, known: KnownLog) -> None:
+        partition = known.partition
         high_watermark, end_offset = partition.high_watermark, partition.log.log_end_offset
         where = str(partition.tp)
         if high_watermark > end_offset:
-            what = f"{_name(partition)} has high watermark {high_watermark} and ends at {end_offset}"
+            what = f"{known.host} has high watermark {high_watermark} and ends at {end_offset}"
             self._violated("watermark-back", where, what)
-        seen = self._seen.get((partition.broker_id, partition.tp))
+        seen = self._seen.get((known.host, partition.tp))
         if seen is not None and (seen.partition, seen.leader_epoch) == (partition, partition.leader_epoch):
-            what = f"{_name(partition)} went from {seen.high_watermark} to {high_watermark}"
+            what = f"{known.host} went from {seen.high_watermark} to {high_watermark}"
             if high_watermark < seen.high_watermark:
                 self._violated("watermark-back", where, f"{what} in leader epoch {partition.leader_epoch}")
-        self._seen[partition.broker_id, partition.tp] = _Seen(partition, partition.leader_epoch, high_watermark)
+        self._seen[known.host, partition.tp] = _Seen(partition, partition.leader_epoch, high_watermark)
 
-    def _check_memory(self, broker: Broker, logs: list[KnownLog]) -> None:
-        memory = broker.replicas.memory
+    def _check_memory(self, process: Process, logs: list[KnownLog]) -> None:
+        memory = process.broker.replicas.memory
         held = {id(known.partition.log) for known in logs}
         used_bytes = sum(known.memory_bytes for known in logs)
         if memory.used_bytes != used_bytes or {id(log) for log in memory._logs} != held:
             what = (
                 f"{len(held)} logs hold {used_bytes} bytes; counted are {len(memory._logs)}, {memory.used_bytes} bytes"
             )
-            self._violated("memory-account", f"broker-{broker.broker_id}", what)
+            self._violated("memory-account", process.host.name, what)
 
     # --- liveness ---
 
     def look_for_lost_wake_ups(self) -> None:
         """Ask every parked operation of brokers that run whether it could be completed."""
-        for broker_id, broker in self._cluster.brokers.items():
-            node = self._cluster.nodes[broker_id]
-            if not node.paused and not node.held and not _notices_its_lease(broker):
-                for purgatory in broker.purgatories:
-                    self._look_in(broker, purgatory)
+        for process in self._cluster.all_processes():
+            node = process.node
+            if not node.paused and not node.held and not _notices_its_lease(process.broker):
+                for purgatory in process.broker.purgatories:
+                    self._look_in(process, purgatory)
 
-    def _look_in(self, broker: Broker, purgatory: Purgatory[Any]) -> None:
-        now_ms = broker.clock.now_ms()
+    def _look_in(self, process: Process, purgatory: Purgatory[Any]) -> None:
+        now_ms = process.broker.clock.now_ms()
         for operation in list(purgatory._parked.values()):
             late_ms = now_ms - operation.deadline_ms
             if late_ms > OVERDUE_MS or could_complete(operation):
                 what = f"{late_ms} ms late" if late_ms > OVERDUE_MS else "could be completed"
                 told = f"{operation.client} {operation.missing()} of {', '.join(map(str, operation.keys))}: {what}"
-                self._violated("lost-wake-up", f"broker-{broker.broker_id} {purgatory.name}", told)
+                self._violated("lost-wake-up", f"{process.host.name} {purgatory.name}", told)
 
 
 def _notices_its_lease(broker: Broker) -> bool:
@@ -249,7 +250,3 @@ def _difference(shared: list[KnownBatch], expected: list[KnownBatch]) -> str:
         if mine != other:
             return f"{mine or 'nothing'} where {other or 'nothing'}"
     return ""
-
-
-def _name(partition: Partition) -> str:
-    return f"broker {partition.broker_id}"

@@ -54,12 +54,14 @@ class KnownLog:
     read, it holds all before that. Compaction replaces batches anywhere, so a log that is compacted is not read.
 
     Attributes:
+        host: the name of the host whose process has the replica.
         batches: all batches of the log; none if it is compacted.
         checked: the number of those that were compared with the committed ones.
     """
 
-    def __init__(self, partition: Partition, pool: BatchPool) -> None:
+    def __init__(self, partition: Partition, pool: BatchPool, host: str) -> None:
         self.partition = partition
+        self.host = host
         self._pool = pool
         self.batches: list[KnownBatch] = []
         self.checked = 0

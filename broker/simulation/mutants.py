@@ -17,8 +17,9 @@ from unittest import mock
 
 from purgatorio.broker.api.fetch import FetchHandler
 from purgatorio.broker.log.producer_state import ProducerStates
+from purgatorio.broker.metadata import broker_lifecycle
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
-from purgatorio.broker.metadata.controller import elections
+from purgatorio.broker.metadata.controller import TopicSettings, elections, resume_broker
 from purgatorio.broker.metadata.delta import TopicDelta, changed_topics
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
 from purgatorio.broker.operator import Restartable
@@ -233,6 +234,17 @@ def _marked_cuts() -> Patches:
     yield replaced(ReplicaEvents, "log_cut", lambda events, tp: None)
 
 
+def _ended_registrations() -> Patches:
+    """16. A broker ends when its id was registered again. Without: it takes a new lease for its own, and goes on."""
+
+    def resume_any(
+        image: ClusterImage, broker_id: int, broker_epoch: int, lease_id: int, *, settings: TopicSettings
+    ) -> tuple[ClusterImage, bool]:
+        return resume_broker(image, broker_id, broker_epoch, lease_id, settings=settings)[0], True
+
+    yield replaced(broker_lifecycle, "resume_broker", resume_any)
+
+
 _LOSS: Final = frozenset(
     {"lost-write", "unseen", "vanished", "inconsistent-offsets", "consumer-reset", "committed-prefix"}
 )
@@ -273,6 +285,8 @@ RULES: Final[Mapping[str, Rule]] = {
     # The consumer is served again from where it was before the lost request.
     "session-epochs": Rule(_session_epochs, frozenset({"nonmonotonic-poll"})),
     "marked-cuts": Rule(_marked_cuts, frozenset({"lost-wake-up"})),
+    # A process that was replaced, and missed the image in which another broker leads, appends what is lost later.
+    "ended-registrations": Rule(_ended_registrations, frozenset({"fenced-answer"})),
 }
 """Every rule, by its name on the command line."""
 

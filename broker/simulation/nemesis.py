@@ -1,8 +1,8 @@
 """The nemesis: random faults in a simulated cluster, as in Jepsen, which it undoes in the end.
 
-The faults stay within the cluster's guarantees: the nemesis stops or kills a broker, which loses its logs, only if
-every partition keeps at least one running replica that is in sync or eligible. Pauses, network partitions and an
-unreachable metadata store lose no logs, and are not limited.
+The faults stay within the cluster's guarantees: the nemesis stops, kills or replaces a broker, which loses its logs,
+only if every partition keeps at least one running replica that is in sync or eligible. Pauses, network partitions and
+an unreachable metadata store lose no logs, and are not limited.
 """
 
 from __future__ import annotations
@@ -27,11 +27,15 @@ from purgatorio.broker.metadata.controller import (
 from purgatorio.broker.metadata.image import BrokerIncarnation, PartitionState
 from purgatorio.broker.metadata.store import Decision
 from purgatorio.broker.operator import NotInSync, rolling_restart, wait_until_in_sync
-from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.broker.simulation.cluster import Process, SimulatedCluster
 from purgatorio.broker.simulation.history import Fault, History
 
 RECREATION_SECONDS: Final = (2.0, 3.5)
 """The time without a deleted topic: longer than clients wait for an answer and brokers for a lease."""
+
+PAUSED, WITHOUT_STORE, CUT_OFF = "is paused", "loses the metadata store", "is cut off from all"
+STANDSTILLS: Final = (PAUSED, WITHOUT_STORE, CUT_OFF)
+"""What happens to a broker's process before it is replaced; each costs it its lease."""
 
 
 class Nemesis:
@@ -85,6 +89,8 @@ class Nemesis:
             impossible.add("recreate")
         if not self._store_faults:
             impossible.update(STORE_FAULTS)
+        if not self._cluster.has_spare_hosts:
+            impossible.add("replace")
         return tuple(kind for kind in FAULTS if kind not in impossible)
 
     async def run(self, seconds: float) -> None:
@@ -97,8 +103,8 @@ class Nemesis:
                 faults.create_task(FAULTS[kind](self, end), name=kind)
                 await asyncio.sleep(self._rng.uniform(0.1, 2.5))
         self._cluster.network.heal_all()
-        for link in self._cluster.links.values():
-            link.heal()
+        for process in self._cluster.all_processes():
+            process.link.heal()
         self._note("all healed")
 
     def _note(self, what: str) -> None:
@@ -186,6 +192,42 @@ class Nemesis:
         self._note(f"resume broker {victim}")
         self._cluster.nodes[victim].resume()
         self._busy.discard(victim)
+
+    async def replace(self, end: float) -> None:
+        """Start another process of a broker beside one that is paused or cut off; later the old process goes on."""
+        victim = self._victim()
+        if victim is None or not self._cluster.is_replaceable(victim) or not self.may_lose_logs(victim):
+            return
+        self._busy.add(victim)
+        self._leaving.add(victim)  # its logs are lost when the new process is registered
+        old, standstill = self._cluster.processes[victim], self._rng.choice(STANDSTILLS)
+        self._note(f"{old.host.name} {standstill}, to be replaced")
+        self._set_aside(old, standstill)
+        await self._hold(end, 0.0, 1.0)
+        replaced = self.may_lose_logs(victim) and await self._cluster.replace_broker(victim)
+        self._note(f"broker {victim} has another process" if replaced else f"broker {victim} was not replaced")
+        self._busy.discard(victim)
+        self._leaving.discard(victim)
+        await self._hold(end, 0.0, 3.0)
+        await self._bring_back(old, standstill, end)
+
+    def _set_aside(self, process: Process, standstill: str) -> None:
+        if standstill == PAUSED:
+            process.node.pause()
+        else:
+            process.link.cut()
+        if standstill == CUT_OFF:
+            self._isolate(process.host.name)
+
+    async def _bring_back(self, process: Process, standstill: str, end: float) -> None:
+        """Let a process go on; clients and brokers reach it before it reaches the store."""
+        if standstill == CUT_OFF:
+            self._reconnect(process.host.name)
+            await self._hold(end, 0.0, 1.0)
+        if process in self._cluster.all_processes():
+            self._note(f"the old process on {process.host.name} goes on")
+            process.node.resume()
+            process.link.heal()
 
     async def hold_followers(self, end: float) -> None:
         """Hold a broker's follower fetches, long enough to leave the ISR, or almost."""
@@ -295,20 +337,25 @@ class Nemesis:
     # --- network and store ---
 
     def _names(self) -> list[str]:
-        return [*(f"broker-{broker_id}" for broker_id in self._cluster.broker_ids), *self._clients]
+        return [*(host.name for host in self._cluster.hosts()), *self._clients]
 
     async def isolate(self, end: float) -> None:
-        """Cut one broker off from all other nodes, in both directions."""
-        broker_id = self._rng.choice(self._cluster.broker_ids)
-        name = f"broker-{broker_id}"
-        others = [other for other in self._names() if other != name]
-        self._note(f"cut broker {broker_id} off")
-        self._cluster.network.partition([name], others)
+        """Cut one broker's host off from all other nodes, in both directions."""
+        name = self._rng.choice(self._cluster.hosts()).name
+        self._note(f"cut {name} off")
+        self._isolate(name)
         await self._hold(end, 0.2, 4.0)
-        for other in others:
-            self._cluster.network.heal(name, other)
-            self._cluster.network.heal(other, name)
-        self._note(f"broker {broker_id} is reachable again")
+        self._reconnect(name)
+        self._note(f"{name} is reachable again")
+
+    def _isolate(self, name: str) -> None:
+        self._cluster.network.partition([name], [other for other in self._names() if other != name])
+
+    def _reconnect(self, name: str) -> None:
+        for other in self._names():
+            if other != name:
+                self._cluster.network.heal(name, other)
+                self._cluster.network.heal(other, name)
 
     async def cut_one_way(self, end: float) -> None:
         """Cut one direction between two nodes."""
@@ -405,6 +452,7 @@ FAULTS: Final[Mapping[str, Callable[[Nemesis, float], Coroutine[Any, Any, None]]
     "slow-store": Nemesis.slow_store,
     "lost-answers": Nemesis.lose_answers,
     "recreate": Nemesis.recreate,
+    "replace": Nemesis.replace,
 }
 """Every fault, by its name on the command line."""
 STORE_FAULTS: Final = ("one-way-store", "slow-store", "lost-answers")

@@ -133,6 +133,8 @@ class _Simulation:
             one_process=swarm.one_process,
             memory_bytes=swarm.memory_bytes,
             clock_rates=swarm.clock_rates,
+            skips_images=swarm.skips_images,
+            spare_hosts=swarm.replaces,
             replica_lag_time_max_ms=1_500,
             replica_fetch_wait_max_ms=300,
             replica_socket_timeout_ms=2_000,
@@ -295,6 +297,9 @@ class _Simulation:
 
     def _missing(self) -> str | None:
         """Return the first condition that keeps the cluster from having recovered, or None."""
+        if self._cluster.replaced:
+            host = self._cluster.replaced[0].host.name
+            return f"the process on {host} still runs, though another has registered under its broker id"
         for (topic, index), state in self._cluster.partitions.items():
             if len(state.isr) < len(state.replicas):
                 return f"{topic}-{index} has in-sync replicas {state.isr_ids} of {state.replicas}"

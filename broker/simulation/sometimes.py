@@ -9,7 +9,7 @@ import contextlib
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 from unittest import mock
 
 from purgatorio.broker.log.errors import OutOfOrderSequence
@@ -18,12 +18,15 @@ from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.segments import Segments
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
+from purgatorio.broker.metadata.embedded import EmbeddedView
+from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.follower import FollowerFetcher
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
 from purgatorio.broker.replica.refused_batches import RefusedBatches
 from purgatorio.broker.replica.roles import ReplicaRoles
-from purgatorio.broker.simulation.cluster import WatchedStore
+from purgatorio.broker.simulation.cluster import Process, SimulatedCluster, WatchedStore
+from purgatorio.broker.simulation.history import Event, History, TopicRecreated
 from purgatorio.broker.simulation.java_producer import JavaProducer
 
 SOMETIMES: Final[Mapping[str, str]] = {
@@ -42,12 +45,44 @@ SOMETIMES: Final[Mapping[str, str]] = {
     "lost-answer": "A change of the metadata was committed, and the broker did not learn that.",
     "reassignment": "A broker gave its replica of a partition up, which was moved or deleted.",
     "deletion": "Retention or DeleteRecords deleted segments.",
+    "delete-records": "All in-sync replicas deleted the records that a DeleteRecords request named.",
+    "recreation": "A topic was deleted and created again.",
+    "clock-margin": "A broker whose clock may be slow stopped leading before its lease ended.",
+    "skipped-images": "A broker learned an image, and had missed the one before.",
+    "replaced-process": "A process found that another had registered under its broker id, and ended.",
 }
 """Each path's name, and its meaning in one sentence."""
 
 
 def _truncates_segments(segments: Segments, offset: int) -> bool:
     return segments.number_of(offset) + 1 < len(segments)
+
+
+def _is_deleted(operation: DelayedDeleteRecords) -> bool:
+    """Whether a request to delete records completes now, since all in-sync replicas have deleted them."""
+    return any(
+        deletion.partition.is_leader and deletion.partition.low_watermark >= deletion.required_offset > 0
+        for deletion in operation._pending
+    )
+
+
+def _is_recreation(history: History, event: Event) -> bool:
+    return isinstance(event, TopicRecreated)
+
+
+def _is_margin(lifecycle: BrokerLifecycleManager) -> bool:
+    """Whether a broker with a margin has stopped to lead, and the store still keeps its lease."""
+    store = cast("EmbeddedView", lifecycle._store)._store
+    lease = store._leases.get(lifecycle._lease_id)
+    return lifecycle._slowest_rate < 1 and lease is not None and store._clock.now_ms() < lease.expires_ms
+
+
+def _is_skipping(store: WatchedStore, view: EmbeddedView) -> bool:
+    return store.image.version > view.image.version + 1
+
+
+def _was_replaced(cluster: SimulatedCluster, process: Process, failure: BaseException | None) -> bool:
+    return process in cluster.replaced
 
 
 def _wrapped(owner: type, name: str, count: Callable[[], None], before: Callable[..., bool], after: Any) -> Any:
@@ -85,6 +120,11 @@ _PATHS: Final[Mapping[str, tuple[type, str, Callable[..., bool], Callable[[Any],
     "lost-answer": (WatchedStore, "lose_answer", _always, _always),
     "reassignment": (ReplicaRoles, "_remove", _always, _always),
     "deletion": (Segments, "delete_oldest", _always, bool),
+    "delete-records": (DelayedDeleteRecords, "try_complete", _is_deleted, bool),
+    "recreation": (History, "record", _is_recreation, _always),
+    "clock-margin": (BrokerLifecycleManager, "_resume", _is_margin, _always),
+    "skipped-images": (WatchedStore, "_arrive", _is_skipping, _always),
+    "replaced-process": (SimulatedCluster, "_replaced_ended", _was_replaced, _always),
 }
 
 

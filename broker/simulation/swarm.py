@@ -62,6 +62,8 @@ class Swarm:
         recreates: whether topics are deleted and created again.
         memory_bytes: the memory cap of a broker's logs, past which any topic loses its oldest records; 0: none.
         clock_rates: the range of the rates of brokers' clocks; those of one process share a clock of rate 1.
+        replaces: whether a broker's process may be replaced on another host, and go on later, unless all are one.
+        skips_images: whether a broker learns the store's newest image only, else each of them in turn.
         settings: of the brokers.
     """
 
@@ -80,6 +82,8 @@ class Swarm:
     recreates: bool = False
     memory_bytes: int = 0
     clock_rates: tuple[float, float] = (1.0, 1.0)
+    replaces: bool = False
+    skips_images: bool = False
     settings: dict[str, object] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -102,6 +106,8 @@ class Swarm:
             "faults of the store" if self.store_faults else "",
             "topics created again" if self.recreates else "",
             "clocks of different rates" if self.clock_rates == CLOCK_RATES and not self.one_process else "",
+            "brokers with two processes" if self.replaces and not self.one_process else "",
+            "images of the metadata skipped" if self.skips_images else "",
             f"memory for {self.memory_bytes} bytes of logs" if self.memory_bytes else "",
             "fetch sessions" if self.reader.sessions else "",
             f"at most {FEW_SESSIONS} fetch sessions" if FETCH_SESSIONS in self.settings else "",
@@ -152,7 +158,9 @@ def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replic
         clock_rates=CLOCK_RATES if rng.random() < 0.4 else (1.0, 1.0),
     )
     swarm = replace(swarm, reader=replace(swarm.reader, sessions=rng.random() < 0.6))
-    return swarm if rng.random() < 0.7 else replace(swarm, settings=swarm.settings | {FETCH_SESSIONS: FEW_SESSIONS})
+    if rng.random() >= 0.7:
+        swarm = replace(swarm, settings=swarm.settings | {FETCH_SESSIONS: FEW_SESSIONS})
+    return replace(swarm, replaces=rng.random() < 0.5, skips_images=rng.random() < 0.5)
 
 
 def _topic(rng: random.Random, name: str, partitions: int, min_insync_replicas: int, segment_bytes: int) -> TopicPlan:

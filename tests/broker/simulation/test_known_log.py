@@ -25,7 +25,7 @@ class Replica:
     def __init__(self, pool: BatchPool) -> None:
         self.log = Log(LogConfig(segment_bytes=300))
         partition: Any = SimpleNamespace(log=self.log)
-        self.known = KnownLog(partition, pool)
+        self.known = KnownLog(partition, pool, "broker-1")
 
     def append(self, count: int = 1, *, leader_epoch: int = 0) -> None:
         for _ in range(count):

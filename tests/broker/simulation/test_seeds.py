@@ -64,6 +64,7 @@ FOUND_AT = {
     "whole-sessions": (3, 8, 10),
     "session-epochs": (19, 36, 39),
     "marked-cuts": (7, 8, 10),
+    "ended-registrations": (43, 48, 118),
 }
 
 SCENARIOS = {

@@ -28,21 +28,26 @@ SIZE = {"brokers": 3, "partitions": 2, "min_insync_replicas": 2}
 # A seed at which each path is known to be reached. When the code changes, another one may be: the search goes on over
 # the default seeds.
 REACHED_AT = {
-    "out-of-range": 7,
-    "restart": 7,
-    "truncate-segments": 47,
+    "out-of-range": 5,
+    "restart": 5,
+    "truncate-segments": 4,
     "wait-for-refused": 4,
     "out-of-order": 11,
-    "raised-epoch": 9,
-    "duplicate": 4,
-    "snapshot": 7,
+    "raised-epoch": 11,
+    "duplicate": 5,
+    "snapshot": 5,
     "rack-read": 5,
     "compaction": 8,
     "memory-cap": 5,
-    "lost-lease": 1,
+    "lost-lease": 4,
     "lost-answer": 4,
     "reassignment": 3,
-    "deletion": 7,
+    "deletion": 5,
+    "delete-records": 11,
+    "recreation": 19,
+    "clock-margin": 43,
+    "skipped-images": 4,
+    "replaced-process": 43,
 }
 
 
@@ -86,6 +91,8 @@ def test_every_feature_is_on_in_some_seeds_and_off_in_others() -> None:
         {swarm.recreates for swarm in swarms},
         {swarm.memory_bytes > 0 for swarm in swarms},
         {swarm.clock_rates == CLOCK_RATES for swarm in swarms},
+        {swarm.replaces for swarm in swarms},
+        {swarm.skips_images for swarm in swarms},
         {swarm.compression is Compression.NONE for swarm in swarms},
         {len(swarm.topics) > 1 for swarm in swarms},
         {swarm.brokers > 3 for swarm in swarms},
