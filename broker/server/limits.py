@@ -69,7 +69,7 @@ class ConnectionLimits:
     max_request_bytes: int = 100 * _MIB
     max_in_flight_requests: int = 1_000
     max_requests_per_turn: int = 128
-    max_turn_ms: int = 10
+    max_turn_ms: int = 1
     max_connections: int = 10_000
     max_connections_per_ip: int = 10_000
     request_memory_bytes: int = 512 * _MIB
