@@ -26,6 +26,7 @@ class GroupConfig:
         offsets_commit_timeout_ms: the longest wait for the replicas when a group's records are written.
         offset_metadata_max_bytes: the longest metadata of a committed offset.
         offsets_retention_ms: how long committed offsets are kept once nobody consumes (offsets.retention.minutes).
+        offsets_retention_check_interval_ms: the time between two checks for expired offsets and empty groups.
         initial_rebalance_delay_ms: how long an empty group waits for more members (Kafka: 3000; 0 here).
         min_session_timeout_ms: the shortest session timeout that a member may ask for.
         max_session_timeout_ms: the longest session timeout that a member may ask for.
@@ -43,6 +44,7 @@ class GroupConfig:
     offsets_commit_timeout_ms: int = 5_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 10_080 * 60_000
+    offsets_retention_check_interval_ms: int = 600_000
     initial_rebalance_delay_ms: int = 0
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000

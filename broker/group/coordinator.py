@@ -126,6 +126,11 @@ class GroupCoordinator:
 
     # --- loading and unloading ---
 
+    def remove(self, shard: GroupShard, group: Group) -> None:
+        """Forget a group whose tombstone is in the log, and stop its timers."""
+        del shard.groups[group.group_id]
+        self._lifecycles[group.type].unloaded(shard, group)
+
     def steps(self) -> Iterator[None]:
         """Load and unload what waits for it, in steps between which the loop does its other work."""
         while self._work:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 
 from purgatorio.broker.group.coordinator import GroupCoordinator
+from purgatorio.broker.group.group_cleaner import GroupCleaner
 from purgatorio.broker.group.loading import Replay
 from purgatorio.broker.group.offset_manager import OffsetManager
 from purgatorio.broker.group.services import GroupServices
@@ -25,6 +27,7 @@ class Groups:
         clock: the wall time of commits.
         coordinator: the groups that this broker coordinates.
         offsets: commits and reads their offsets.
+        cleaner: deletes groups and offsets.
     """
 
     def __init__(self, services: GroupServices, replicas: ReplicaManager) -> None:
@@ -32,9 +35,11 @@ class Groups:
         self.clock = services.clock
         self._image = services.image
         self._has_work = asyncio.Event()
+        self._has_cleaning = asyncio.Event()
         replays: dict[type, Replay] = {}
         self.coordinator = GroupCoordinator(services, replicas, replays=replays, lifecycles={}, wake=self._has_work.set)
         self.offsets = OffsetManager(services, self.coordinator)
+        self.cleaner = GroupCleaner(services, self.coordinator, self.offsets, wake=self._has_cleaning.set)
         replays[OffsetCommitKey] = self.offsets.replay
 
     @property
@@ -43,9 +48,23 @@ class Groups:
         return self._image()
 
     async def run(self) -> None:
-        """Load and unload groups in turns of the loop when this broker gains or loses their partitions."""
+        """Load, unload and clean groups in turns of the loop."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_in_turns(self._has_work, self.coordinator.steps))
+            tasks.create_task(_in_turns(self._has_cleaning, self.cleaner.steps))
+            tasks.create_task(self._expire())
+
+    async def _expire(self) -> None:
         while True:
-            await self._has_work.wait()
-            self._has_work.clear()
-            for _ in self.coordinator.steps():
+            await self.clock.sleep(self.config.offsets_retention_check_interval_ms)
+            for _ in self.cleaner.expiry_steps():
                 await asyncio.sleep(0)
+
+
+async def _in_turns(has_work: asyncio.Event, steps: Callable[[], Iterator[None]]) -> None:
+    """Take the steps whenever there is work, and let other tasks run after each."""
+    while True:
+        await has_work.wait()
+        has_work.clear()
+        for _ in steps():
+            await asyncio.sleep(0)

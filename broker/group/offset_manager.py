@@ -60,6 +60,8 @@ class OffsetManager:
             GroupError: the offsets may not be committed: with the error code for each of them.
         """
         shard = self._coordinator.shard_of(group_id)
+        if group_id in shard.deleting:
+            raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id!r} is being deleted")
         group = shard.groups.get(group_id)
         if group is not None:
             group.check_commit(member_id, instance_id, generation_or_epoch, version)
@@ -81,7 +83,7 @@ class OffsetManager:
                 do, while too many changes wait for the replicas.
         """
         known = shard.offsets
-        is_new = group_id not in shard.groups and group_id not in known and not known.has_pending(group_id)
+        is_new = group_id not in shard.groups and not known.knows(group_id)
         max_groups = self._services.config.max_groups
         if is_new and len(shard.groups) + len(known.groups) >= max_groups:
             message = f"{shard.tp} has {max_groups} groups, the most that it may have"

@@ -82,10 +82,7 @@ class ShardOffsets:
         self.pending_count = 0
         self.is_awaited = False
         self._pending: deque[tuple[int, Sequence[OffsetChange]]] = deque()
-        self._pending_of_group: dict[str, int] = {}
-
-    def __contains__(self, group_id: str) -> bool:
-        return group_id in self.groups
+        self._pending_of_group: dict[str, dict[tuple[str, int], int]] = {}
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
         """Return the replicated offset of a group for a partition, or None."""
@@ -99,35 +96,42 @@ class ShardOffsets:
         self.appended += 1
         self._pending.append((self.appended, changes))
         self.pending_count += len(changes)
-        of_group = self._pending_of_group
-        for change in changes:
-            of_group[change.group_id] = of_group.get(change.group_id, 0) + 1
+        for group_id, topic, partition, _ in changes:
+            of_group = self._pending_of_group.setdefault(group_id, {})
+            of_group[topic, partition] = of_group.get((topic, partition), 0) + 1
         return self.appended
 
     def committed(self, number: int) -> None:
         """Let the append of this number take effect, with all earlier ones: they are committed."""
-        pending, of_group = self._pending, self._pending_of_group
+        pending = self._pending
         while pending and pending[0][0] <= number:
             _, changes = pending.popleft()
             self.pending_count -= len(changes)
             for change in changes:
                 self.apply(change)
-                left = of_group[change.group_id] - 1
-                if left:
-                    of_group[change.group_id] = left
-                else:
-                    del of_group[change.group_id]
+                self._settled(change)
 
-    def has_pending(self, group_id: str) -> bool:
-        """Return whether the log has changes of a group that are not replicated yet."""
-        return group_id in self._pending_of_group
+    def _settled(self, change: OffsetChange) -> None:
+        group_id, topic, partition, _ = change
+        of_group = self._pending_of_group[group_id]
+        of_group[topic, partition] -= 1
+        if not of_group[topic, partition]:
+            del of_group[topic, partition]
+            if not of_group:
+                del self._pending_of_group[group_id]
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Return whether the log has a change of this offset that is not replicated yet."""
+        return (topic, partition) in self._pending_of_group.get(group_id, ())
+
+    def knows(self, group_id: str) -> bool:
+        """Return whether the group has offsets, or has changes that are not replicated yet."""
+        return group_id in self.groups or group_id in self._pending_of_group
 
     def partitions(self, group_id: str) -> list[tuple[str, int]]:
         """Return the topics and partitions with an offset of the group, pending ones included."""
         found = {(topic, each): None for topic, offsets in self.groups.get(group_id, {}).items() for each in offsets}
-        if group_id in self._pending_of_group:
-            for _, changes in self._pending:
-                found.update({(each.topic, each.partition): None for each in changes if each.group_id == group_id})
+        found.update(dict.fromkeys(self._pending_of_group.get(group_id, ())))
         return list(found)
 
     def apply(self, change: OffsetChange) -> None:

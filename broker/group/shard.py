@@ -30,9 +30,10 @@ class GroupShard:
         state: a shard is loaded once, then active, then unloaded; it is never loaded again.
         groups: the groups by id.
         offsets: the committed offsets of the groups; a group without members may have only these, and no `Group`.
+        deleting: the groups whose offsets are being deleted, which takes several steps.
     """
 
-    __slots__ = ("groups", "leader_epoch", "offsets", "state", "tp")
+    __slots__ = ("deleting", "groups", "leader_epoch", "offsets", "state", "tp")
 
     def __init__(self, tp: TopicPartition, leader_epoch: int) -> None:
         self.tp = tp
@@ -40,6 +41,7 @@ class GroupShard:
         self.state = ShardState.LOADING
         self.groups: dict[str, Group] = {}
         self.offsets = ShardOffsets()
+        self.deleting: dict[str, None] = {}
 
     @property
     def is_active(self) -> bool:

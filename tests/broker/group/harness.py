@@ -66,3 +66,7 @@ class GroupHarness(Harness):
     def work(self) -> int:
         """Load and unload the groups that wait for it; returns the number of steps."""
         return sum(1 for _ in self.groups.coordinator.steps())
+
+    def clean(self) -> int:
+        """Delete the groups and offsets that wait for it; returns the number of steps."""
+        return sum(1 for _ in self.groups.cleaner.steps())

@@ -22,10 +22,10 @@ def kept(offsets: ShardOffsets) -> dict[tuple[str, str, int], int]:
 def test_what_is_appended_takes_effect_when_it_is_committed() -> None:
     offsets = ShardOffsets()
     number = offsets.append([change(7)])
-    assert (kept(offsets), offsets.pending_count, offsets.has_pending("app")) == ({}, 1, True)
+    assert (kept(offsets), offsets.pending_count, offsets.is_pending("app", "orders", 0)) == ({}, 1, True)
     offsets.committed(number)
     assert kept(offsets) == {("app", "orders", 0): 7}
-    assert (offsets.count, offsets.pending_count, offsets.has_pending("app")) == (1, 0, False)
+    assert (offsets.count, offsets.pending_count, offsets.is_pending("app", "orders", 0)) == (1, 0, False)
 
 
 def test_earlier_appends_take_effect_first() -> None:
@@ -43,7 +43,7 @@ def test_a_later_append_keeps_waiting() -> None:
     offsets.append([change(9)])
     offsets.committed(first)
     assert kept(offsets) == {("app", "orders", 0): 7}
-    assert offsets.has_pending("app")
+    assert offsets.is_pending("app", "orders", 0)
 
 
 def test_a_deletion_leaves_nothing_behind() -> None:

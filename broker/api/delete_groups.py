@@ -1,0 +1,57 @@
+"""DeleteGroups (key 42): delete groups without members, with their offsets (KIP-229). Versions 0–2.
+
+Answered when the tombstones of all groups are replicated.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+
+def handle(groups: Groups, ctx: RequestContext, request: DeleteGroupsRequest, reply: Reply) -> None:
+    """Delete each group independently of the others."""
+    response = error_response(request, ErrorCode.NONE)
+    waiting = len(response.results)
+
+    def done(result: DeletableGroupResult, error_code: ErrorCode) -> None:
+        nonlocal waiting
+        result.error_code = error_code
+        waiting -= 1
+        if not waiting:
+            reply(response)
+
+    if not waiting:
+        reply(response)
+    for result in response.results:
+        try:
+            groups.cleaner.delete_group(result.group_id, partial(done, result))
+        except GroupError as error:
+            done(result, error.error_code)
+
+
+def error_response(request: DeleteGroupsRequest, error_code: ErrorCode) -> DeleteGroupsResponse:
+    """Return the response with `error_code` for every group."""
+    names = dict.fromkeys(request.groups_names)
+    return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=name, error_code=error_code) for name in names])
+
+
+API: Final = ApiHandler(
+    key=ApiKey.DELETE_GROUPS,
+    min_version=0,
+    max_version=2,
+    bind=lambda services: partial(handle, services.groups),
+    error_response=error_response,
+)

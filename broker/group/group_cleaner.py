@@ -1,0 +1,264 @@
+"""Deletes groups and their offsets: on request, when their time is over, and when their topic was deleted.
+
+It writes tombstones, in steps of at most `CHANGES_PER_STEP`, each one batch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from purgatorio.broker.group.coordinator import GroupCoordinator
+from purgatorio.broker.group.coordinator_log import Committed, NewRecord
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.group import Group
+from purgatorio.broker.group.offset_manager import OffsetManager
+from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
+from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.metadata.delta import changed_topics
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.logger import get_logger
+from purgatorio.protocol.consumer_offsets import (
+    NO_EXPIRY,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    GroupMetadataKey,
+    Key,
+    encode_key,
+)
+from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from purgatorio.protocol.errors import ErrorCode
+
+logger = get_logger(__name__)
+
+CHANGES_PER_STEP: Final = 200
+"""The most tombstones that one step writes: some milliseconds, and far less than a batch may have."""
+CHECKS_PER_STEP: Final = 1_000
+"""The most offsets, or groups without offsets, that a step of the expiry looks at."""
+
+T = TypeVar("T")
+
+
+class GroupCleaner:
+    """Deletes groups and offsets of one broker's shards.
+
+    Args:
+        services: the clock, the settings, the image.
+        coordinator: the shards.
+        offsets: writes the changes of offsets.
+        wake: called when there is something to do; then `steps` is to be run.
+    """
+
+    def __init__(
+        self,
+        services: GroupServices,
+        coordinator: GroupCoordinator,
+        offsets: OffsetManager,
+        *,
+        wake: Callable[[], None],
+    ) -> None:
+        self._services = services
+        self._coordinator = coordinator
+        self._offsets = offsets
+        self._wake = wake
+        self._work: deque[Iterator[None]] = deque()
+        self._seen: ClusterImage | None = None
+
+    def steps(self) -> Iterator[None]:
+        """Do what waits to be done, in steps between which the loop does its other work."""
+        while self._work:
+            yield from self._work.popleft()
+            yield
+
+    def _add(self, steps: Iterator[None]) -> None:
+        self._work.append(steps)
+        self._wake()
+
+    # --- on request ---
+
+    def delete_group(self, group_id: str, done: Committed) -> None:
+        """Delete a group without members, with its offsets; `done` is called when all of it is committed, or failed.
+
+        Raises:
+            GroupError: GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP, or this broker does not coordinate the group.
+        """
+        shard = self._coordinator.shard_of(group_id)
+        group = shard.groups.get(group_id)
+        if group is not None:
+            group.check_delete()
+            if not self._write_tombstone(shard, group):
+                raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no tombstone of {group_id!r} could be written")
+        elif not shard.offsets.knows(group_id) or group_id in shard.deleting:
+            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
+        shard.deleting[group_id] = None
+        self._add(self._delete_offsets_of(shard, group_id, done))
+
+    def _delete_offsets_of(self, shard: GroupShard, group_id: str, done: Committed) -> Iterator[None]:
+        """Delete the offsets of a group that is gone; it cannot commit meanwhile."""
+        is_deleted = True
+        for chunk in _chunks(shard.offsets.partitions(group_id), CHANGES_PER_STEP):
+            is_deleted = self._delete(shard, [OffsetChange(group_id, *each, None) for each in chunk])
+            if not is_deleted:
+                break
+            yield
+        shard.deleting.pop(group_id, None)
+        if is_deleted:
+            self._services.log.when_committed(shard.tp, done)
+        else:
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE if shard.is_active else ErrorCode.NOT_COORDINATOR)
+
+    def delete_offsets(
+        self, group_id: str, partitions: Sequence[tuple[str, int]], done: Callable[[Sequence[ErrorCode]], None]
+    ) -> None:
+        """Delete the offsets of a group for these topics and partitions.
+
+        Args:
+            done: receives an error code for each of the partitions: GROUP_SUBSCRIBED_TO_TOPIC if members consume the
+                topic, else that of the append.
+
+        Raises:
+            GroupError: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP for members that are no consumers, whose topics are unknown;
+                or this broker does not coordinate the group.
+        """
+        shard = self._coordinator.shard_of(group_id)
+        group = shard.groups.get(group_id)
+        if group is None and not shard.offsets.knows(group_id):
+            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
+        has_members = group is not None and not group.is_empty
+        if group is not None and has_members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            raise GroupError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members of type {group.protocol_type}")
+        is_subscribed = {
+            topic: group is not None and has_members and group.subscribes_to(topic)
+            for topic in dict.fromkeys(topic for topic, _ in partitions)
+        }
+        known = set(shard.offsets.partitions(group_id))
+        changes = [
+            OffsetChange(group_id, topic, partition, None)
+            for topic, partition in dict.fromkeys(partitions)
+            if not is_subscribed[topic] and (topic, partition) in known
+        ]
+
+        def settled(error_code: ErrorCode) -> None:
+            done(
+                [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed[topic] else error_code for topic, _ in partitions]
+            )
+
+        if changes:
+            self._offsets.write(shard, changes, settled)
+        else:
+            settled(ErrorCode.NONE)
+
+    # --- deleted topics ---
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """Delete the offsets of topics that were deleted, at a cost that follows what has changed."""
+        before, self._seen = self._seen, image
+        if before is None:
+            return
+        for delta in changed_topics(before, image):
+            gone = delta.before
+            if gone is not None and (delta.after is None or delta.after.topic_id != gone.topic_id):
+                for shard in self._coordinator.shards:
+                    if gone.name in shard.offsets.groups_of_topic:
+                        self._add(self._delete_offsets_for(shard, gone.name))
+
+    def _delete_offsets_for(self, shard: GroupShard, topic: str) -> Iterator[None]:
+        """Delete the offsets of a topic that does not exist any more; not those of a new one of the same name."""
+        current = self._services.image().topics.get(topic)
+        topic_id = None if current is None else current.topic_id
+        for group_id in list(shard.offsets.groups_of_topic.get(topic, ())):
+            kept = shard.offsets.groups.get(group_id, {}).get(topic, {})
+            gone = [index for index, each in kept.items() if topic_id is None or not each.is_of(topic_id)]
+            for chunk in _chunks(gone, CHANGES_PER_STEP):
+                # A pending change may be a commit for the new topic; the expiry finds what is left.
+                settled = [index for index in chunk if not shard.offsets.is_pending(group_id, topic, index)]
+                if settled:
+                    self._delete(shard, [OffsetChange(group_id, topic, index, None) for index in settled])
+                yield
+
+    # --- expiry ---
+
+    def expiry_steps(self) -> Iterator[None]:
+        """Delete expired offsets, those of topics that are gone, and empty groups without offsets (KIP-211)."""
+        for shard in list(self._coordinator.shards):
+            topics = self._services.image().topics
+            for topic in [each for each in shard.offsets.groups_of_topic if each not in topics]:
+                yield from self._delete_offsets_for(shard, topic)
+            with_offsets = list(shard.offsets.groups)
+            without = [group_id for group_id in shard.groups if group_id not in shard.offsets.groups]
+            checked = 0
+            for group_id in with_offsets + without:
+                for count in self._expire(shard, group_id):
+                    checked += count
+                    if checked >= CHECKS_PER_STEP:
+                        checked = 0
+                        yield
+            yield
+
+    def _expire(self, shard: GroupShard, group_id: str) -> Iterator[int]:
+        """Delete the expired offsets of a group, and the group if it is empty; yields how much it has looked at."""
+        offsets = shard.offsets
+        for topic, kept in list(offsets.groups.get(group_id, {}).items()):
+            for chunk in _chunks(list(kept), CHANGES_PER_STEP):
+                group = shard.groups.get(group_id)
+                expired = [
+                    OffsetChange(group_id, topic, index, None)
+                    for index in chunk
+                    if self._is_expired(group, topic, offsets.get(group_id, topic, index))
+                    if not offsets.is_pending(group_id, topic, index)
+                ]
+                if expired and self._delete(shard, expired):
+                    logger.info("committed offsets expired", group=group_id, topic=topic, partitions=len(expired))
+                yield len(chunk)
+        group = shard.groups.get(group_id)
+        if shard.is_active and group is not None and group.is_empty and not shard.offsets.knows(group_id):
+            self._write_tombstone(shard, group)
+        yield 1
+
+    def _is_expired(self, group: Group | None, topic: str, committed: CommittedOffset | None) -> bool:
+        if committed is None:
+            return False
+        now_ms = self._services.clock.wall_ms()
+        from_ms: int | None = committed.commit_ms
+        if group is not None:
+            from_ms = group.offset_expires_from_ms(topic, committed.commit_ms)
+        if from_ms is None:
+            return False
+        if committed.expire_ms != NO_EXPIRY:
+            return now_ms >= committed.expire_ms
+        return now_ms - from_ms >= self._services.config.offsets_retention_ms
+
+    # --- the log ---
+
+    def _delete(self, shard: GroupShard, changes: Sequence[OffsetChange]) -> bool:
+        """Write tombstones of offsets; returns whether they are in the log."""
+        return shard.is_active and self._offsets.write(shard, changes, _ignore)
+
+    def _write_tombstone(self, shard: GroupShard, group: Group) -> bool:
+        """Write the tombstones of an empty group, and forget it; returns whether they are in the log."""
+        records = [NewRecord(encode_key(key), None) for key in _keys_of_empty(group)]
+        is_appended = self._services.log.append(shard.tp, records, _ignore)
+        if is_appended:
+            self._coordinator.remove(shard, group)
+            logger.info("empty group deleted", group=group.group_id, type=group.type)
+        return is_appended
+
+
+def _keys_of_empty(group: Group) -> list[Key]:
+    """Return the keys of all records of a group without members, but for its offsets."""
+    if group.type == "classic":
+        return [GroupMetadataKey(group_id=group.group_id)]
+    return [
+        ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id),
+        ConsumerGroupMetadataKey(group_id=group.group_id),
+    ]
+
+
+def _chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _ignore(error_code: ErrorCode) -> None:
+    """What is not committed is found again by the next expiry."""
