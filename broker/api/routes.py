@@ -20,8 +20,11 @@ from purgatorio.broker.api import (
     elect_leaders,
     fetch,
     find_coordinator,
+    heartbeat,
     incremental_alter_configs,
     init_producer_id,
+    join_group,
+    leave_group,
     list_offsets,
     list_partition_reassignments,
     metadata,
@@ -30,6 +33,7 @@ from purgatorio.broker.api import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sync_group,
 )
 from purgatorio.broker.api.registry import ApiHandler, Services
 from purgatorio.broker.request import Routes
@@ -42,6 +46,10 @@ APIS: Final[tuple[ApiHandler, ...]] = (
     offset_commit.API,
     offset_fetch.API,
     find_coordinator.API,
+    join_group.API,
+    heartbeat.API,
+    leave_group.API,
+    sync_group.API,
     api_versions.API,
     create_topics.API,
     delete_topics.API,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
+from purgatorio.broker.group.classic.classic_groups import ClassicGroups
+from purgatorio.broker.group.classic.records import replay_group
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group_cleaner import GroupCleaner
 from purgatorio.broker.group.loading import Replay
@@ -12,7 +14,7 @@ from purgatorio.broker.group.offset_manager import OffsetManager
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.protocol.consumer_offsets import OffsetCommitKey
+from purgatorio.protocol.consumer_offsets import GroupMetadataKey, OffsetCommitKey
 
 
 class Groups:
@@ -28,6 +30,7 @@ class Groups:
         coordinator: the groups that this broker coordinates.
         offsets: commits and reads their offsets.
         cleaner: deletes groups and offsets.
+        classic: the requests of classic groups' members.
     """
 
     def __init__(self, services: GroupServices, replicas: ReplicaManager) -> None:
@@ -36,8 +39,11 @@ class Groups:
         self._image = services.image
         self._has_work = asyncio.Event()
         self._has_cleaning = asyncio.Event()
-        replays: dict[type, Replay] = {}
-        self.coordinator = GroupCoordinator(services, replicas, replays=replays, lifecycles={}, wake=self._has_work.set)
+        replays: dict[type, Replay] = {GroupMetadataKey: replay_group}
+        self.classic = ClassicGroups(services, lambda group_id: self.coordinator.shard_of(group_id))
+        self.coordinator = GroupCoordinator(
+            services, replicas, replays=replays, lifecycles={"classic": self.classic}, wake=self._has_work.set
+        )
         self.offsets = OffsetManager(services, self.coordinator)
         self.cleaner = GroupCleaner(services, self.coordinator, self.offsets, wake=self._has_cleaning.set)
         replays[OffsetCommitKey] = self.offsets.replay

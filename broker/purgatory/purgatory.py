@@ -13,17 +13,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Sequence
 from itertools import islice
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, TypeVar, cast, overload
 
 from purgatorio.broker.purgatory.actions import ActionQueue
 from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome, Ticket
 from purgatorio.broker.purgatory.due_checks import DueChecks
 from purgatorio.broker.purgatory.guarded import answer_error, describe, run_on_cancel, run_on_expiration
-from purgatorio.broker.purgatory.snapshots import ParkedOperation, WatchListSnapshot, ended, parked
+from purgatorio.broker.purgatory.snapshots import ended
 from purgatorio.broker.purgatory.timer import MAX_DELAY_MS, Timer, whole_ms
-from purgatorio.broker.purgatory.timing_wheel import LevelSnapshot
+from purgatorio.broker.purgatory.view import PurgatoryView
 from purgatorio.broker.purgatory.waiter import wait_in
-from purgatorio.broker.purgatory.watchers import Watchers, distinct
+from purgatorio.broker.purgatory.watchers import distinct
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ Op = TypeVar("Op", bound=DelayedOperation)
 T = TypeVar("T")
 
 
-class Purgatory(Generic[Op]):
+class Purgatory(PurgatoryView[Op]):
     """Operations of one kind, each parked under its keys and with its deadline. Not thread-safe: one loop, one thread.
 
     Args:
@@ -51,12 +51,8 @@ class Purgatory(Generic[Op]):
         "_estimated_operations",
         "_event_key",
         "_last_id",
-        "_parked",
         "_purge_due",
         "_round",
-        "_timer",
-        "_watchers",
-        "name",
         "on_finished",
         "purge_interval",
     )
@@ -70,13 +66,10 @@ class Purgatory(Generic[Op]):
         purge_interval: int = 1000,
         on_finished: Callable[[FinishedOperation], object] | None = None,
     ) -> None:
-        self.name = name
+        super().__init__(name, timer)
         self.purge_interval = purge_interval
         self.on_finished = on_finished
-        self._timer = timer
         self._actions = actions
-        self._watchers = Watchers()
-        self._parked: dict[int, Op] = {}  # by id, which is also the order of parking
         self._last_id = 0
         self._estimated_operations = 0  # in watch lists, completed or not; corrected by each purge
         self._purge_due = False  # a purge is in the action queue
@@ -86,19 +79,6 @@ class Purgatory(Generic[Op]):
         self._cause = ""  # of the walk under way
         self._event_key: Hashable | None = None  # likewise
         self._closed = False
-
-    @property
-    def watched(self) -> int:
-        """Entries in all watch lists (Kafka's PurgatorySize).
-
-        An operation counts once per key. A completed operation counts until the list is walked or purged.
-        """
-        return self._watchers.size
-
-    @property
-    def num_delayed(self) -> int:
-        """Number of parked operations (Kafka's NumDelayedOperations), exactly."""
-        return len(self._parked)
 
     def try_complete_else_watch(
         self, operation: Op, keys: Sequence[Hashable], *, shown_keys: tuple[Hashable, ...] = ()
@@ -235,6 +215,29 @@ class Purgatory(Generic[Op]):
         """
         return await wait_in(self, self._timer.now_ms, keys, timeout_ms, until)
 
+    def postpone(self, operation: DelayedOperation, delay_ms: int) -> bool:
+        """Move the deadline of a parked operation to `delay_ms` from now: later, or earlier.
+
+        For an operation that each event gives more time, such as a session that a heartbeat prolongs: in O(1), without
+        a check, and without an end for observers. At 0 or below, the operation expires before this returns.
+
+        Returns:
+            True if its deadline was moved; False if it was not parked here.
+
+        Raises:
+            TypeError: `delay_ms` is no integer, or a bool.
+            ValueError: `delay_ms` is above `MAX_DELAY_MS`.
+        """
+        ticket = operation._ticket
+        if ticket is None or operation._owner is not self:
+            return False
+        if delay_ms.__class__ is not int or delay_ms > MAX_DELAY_MS:
+            delay_ms = whole_ms(delay_ms)
+        timer = self._timer
+        ticket.deadline_ms = operation.deadline_ms = timer.now_ms() + delay_ms
+        timer.add(ticket)
+        return True
+
     def cancel(self, operation: DelayedOperation) -> bool:
         """Take one operation out of its keys and the timer, without an answer; call its `on_cancel`.
 
@@ -266,22 +269,6 @@ class Purgatory(Generic[Op]):
             return [operation for operation in operations if self._cancel(operation)]
         finally:
             actions.leave()
-
-    def find(self, operation_id: int) -> Op | None:
-        """The parked operation with that id; None if no such operation is parked."""
-        return self._parked.get(operation_id)
-
-    def operations(self, limit: int = 100) -> list[ParkedOperation]:
-        """The `limit` oldest parked operations, oldest first, each with the condition that it misses."""
-        return [parked(self.name, operation) for operation in islice(self._parked.values(), limit)]
-
-    def watch_lists(self, limit: int = 100) -> list[WatchListSnapshot]:
-        """Up to `limit` watch lists with their lengths, in the order in which they were created."""
-        return [WatchListSnapshot(key, len(tickets)) for key, tickets in islice(self._watchers.lists.items(), limit)]
-
-    def wheel(self) -> list[LevelSnapshot]:
-        """The timing wheel in which the deadlines wait: every level, finest first, with its non-empty buckets."""
-        return self._timer.snapshot()
 
     def purge(self) -> int:
         """Drop the empty tickets that completed operations left in watch lists.

@@ -1,0 +1,39 @@
+"""SyncGroup (key 14): the leader of a classic group gives the assignment, each member gets its own. Versions 0–5.
+
+The answer waits until the leader's assignment is committed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+def handle(groups: Groups, ctx: RequestContext, request: SyncGroupRequest, reply: Reply) -> None:
+    """Answer with the member's assignment, now or when it is committed."""
+    try:
+        groups.classic.sync(ctx, request, reply)
+    except GroupError as error:
+        reply(error_response(request, error.error_code))
+
+
+def error_response(request: SyncGroupRequest, error_code: ErrorCode) -> SyncGroupResponse:
+    """Return the response with `error_code`."""
+    return SyncGroupResponse(error_code=error_code)
+
+
+API: Final = ApiHandler(
+    key=ApiKey.SYNC_GROUP,
+    min_version=0,
+    max_version=5,
+    bind=lambda services: partial(handle, services.groups),
+    error_response=error_response,
+)

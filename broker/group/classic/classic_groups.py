@@ -1,0 +1,144 @@
+"""The classic groups of one broker: the requests of their members, and their coming and going with their partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from purgatorio.broker.group.classic import leaves
+from purgatorio.broker.group.classic.classic_group import ClassicGroup
+from purgatorio.broker.group.classic.delayed_join import JoinKey
+from purgatorio.broker.group.classic.delayed_sync import SyncKey
+from purgatorio.broker.group.classic.joins import Joins, join_of
+from purgatorio.broker.group.classic.member import JoinReply, SyncReply
+from purgatorio.broker.group.classic.rebalances import Rebalances
+from purgatorio.broker.group.classic.state import GroupState
+from purgatorio.broker.group.classic.syncs import Syncs
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.group import Group
+from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.request import RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
+from purgatorio.protocol.messages.join_group import JoinGroupRequest
+from purgatorio.protocol.messages.leave_group import MemberIdentity
+from purgatorio.protocol.messages.sync_group import SyncGroupRequest
+
+ShardOf = Callable[[str], GroupShard]
+"""Returns the shard of a group that this broker coordinates; raises GroupError (see `GroupCoordinator.shard_of`)."""
+
+
+class ClassicGroups:
+    """Handles the requests of classic groups' members.
+
+    Args:
+        services: the log, the clock, the purgatories.
+        shard_of: finds the shard of a group.
+
+    Attributes:
+        rebalances: adds and removes members.
+    """
+
+    def __init__(self, services: GroupServices, shard_of: ShardOf) -> None:
+        self._services = services
+        self._shard_of = shard_of
+        self.rebalances = Rebalances(services)
+        self._joins = Joins(services, self.rebalances)
+        self._syncs = Syncs(services, self.rebalances)
+
+    # --- requests ---
+
+    def join(self, ctx: RequestContext, request: JoinGroupRequest, reply: JoinReply) -> None:
+        """Let a member join; answers now, or when its rebalance is complete.
+
+        Raises:
+            GroupError: with the error code of the answer.
+        """
+        shard = self._shard_for_member(request.group_id)
+        group = shard.groups.get(request.group_id)
+        if group is None:
+            config = self._services.config
+            if len(shard.groups) >= config.max_groups:
+                raise GroupError(
+                    ErrorCode.GROUP_MAX_SIZE_REACHED, f"{shard.tp} has {config.max_groups} groups, its maximum"
+                )
+            group = ClassicGroup(request.group_id, shard, state_ms=self._services.clock.wall_ms())
+        if not isinstance(group, ClassicGroup):
+            raise GroupError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {request.group_id} uses another group protocol"
+            )
+        self._joins.join(group, join_of(ctx, request, reply))
+
+    def sync(self, ctx: RequestContext, request: SyncGroupRequest, reply: SyncReply) -> None:
+        """Give a member its assignment; answers now, or when the leader's assignment is committed.
+
+        Raises:
+            GroupError: with the error code of the answer.
+        """
+        group = self._known_group(request.group_id)
+        self._syncs.sync(group, request, reply, client=ctx.client_id or "")
+
+    def heartbeat(self, request: HeartbeatRequest) -> None:
+        """Count a sign of life of a member.
+
+        Raises:
+            GroupError: with the error code of the answer; REBALANCE_IN_PROGRESS if the member has to join again.
+        """
+        group = self._known_group(request.group_id)
+        member = group.find(request.member_id, request.group_instance_id)
+        group.check_generation(request.generation_id)
+        member.beat()
+        if group.state is GroupState.PREPARING_REBALANCE:
+            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the members have to join again")
+
+    def leave(self, group_id: str, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
+        """Remove members.
+
+        Returns:
+            An error code for each.
+
+        Raises:
+            GroupError: none was removed: with the error code of the answer.
+        """
+        group = self._shard_for_member(group_id).groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
+            return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
+        return leaves.leave(self.rebalances, group, leaving)
+
+    def _shard_for_member(self, group_id: str) -> GroupShard:
+        if not group_id:
+            raise GroupError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+        return self._shard_of(group_id)
+
+    def _known_group(self, group_id: str) -> ClassicGroup:
+        group = self._shard_for_member(group_id).groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no classic group {group_id}")
+        return group
+
+    # --- with the partition (see `GroupLifecycle`) ---
+
+    def loaded(self, shard: GroupShard, group: Group) -> None:
+        """Begin new sessions of all members: their heartbeats went to another broker. A group too large rebalances."""
+        assert isinstance(group, ClassicGroup)
+        for member in group.members.values():
+            self.rebalances.start_session(group, member)
+        if len(group.members) > self._services.config.max_size:
+            self.rebalances.prepare(group, f"it has more than {self._services.config.max_size} members")
+
+    def unloaded(self, shard: GroupShard, group: Group) -> None:
+        """Answer all parked joins and syncs with NOT_COORDINATOR, and end all sessions."""
+        assert isinstance(group, ClassicGroup)
+        if group.state is GroupState.DEAD:
+            return
+        group.move_to(GroupState.DEAD, self._services.clock.wall_ms())
+        self.rebalances.answer_joins(group, ErrorCode.NOT_COORDINATOR)
+        self.rebalances.answer_syncs(group, ErrorCode.NOT_COORDINATOR)
+        for member in group.members.values():
+            if member.session is not None:
+                member.session.end()
+        for session in group.pending.values():
+            session.end()
+        purgatory = self._services.rebalance_purgatory
+        purgatory.check_and_complete(JoinKey(group.group_id), "unloaded")
+        purgatory.check_and_complete(SyncKey(group.group_id), "unloaded")

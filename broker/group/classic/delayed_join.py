@@ -1,0 +1,134 @@
+"""The delayed operations of a rebalance: the joins of a group wait for its other members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from purgatorio.broker.group.classic.classic_group import MAX_LABELS, ClassicGroup
+from purgatorio.broker.group.classic.state import GroupState
+from purgatorio.broker.purgatory import DelayedOperation
+from purgatorio.protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class JoinKey:
+    """The watch key of a group's rebalance: checked when a member joins, leaves, or is removed."""
+
+    group_id: str
+
+    def __str__(self) -> str:
+        return f"join of {self.group_id}"
+
+
+class DelayedJoin(DelayedOperation):
+    """Waits until all members have joined again; at the deadline, the rebalance goes on with those that have.
+
+    One operation stands for all parked joins of the group.
+
+    Args:
+        group: the group, which prepares a rebalance.
+        delay_ms: the rebalance timeout.
+        complete: begins the next generation, and answers the parked joins.
+        refuse: answers the parked joins with an error code.
+    """
+
+    __slots__ = ("_complete", "_held_by", "_refuse", "group")
+
+    def __init__(
+        self,
+        group: ClassicGroup,
+        delay_ms: int,
+        *,
+        complete: Callable[[ClassicGroup], None],
+        refuse: Callable[[ClassicGroup, ErrorCode], None],
+    ) -> None:
+        super().__init__(delay_ms)
+        self.group = group
+        self._complete = complete
+        self._refuse = refuse
+        self._held_by: tuple[str, ...] | None = None
+
+    def try_complete(self) -> bool:
+        """Complete if all members have joined, or the group is dead."""
+        group = self.group
+        return (group.has_all_joined or group.state is GroupState.DEAD) and self.force_complete()
+
+    def on_complete(self) -> None:
+        """Begin the next generation."""
+        last = self.group.last_joined
+        self._held_by = self._waits_for() or (() if last is None else (self.group.label(last),))
+        self._complete(self.group)
+
+    def on_shutdown(self) -> None:
+        """Answer the parked joins with NOT_COORDINATOR: the clients look for another broker."""
+        self._refuse(self.group, ErrorCode.NOT_COORDINATOR)
+
+    def on_error(self, error: Exception) -> None:
+        """Answer the joins that are still parked with UNKNOWN_SERVER_ERROR."""
+        self._refuse(self.group, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def missing(self) -> str:
+        """Name the members that have not joined again."""
+        group = self.group
+        absent = [member for member in group.members.values() if member.join is None]
+        waits = []
+        if absent:
+            waits.append(f"member{'s' * (len(absent) > 1)} {group.labels(absent)}")
+        if group.pending:
+            waits.append(f"{len(group.pending)} new member id{'s' * (len(group.pending) > 1)} to join")
+        return f"rebalance of {group.group_id} waits for {' and for '.join(waits)}" if waits else ""
+
+    def held_by(self) -> tuple[str, ...]:
+        """Return the first members that have not joined again; after the answer, if all had, the one that was last."""
+        return self._waits_for() if self._held_by is None else self._held_by
+
+    def _waits_for(self) -> tuple[str, ...]:
+        group = self.group
+        if group.joined_count == len(group.members):
+            return ()
+        absent = [member for member in group.members.values() if member.join is None]
+        return tuple(group.label(member) for member in absent[:MAX_LABELS])
+
+
+class InitialDelayedJoin(DelayedJoin):
+    """Waits a fixed time for the first members of an empty group, so that they make one rebalance together (KIP-134).
+
+    If a member has come meanwhile, another such operation follows, as long as the rebalance timeout allows.
+
+    Args:
+        rest_ms: what is left of the rebalance timeout after this delay.
+        again: parks the next operation, whose delay and rest these are.
+    """
+
+    __slots__ = ("_again", "_rest_ms")
+
+    def __init__(
+        self,
+        group: ClassicGroup,
+        delay_ms: int,
+        rest_ms: int,
+        *,
+        complete: Callable[[ClassicGroup], None],
+        refuse: Callable[[ClassicGroup, ErrorCode], None],
+        again: Callable[[ClassicGroup, int], None],
+    ) -> None:
+        super().__init__(group, delay_ms, complete=complete, refuse=refuse)
+        self._rest_ms = rest_ms
+        self._again = again
+
+    def try_complete(self) -> bool:
+        """Wait on, unless there is no delay or the group is dead."""
+        return (self.delay_ms <= 0 or self.group.state is GroupState.DEAD) and self.force_complete()
+
+    def on_complete(self) -> None:
+        """Wait again if members have come meanwhile, or else begin the first generation."""
+        if self.group.has_newcomers and self._rest_ms > 0 and self.group.is_alive:
+            self._again(self.group, self._rest_ms)
+        else:
+            super().on_complete()
+
+    def missing(self) -> str:
+        """Tell that the delay is not over."""
+        count = len(self.group.members)
+        return f"first rebalance of {self.group.group_id} waits for more members; {count} joined so far"

@@ -1,0 +1,65 @@
+"""A member of a classic group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
+from purgatorio.protocol.messages.join_group import JoinGroupResponse
+from purgatorio.protocol.messages.sync_group import SyncGroupResponse
+
+JoinReply = Callable[[JoinGroupResponse], None]
+"""Answers one JoinGroup request; called once."""
+SyncReply = Callable[[SyncGroupResponse], None]
+"""Answers one SyncGroup request; called once."""
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""The names of the assignors that a member supports, in the order of its preference, each with its subscription."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Member:
+    """A member of a classic group.
+
+    Attributes:
+        member_id: the id that the coordinator gave it; a static member that comes back gets another one.
+        instance_id: the name of a static member (KIP-345); None for a dynamic one.
+        client_id: the client id of its requests.
+        client_host: its address, as Kafka writes it: ``/127.0.0.1``.
+        rebalance_timeout_ms: how long a rebalance waits for it to join again.
+        session_timeout_ms: how long it may be silent.
+        protocols: the assignors that it supports.
+        assignment: what the leader assigned to it in this generation.
+        is_new: it has joined, and no rebalance is completed since. A new member's parked join is no sign of life, since
+            its client may have given up and come again under another id (KAFKA-7610).
+        join: its parked JoinGroup request.
+        sync: its parked SyncGroup request.
+        session: its session; None only while it is being added or removed.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    is_new: bool = False
+    join: JoinReply | None = None
+    sync: SyncReply | None = None
+    session: DelayedHeartbeat | None = None
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """Return its subscription for an assignor; empty if it does not support that one."""
+        return next((metadata for name, metadata in self.protocols if name == protocol), b"")
+
+    def counts_as_alive(self) -> bool:
+        """Return whether it waits for an answer of this broker, so that it need not send heartbeats."""
+        return not self.is_new and (self.join is not None or self.sync is not None)
+
+    def beat(self) -> None:
+        """Count a request as a sign of life."""
+        if self.session is not None:
+            self.session.beat()

@@ -1,0 +1,310 @@
+"""Rebalances of classic groups, and the sessions of their members.
+
+A rebalance is prepared when the members change, and completed when all have joined again, or the rebalance timeout is
+over. It begins a generation, in which the leader's sync brings the assignment (`syncs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from purgatorio.broker.group.classic.classic_group import ClassicGroup
+from purgatorio.broker.group.classic.delayed_join import DelayedJoin, InitialDelayedJoin, JoinKey
+from purgatorio.broker.group.classic.delayed_sync import DelayedSync, SyncKey
+from purgatorio.broker.group.classic.member import Member
+from purgatorio.broker.group.classic.records import group_record
+from purgatorio.broker.group.classic.state import GroupState
+from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
+from purgatorio.broker.group.services import GroupServices
+from purgatorio.logger import get_logger
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.join_group import JoinGroupResponse
+from purgatorio.protocol.messages.sync_group import SyncGroupResponse
+
+logger = get_logger(__name__)
+
+NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
+"""The session of a member until its first rebalance is complete: its client waits for the join, and sends nothing
+(KAFKA-7610)."""
+
+
+def join_error(member_id: str, error_code: ErrorCode) -> JoinGroupResponse:
+    """Return the answer to a join that failed."""
+    return JoinGroupResponse(error_code=error_code, protocol_name=None, member_id=member_id)
+
+
+class Rebalances:
+    """Adds and removes members of classic groups, and rebalances the groups.
+
+    Args:
+        services: the purgatories, the clock, the log.
+    """
+
+    def __init__(self, services: GroupServices) -> None:
+        self._services = services
+
+    # --- rebalances ---
+
+    def changed(self, group: ClassicGroup, reason: str) -> None:
+        """Prepare a rebalance because the members have changed; if one is prepared already, check whether all joined.
+
+        Args:
+            reason: why, for the log.
+        """
+        if group.state is GroupState.PREPARING_REBALANCE:
+            self.check_joins(group, reason)
+        elif group.state is not GroupState.DEAD:
+            self.prepare(group, reason)
+
+    def check_joins(self, group: ClassicGroup, cause: str) -> None:
+        """Complete the rebalance if all members have joined."""
+        self._services.rebalance_purgatory.check_and_complete(JoinKey(group.group_id), cause)
+
+    def check_syncs(self, group: ClassicGroup, cause: str) -> None:
+        """End the wait for syncs if all members have synced, or their generation is over."""
+        self._services.rebalance_purgatory.check_and_complete(SyncKey(group.group_id), cause)
+
+    def prepare(self, group: ClassicGroup, reason: str) -> None:
+        """Ask all members to join again: they learn it from their heartbeats, and from their syncs."""
+        logger.info(
+            "group rebalances",
+            group=group.group_id,
+            generation=group.generation,
+            members=len(group.members),
+            reason=reason,
+        )
+        was_empty = group.state is GroupState.EMPTY
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            for member in group.members.values():
+                member.assignment = b""
+            self.answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
+        group.unsynced = {}
+        group.move_to(GroupState.PREPARING_REBALANCE, self._services.clock.wall_ms())
+        self.check_syncs(group, reason)
+        if was_empty:
+            self._await_first_members(group, group.rebalance_timeout_ms)
+        else:
+            self._await_joins(group)
+
+    def _await_joins(self, group: ClassicGroup) -> None:
+        operation = DelayedJoin(group, group.rebalance_timeout_ms, complete=self._complete, refuse=self.answer_joins)
+        self._park(operation, group)
+
+    def _await_first_members(self, group: ClassicGroup, rest_ms: int) -> None:
+        group.has_newcomers = False
+        delay_ms = min(self._services.config.initial_rebalance_delay_ms, rest_ms)
+        operation = InitialDelayedJoin(
+            group,
+            delay_ms,
+            rest_ms - delay_ms,
+            complete=self._complete,
+            refuse=self.answer_joins,
+            again=self._await_first_members,
+        )
+        self._park(operation, group)
+
+    def _park(self, operation: DelayedJoin, group: ClassicGroup) -> None:
+        last = group.last_joined
+        operation.client = "" if last is None else last.client_id
+        self._services.rebalance_purgatory.try_complete_else_watch(operation, (JoinKey(group.group_id),))
+
+    def _complete(self, group: ClassicGroup) -> None:
+        """Begin the next generation with the members that have joined, and with static ones that have not (8220)."""
+        if not group.is_alive:
+            return
+        absent = [member for member in group.members.values() if member.join is None]
+        for member in absent:
+            if member.instance_id is None:
+                self.drop(group, member, "it has not joined again")
+        if group.members and not self._elect_leader(group):
+            self._await_joins(group)  # static members only, and none has joined: they keep their partitions for now
+            return
+        group.next_generation(self._services.clock.wall_ms())
+        group.last_joined = None
+        if group.members:
+            self._answer_generation(group)
+        else:
+            self._write_empty(group)
+
+    def _elect_leader(self, group: ClassicGroup) -> bool:
+        """Replace a leader that has not joined by the oldest member that has; returns whether there is one."""
+        leader = None if group.leader_id is None else group.members.get(group.leader_id)
+        if leader is None or leader.join is None:
+            leader = next((member for member in group.members.values() if member.join is not None), None)
+        if leader is None:
+            return False
+        group.leader_id = leader.member_id
+        return True
+
+    def _answer_generation(self, group: ClassicGroup) -> None:
+        """Answer all joins; the members have the rebalance timeout to ask for their assignment."""
+        replies = []
+        for member in group.members.values():
+            member.is_new = False
+            member.assignment = b""
+            if member.session is not None:
+                member.session.session_timeout_ms = member.session_timeout_ms
+                member.session.beat()
+            reply = group.take_join(member)
+            if reply is not None:
+                replies.append((reply, self.generation_of(group, member)))
+        operation = DelayedSync(
+            group, group.rebalance_timeout_ms, expired=self._syncs_expired, refuse=self.answer_syncs
+        )
+        self._services.rebalance_purgatory.try_complete_else_watch(operation, (SyncKey(group.group_id),))
+        for reply, response in replies:
+            reply(response)
+
+    @staticmethod
+    def generation_of(group: ClassicGroup, member: Member) -> JoinGroupResponse:
+        """Return the answer to the join of a member: the present generation, to the leader with all members."""
+        is_leader = member.member_id == group.leader_id
+        return JoinGroupResponse(
+            generation_id=group.generation,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol,
+            leader=group.leader_id or "",
+            member_id=member.member_id,
+            members=group.listed_members() if is_leader else [],
+        )
+
+    def _write_empty(self, group: ClassicGroup) -> None:
+        def done(error_code: ErrorCode) -> None:
+            if error_code:
+                # A coordinator that loads the group finds its last members, whose sessions then end.
+                logger.warning("an empty group was not written", group=group.group_id, error=error_code.name)
+
+        record = group_record(group, {})
+        group.is_logged |= self._services.log.append(group.shard.tp, [record], done)
+        logger.info("group is empty", group=group.group_id, generation=group.generation)
+
+    def _syncs_expired(self, group: ClassicGroup, generation: int) -> None:
+        """Remove the members that were told of a generation and have not asked for their assignment (KAFKA-12890)."""
+        if not group.is_alive or generation != group.generation or not group.unsynced:
+            return
+        for member_id in list(group.unsynced):
+            self.drop(group, group.members[member_id], "it has not synced")
+        self.changed(group, "members have not synced")
+
+    # --- answers of parked requests ---
+
+    def answer_joins(self, group: ClassicGroup, error_code: ErrorCode) -> None:
+        """Answer all parked joins with an error."""
+        for member in list(group.members.values()):
+            self.answer_join(group, member, error_code)
+
+    @staticmethod
+    def answer_join(group: ClassicGroup, member: Member, error_code: ErrorCode) -> None:
+        """Answer a member's parked join, if there is one, with an error."""
+        reply = group.take_join(member)
+        if reply is not None:
+            reply(join_error(member.member_id, error_code))
+
+    def answer_syncs(self, group: ClassicGroup, error_code: ErrorCode = ErrorCode.NONE) -> None:
+        """Answer all parked syncs, with an error or with the assignments."""
+        for member in list(group.members.values()):
+            self.answer_sync(group, member, error_code)
+
+    @staticmethod
+    def answer_sync(group: ClassicGroup, member: Member, error_code: ErrorCode = ErrorCode.NONE) -> None:
+        """Answer a member's parked sync, if there is one; the answer begins its session anew."""
+        reply, member.sync = member.sync, None
+        if reply is None:
+            return
+        member.beat()
+        if error_code:
+            reply(SyncGroupResponse(error_code=error_code))
+        else:
+            reply(Rebalances.assignment_of(group, member))
+
+    @staticmethod
+    def assignment_of(group: ClassicGroup, member: Member) -> SyncGroupResponse:
+        """Return the answer to the sync of a member."""
+        return SyncGroupResponse(
+            protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
+        )
+
+    # --- members ---
+
+    def start_session(self, group: ClassicGroup, member: Member) -> None:
+        """Begin the session of a member."""
+        timeout_ms = NEW_MEMBER_TIMEOUT_MS if member.is_new else member.session_timeout_ms
+        member.session = DelayedHeartbeat(
+            self._services.heartbeat_purgatory,
+            MemberKey(group.group_id, member.member_id),
+            timeout_ms,
+            expired=partial(self._session_over, group, member),
+            counts_as_alive=member.counts_as_alive,
+        ).start(member.client_id)
+
+    def rename(self, group: ClassicGroup, member: Member, member_id: str) -> None:
+        """Give a static member another id; requests with the old one are fenced from now on (KIP-345)."""
+        self.answer_join(group, member, ErrorCode.FENCED_INSTANCE_ID)
+        self.answer_sync(group, member, ErrorCode.FENCED_INSTANCE_ID)
+        if member.session is not None:
+            member.session.end()
+        group.rename(member, member_id)
+        self.start_session(group, member)
+
+    def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int, client: str) -> None:
+        """Expect the member to which this id is given; if it does not join in time, the group does not wait for it."""
+        self.keep(group)
+        group.pending[member_id] = DelayedHeartbeat(
+            self._services.heartbeat_purgatory,
+            MemberKey(group.group_id, member_id),
+            session_timeout_ms,
+            expired=partial(self.drop_pending, group, member_id, "a new member id was not used"),
+        ).start(client)
+
+    def drop_pending(self, group: ClassicGroup, member_id: str, reason: str) -> None:
+        """Expect a member no more; the others may have waited for it alone (KAFKA-7909)."""
+        session = group.pending.pop(member_id, None)
+        if session is None:
+            return
+        session.end()
+        if not group.is_alive:
+            return
+        if group.state is GroupState.PREPARING_REBALANCE:
+            self.check_joins(group, reason)
+        self._forget_unused(group)
+
+    def remove(self, group: ClassicGroup, members: Iterable[Member], reason: str) -> None:
+        """Remove members, and let the others share their partitions."""
+        for member in members:
+            self.drop(group, member, reason)
+        self.changed(group, reason)
+
+    def drop(self, group: ClassicGroup, member: Member, reason: str) -> None:
+        """Remove a member, and answer its parked requests; the caller then calls `changed`."""
+        logger.info("member removed", group=group.group_id, member=member.member_id, reason=reason)
+        group.remove(member.member_id)
+        session, member.session = member.session, None
+        if session is not None:
+            session.end()
+        join, member.join = member.join, None
+        if join is not None:
+            join(join_error(member.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+        sync, member.sync = member.sync, None
+        if sync is not None:
+            sync(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+
+    def _session_over(self, group: ClassicGroup, member: Member) -> None:
+        if group.is_alive and group.members.get(member.member_id) is member:
+            self.remove(group, [member], "its session is over")
+
+    @staticmethod
+    def keep(group: ClassicGroup) -> None:
+        """Put a new group, which a first request has just made, into its shard."""
+        group.shard.groups.setdefault(group.group_id, group)
+
+    @staticmethod
+    def _forget_unused(group: ClassicGroup) -> None:
+        """Forget a group that was made for a member which never joined."""
+        is_unused = group.is_empty and not group.pending and not group.is_logged
+        if (
+            is_unused
+            and group.shard.groups.get(group.group_id) is group
+            and not group.shard.offsets.knows(group.group_id)
+        ):
+            del group.shard.groups[group.group_id]

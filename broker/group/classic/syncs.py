@@ -1,0 +1,87 @@
+"""SyncGroup: the leader of a classic group brings the assignment, and each member gets its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from purgatorio.broker.group.classic.classic_group import ClassicGroup
+from purgatorio.broker.group.classic.member import SyncReply
+from purgatorio.broker.group.classic.rebalances import Rebalances
+from purgatorio.broker.group.classic.records import group_record
+from purgatorio.broker.group.classic.state import GroupState
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.services import GroupServices
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+class Syncs:
+    """Handles the syncs of one broker's classic groups.
+
+    Args:
+        services: the log.
+        rebalances: rebalances the groups.
+    """
+
+    def __init__(self, services: GroupServices, rebalances: Rebalances) -> None:
+        self._services = services
+        self._rebalances = rebalances
+
+    def sync(self, group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply, *, client: str = "") -> None:
+        """Give a member its assignment: now, or when that of the leader is committed.
+
+        Raises:
+            GroupError: with the error code of the answer.
+        """
+        member = group.find(request.member_id, request.group_instance_id)
+        group.check_generation(request.generation_id)
+        _check_protocol(group, request)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the members have to join again")
+        member.beat()
+        if group.unsynced.pop(member.member_id, "") is None and not group.unsynced:
+            self._rebalances.check_syncs(group, f"sync of {group.label(member)}")
+        if group.state is GroupState.STABLE:
+            reply(self._rebalances.assignment_of(group, member))
+            return
+        before, member.sync = member.sync, reply
+        if before is not None:  # its client has asked again
+            before(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        if member.member_id == group.leader_id:
+            given = {each.member_id: bytes(each.assignment) for each in request.assignments}
+            self._write(group, given, client)
+
+    def _write(self, group: ClassicGroup, assignments: Mapping[str, bytes], client: str) -> None:
+        """Write the generation with its assignment; when it is committed the group is stable.
+
+        The leader may have left out members, which then get nothing to do.
+        """
+        generation = group.generation
+
+        def done(error_code: ErrorCode) -> None:
+            is_over = group.generation != generation or group.state is not GroupState.COMPLETING_REBALANCE
+            if is_over or not group.is_alive:
+                return
+            if error_code:
+                self._rebalances.answer_syncs(group, error_code)
+                self._rebalances.changed(group, f"the assignment was not written: {error_code.name}")
+                return
+            for member in group.members.values():
+                member.assignment = assignments.get(member.member_id, b"")
+            group.move_to(GroupState.STABLE, self._services.clock.wall_ms())
+            self._rebalances.answer_syncs(group)
+
+        record = group_record(group, assignments)
+        group.is_logged |= self._services.log.append(group.shard.tp, [record], done, client=client)
+
+
+def _check_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
+    """Check what the member takes for the type and the protocol of the group (KIP-559); null: it does not tell.
+
+    Raises:
+        GroupError: INCONSISTENT_GROUP_PROTOCOL.
+    """
+    if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (None, group.protocol):
+        raise GroupError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group is {group.protocol_type}, and uses {group.protocol}"
+        )

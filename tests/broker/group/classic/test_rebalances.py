@@ -1,0 +1,90 @@
+"""How classic groups rebalance: who joins, who is waited for, and what members are told meanwhile."""
+
+from __future__ import annotations
+
+from purgatorio.protocol.errors import ErrorCode
+from tests.broker.group.classic.harness import OK, REBALANCE_MS, SESSION_MS, Clients
+
+
+def test_the_first_member_is_leader_of_generation_1_at_once(clients: Clients) -> None:
+    joined = clients.join()
+    assert (joined.error, joined.generation, joined.response.protocol_name) == (OK, 1, "range")
+    assert joined.response.leader == joined.member_id
+    assert joined.listed == [joined.member_id]
+    assert clients.state == "CompletingRebalance"
+
+
+def test_the_leaders_sync_makes_the_group_stable(clients: Clients) -> None:
+    joined = clients.join()
+    assert clients.assign(joined).assignment == joined.member_id.encode()
+    assert clients.state == "Stable"
+
+
+def test_a_second_member_waits_for_the_first_to_join_again_and_the_last_join_answers_both(clients: Clients) -> None:
+    (first,) = clients.stable(1)
+    joining = clients.join()
+    assert joining.is_parked
+    assert clients.beat(first, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    again = clients.join(first)
+    assert (again.generation, joining.generation) == (2, 2)
+    assert again.listed == [first, joining.member_id]
+    assert (joining.listed, joining.response.leader) == ([], first)
+
+
+def test_a_followers_sync_waits_for_that_of_the_leader(clients: Clients) -> None:
+    (first,) = clients.stable(1)
+    second = clients.join()
+    leader = clients.join(first)
+    waiting = clients.sync(second.member_id, 2)
+    assert waiting.is_parked
+    clients.assign(leader)
+    assert waiting.assignment == second.member_id.encode()
+
+
+def test_a_rebalance_goes_on_without_the_members_that_have_not_joined_in_time(clients: Clients) -> None:
+    first, _second = clients.stable(2)
+    third = clients.join()
+    again = clients.join(first)
+    clients.stay_alive([_second], REBALANCE_MS + 1)
+    assert again.listed == [first, third.member_id]
+    assert clients.state == "CompletingRebalance"
+
+
+def test_a_member_whose_session_is_over_is_removed_and_the_others_rebalance(clients: Clients) -> None:
+    first, second = clients.stable(2)
+    clients.stay_alive([first], SESSION_MS + 1)
+    assert clients.state == "PreparingRebalance"
+    assert clients.beat(second, 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert clients.join(first).listed == [first]
+
+
+def test_a_member_that_leaves_is_removed_at_once(clients: Clients) -> None:
+    first, second = clients.stable(2)
+    assert clients.leave(second) == [OK]
+    assert clients.beat(first, 2) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert clients.join(first).listed == [first]
+
+
+def test_the_group_is_empty_when_its_last_member_has_left(clients: Clients) -> None:
+    (first,) = clients.stable(1)
+    clients.leave(first)
+    assert (clients.state, clients.group.generation) == ("Empty", 2)
+    assert clients.rebalance_purgatory.num_delayed == clients.heartbeat_purgatory.num_delayed == 0
+
+
+def test_the_waiting_join_names_the_members_that_it_waits_for(clients: Clients) -> None:
+    clients.join(client_id="app-1")
+    ids = [clients.join(client_id=f"app-{nth}") for nth in (2, 5)]
+    assert all(joined.is_parked for joined in ids)
+    (parked,) = clients.rebalance_purgatory.operations()[-1:]
+    assert parked.missing == "rebalance of billing waits for member app-1"
+
+
+def test_heartbeats_move_the_deadline_of_the_parked_session(clients: Clients) -> None:
+    (first,) = clients.stable(1)
+    (before,) = clients.heartbeat_purgatory.operations()
+    clients.advance_ms(3_000)
+    assert clients.beat(first, 1) == OK
+    (after,) = clients.heartbeat_purgatory.operations()
+    assert (after.id, after.deadline_ms) == (before.id, before.deadline_ms + 3_000)
+    assert not [each for each in clients.finished if each.purgatory == "Heartbeat"]
