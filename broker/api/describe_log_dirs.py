@@ -1,7 +1,8 @@
 """DescribeLogDirs (key 35): list this broker's replicas with their sizes (KIP-113, KIP-827).
 
-Versions 1–4. Logs live in memory, so that there is one log directory, which is no path; its size is the memory cap of
-all logs. Clients send the request to the broker that it is about: kafka-log-dirs, kafka-reassign-partitions, most UIs.
+Versions 1–5. Logs live in memory, so that there is one log directory, which is no path; its size is the memory cap of
+all logs, and it is never cordoned (KIP-1066). Clients send the request to the broker that it is about: kafka-log-dirs,
+kafka-reassign-partitions, most UIs.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def error_response(request: DescribeLogDirsRequest, error_code: ErrorCode) -> De
 API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_LOG_DIRS,
     min_version=1,
-    max_version=4,
+    max_version=5,
     bind=lambda services: partial(handle, services.replicas),
     error_response=error_response,
 )

@@ -25,6 +25,7 @@ from purgatorio.broker.api import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_offsets,
     list_partition_reassignments,
     metadata,
@@ -67,6 +68,7 @@ APIS: Final[tuple[ApiHandler, ...]] = (
     list_partition_reassignments.API,
     offset_delete.API,
     describe_cluster.API,
+    list_config_resources.API,
     describe_topic_partitions.API,
 )
 """All registrations, by ascending key."""

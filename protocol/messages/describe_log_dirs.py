@@ -1,6 +1,7 @@
-"""DescribeLogDirs, key 35, versions 1 to 4 (KIP-113): list the replicas of a broker, with their sizes.
+"""DescribeLogDirs, key 35, versions 1 to 5 (KIP-113): list the replicas of a broker, with their sizes.
 
-* 2 is the first flexible version; 3 adds a top-level error code; 4 adds the size of the volume (KIP-827).
+* 2 is the first flexible version; 3 adds a top-level error code; 4 adds the size of the volume (KIP-827);
+  5 tells whether new replicas may go there (KIP-1066).
 """
 
 from __future__ import annotations
@@ -57,13 +58,14 @@ class DescribeLogDirsTopic:
 
 @wire_struct
 class DescribeLogDirsResult:
-    """One log directory; sizes are bytes, -1 if they are not known."""
+    """One log directory; sizes are bytes, -1 if they are not known. A cordoned one gets no new replicas."""
 
     error_code: int = int16()
     log_dir: str = string()
     topics: list[DescribeLogDirsTopic] = array(DescribeLogDirsTopic)
     total_bytes: int = int64(-1, since=4)
     usable_bytes: int = int64(-1, since=4)
+    is_cordoned: bool = boolean(since=5)
 
 
 @wire_struct
@@ -79,6 +81,6 @@ API = Api(
     ApiKey.DESCRIBE_LOG_DIRS,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
-    versions=range(1, 5),
+    versions=range(1, 6),
     flexible_from=2,
 )

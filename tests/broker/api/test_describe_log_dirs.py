@@ -10,6 +10,7 @@ from purgatorio.broker.api import describe_log_dirs
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from tests.broker.api.group_requests import travel
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import MIB, Harness, batch, topic
 
@@ -51,6 +52,15 @@ def test_the_volume_is_the_memory_cap(broker: Harness) -> None:
     result = ask(broker, None)
     assert result.total_bytes == 64 * MIB
     assert 0 < result.total_bytes - result.usable_bytes < 1000
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+def test_the_answer_can_be_sent_in_every_version(broker: Harness, version: int) -> None:
+    replies = Replies()
+    request = DescribeLogDirsRequest(topics=None)
+    describe_log_dirs.handle(broker.replicas, context(ApiKey.DESCRIBE_LOG_DIRS, version), request, replies)
+    (result,) = travel(version, replies.only).results
+    assert (sizes(result)[0][0], result.is_cordoned) == ("orders", False)
 
 
 def test_a_whole_request_can_be_answered_with_an_error() -> None:
