@@ -24,6 +24,9 @@ CLUSTER_OPERATIONS: Final = _bits(
 )
 """All operations on the cluster, as a bit field."""
 
+GROUP_OPERATIONS: Final = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
+"""All operations on a group, as a bit field."""
+
 
 def leader_of(
     image: ClusterImage, state: PartitionState, seems_dead: Callable[[int], bool] = lambda broker_id: False
