@@ -26,6 +26,38 @@ def read_record(data: bytes, position: int) -> Fields:
     return offset_delta, timestamp_delta, key, value, headers, end
 
 
+def read_key_and_value(data: bytes, position: int) -> tuple[bytes | None, bytes | None, int]:
+    """Read the record at `position`, which was checked before; return key, value and end position."""
+    length = data[position]
+    if length < 0x80:
+        position += 1
+        length >>= 1
+    else:
+        length, position = _read_varint(data, position)
+    end = position + length
+    if end > len(data):
+        raise InvalidRecordError(f"a record of {length} bytes does not fit its batch")
+    position += 1  # past the attributes
+    while data[position] >= 0x80:  # the time
+        position += 1
+    position += 1
+    while data[position] >= 0x80:  # the offset
+        position += 1
+    position += 1
+    key_length = data[position]
+    if key_length < 0x80 and not key_length & 1:
+        stop = position + 1 + (key_length >> 1)
+        key: bytes | None = data[position + 1 : stop]
+    else:
+        key, stop = _read_bytes(data, position, end)
+    value_length = data[stop]
+    if value_length < 0x80 and not value_length & 1:
+        value: bytes | None = data[stop + 1 : stop + 1 + (value_length >> 1)]
+    else:
+        value, _ = _read_bytes(data, stop, end)
+    return key, value, end
+
+
 def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     if not 0 <= count <= end - position:
         raise InvalidRecordError(f"{count} record headers do not fit their record")

@@ -28,6 +28,7 @@ from purgatorio.protocol.messages.offset_commit import (
 
 TOPIC_ID_VERSION: Final = 10
 """The first version with topic ids instead of names."""
+_LATEST_MS: Final = (1 << 63) - 1
 
 
 def handle(groups: Groups, ctx: RequestContext, request: OffsetCommitRequest, reply: Reply) -> None:
@@ -65,7 +66,9 @@ def _accepted(
     image = groups.image
     max_metadata = groups.config.offset_metadata_max_bytes
     now_ms = groups.clock.wall_ms()
-    expire_ms = NO_EXPIRY if request.retention_time_ms < 0 else now_ms + request.retention_time_ms
+    expire_ms = NO_EXPIRY
+    if request.retention_time_ms >= 0:
+        expire_ms = min(now_ms + request.retention_time_ms, _LATEST_MS)
     accepted: list[OffsetCommitResponsePartition] = []
     offsets: list[tuple[str, int, CommittedOffset]] = []
     for asked, answered in zip(request.topics, response.topics, strict=True):

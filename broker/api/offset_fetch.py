@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.groups import Groups
-from purgatorio.broker.group.offsets import NO_TOPIC_ID, CommittedOffset, GroupOffsets
+from purgatorio.broker.group.offsets import CommittedOffset, GroupOffsets
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -30,6 +30,7 @@ from purgatorio.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from purgatorio.protocol.primitives import ZERO_UUID
 
 GROUPS_VERSION: Final = 8
 """The first version that asks for several groups."""
@@ -92,7 +93,7 @@ def _asked_topics(
     if asked.topics is None:
         known = [(name, image.topics.get(name)) for name in of_group]
         return [
-            _AskedTopic(name, NO_TOPIC_ID if topic is None else topic.topic_id, None)
+            _AskedTopic(name, ZERO_UUID if topic is None else topic.topic_id, None)
             for name, topic in known
             if topic is not None or not by_id
         ]

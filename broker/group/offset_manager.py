@@ -12,8 +12,9 @@ from purgatorio.broker.group.offsets import CommittedOffset, GroupOffsets, Offse
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.logger import get_logger
-from purgatorio.protocol.consumer_offsets import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from purgatorio.protocol.consumer_offsets import NO_EXPIRY, OffsetCommitKey, OffsetCommitValue, encode_value
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.offset_records import encode_offset_key, encode_offset_value
 
 logger = get_logger(__name__)
 
@@ -199,16 +200,14 @@ class OffsetManager:
 def offset_record(change: OffsetChange) -> NewRecord:
     """Return the record of a change."""
     group_id, topic, partition, committed = change
-    key = encode_key(OffsetCommitKey(group_id=group_id, topic=topic, partition=partition))
+    key = encode_offset_key(group_id, topic, partition)
     if committed is None:
         return NewRecord(key, None)
+    offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id = committed
+    if expire_ms == NO_EXPIRY:
+        return NewRecord(key, encode_offset_value(offset, leader_epoch, metadata, commit_ms, topic_id))
     value = OffsetCommitValue(
-        offset=committed.offset,
-        leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-        commit_timestamp_ms=committed.commit_ms,
-        expire_timestamp_ms=committed.expire_ms,
-        topic_id=committed.topic_id,
+        offset=offset, metadata=metadata, commit_timestamp_ms=commit_ms, expire_timestamp_ms=expire_ms
     )
     return NewRecord(key, encode_value(value))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from purgatorio.protocol.consumer_offsets import NO_EXPIRY
-
-NO_TOPIC_ID: Final = bytes(16)
+from purgatorio.protocol.primitives import ZERO_UUID
 
 
 class CommittedOffset(NamedTuple):
@@ -28,11 +27,11 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_ms: int
     expire_ms: int = NO_EXPIRY
-    topic_id: bytes = NO_TOPIC_ID
+    topic_id: bytes = ZERO_UUID
 
     def is_of(self, topic_id: bytes) -> bool:
         """Return whether it belongs to the topic with this id; not to an earlier topic of the same name."""
-        return self.topic_id == topic_id or NO_TOPIC_ID in (self.topic_id, topic_id)
+        return self.topic_id == topic_id or ZERO_UUID in (self.topic_id, topic_id)
 
 
 GroupOffsets = dict[str, dict[int, CommittedOffset]]
@@ -138,8 +137,12 @@ class ShardOffsets:
         """Make one change at once: it is replicated, or is being loaded."""
         group_id, topic, partition, committed = change
         if committed is None:
-            self._remove(group_id, topic, partition)
-            return
+            self.remove(group_id, topic, partition)
+        else:
+            self.put(group_id, topic, partition, committed)
+
+    def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
+        """Keep an offset in place of an earlier one."""
         of_group = self.groups.get(group_id)
         if of_group is None:
             of_group = self.groups[group_id] = {}
@@ -151,7 +154,8 @@ class ShardOffsets:
             self.count += 1
         offsets[partition] = committed
 
-    def _remove(self, group_id: str, topic: str, partition: int) -> None:
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        """Drop an offset, if there is one."""
         of_group = self.groups.get(group_id)
         offsets = None if of_group is None else of_group.get(topic)
         if of_group is None or offsets is None or offsets.pop(partition, None) is None:

@@ -20,6 +20,7 @@ from tests.broker.replica.harness import topic
 
 ORDERS_ID = topic("orders").topic_id
 NAMED = range(2, 10)
+INT64_MAX = (1 << 63) - 1
 
 
 def request(
@@ -64,6 +65,11 @@ def test_a_commit_with_a_retention_time_expires_then() -> None:
     broker = Coordinator()
     broker.ask(offset_commit, 4, request(7, retention_time_ms=1_000))
     assert broker.groups.offsets.offsets_of("app")["orders"][0].expire_ms == broker.clock.wall_ms() + 1_000
+
+
+def test_the_longest_retention_time_is_accepted() -> None:
+    broker = Coordinator()
+    assert codes(broker.ask(offset_commit, 4, request(7, retention_time_ms=INT64_MAX))) == [0]
 
 
 def test_a_commit_is_answered_and_visible_when_the_replicas_have_it() -> None:
