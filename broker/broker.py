@@ -389,7 +389,7 @@ class Broker:
             self.replicas.advance_high_watermarks("broker configs")
         self._parked.metadata.image_changed(image)
         self.recorder.image_changed(image)
-        self.groups.cleaner.image_changed(image)
+        self.groups.image_changed(image)
         self._roles_changed()
 
     async def _apply_queued_roles(self) -> None:

@@ -8,6 +8,8 @@ from purgatorio.broker.api import (
     alter_configs,
     alter_partition_reassignments,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -72,6 +74,8 @@ APIS: Final[tuple[ApiHandler, ...]] = (
     list_partition_reassignments.API,
     offset_delete.API,
     describe_cluster.API,
+    consumer_group_heartbeat.API,
+    consumer_group_describe.API,
     list_config_resources.API,
     describe_topic_partitions.API,
 )

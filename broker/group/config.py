@@ -35,7 +35,7 @@ class GroupConfig:
         max_offsets: Purgatorio's own: the most committed offsets of all groups that one broker coordinates, some 300
             bytes each; further ones are refused.
         consumer_session_timeout_ms: the session timeout of members of the consumer protocol (KIP-848).
-        consumer_heartbeat_interval_ms: the time between their heartbeats while the group is stable.
+        consumer_heartbeat_interval_ms: the longest time between their heartbeats.
         consumer_max_size: the most members of a group of the consumer protocol.
     """
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups
 from purgatorio.broker.group.classic.records import replay_group
+from purgatorio.broker.group.consumer.consumer_groups import ConsumerGroups
+from purgatorio.broker.group.consumer.replays import REPLAYS as CONSUMER_REPLAYS
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group_cleaner import GroupCleaner
 from purgatorio.broker.group.loading import Replay
@@ -31,6 +33,7 @@ class Groups:
         offsets: commits and reads their offsets.
         cleaner: deletes groups and offsets.
         classic: the requests of classic groups' members.
+        consumer: the groups of the consumer protocol (KIP-848).
     """
 
     def __init__(self, services: GroupServices, replicas: ReplicaManager) -> None:
@@ -39,10 +42,15 @@ class Groups:
         self._image = services.image
         self._has_work = asyncio.Event()
         self._has_cleaning = asyncio.Event()
-        replays: dict[type, Replay] = {GroupMetadataKey: replay_group}
+        replays: dict[type, Replay] = {GroupMetadataKey: replay_group, **CONSUMER_REPLAYS}
         self.classic = ClassicGroups(services, lambda group_id: self.coordinator.shard_of(group_id))
+        self.consumer = ConsumerGroups(services, lambda group_id: self.coordinator.shard_of(group_id))
         self.coordinator = GroupCoordinator(
-            services, replicas, replays=replays, lifecycles={"classic": self.classic}, wake=self._has_work.set
+            services,
+            replicas,
+            replays=replays,
+            lifecycles={"classic": self.classic, "consumer": self.consumer},
+            wake=self._has_work.set,
         )
         self.offsets = OffsetManager(services, self.coordinator)
         self.cleaner = GroupCleaner(services, self.coordinator, self.offsets, wake=self._has_cleaning.set)
@@ -52,6 +60,11 @@ class Groups:
     def image(self) -> ClusterImage:
         """The image that this broker acts on."""
         return self._image()
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """Delete the offsets of deleted topics, and have groups look at topics that have changed."""
+        self.cleaner.image_changed(image)
+        self.consumer.image_changed(image)
 
     async def run(self) -> None:
         """Load, unload and clean groups in turns of the loop."""

@@ -1,0 +1,106 @@
+"""ConsumerGroupDescribe (key 69): consumer groups with their members and assignments (KIP-848).
+
+Versions 0–1; v1 adds the protocol of each member. A group that does not exist, or uses the classic protocol, is
+answered with GROUP_ID_NOT_FOUND: tools then ask DescribeGroups.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from purgatorio.broker.api.listing import GROUP_OPERATIONS
+from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
+from purgatorio.broker.group.consumer.member import Member as GroupMember
+from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions
+from purgatorio.broker.group.consumer.update import choose_assignor
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+CLASSIC_MEMBER: Final = 0
+CONSUMER_MEMBER: Final = 1
+
+
+def handle(groups: Groups, ctx: RequestContext, request: ConsumerGroupDescribeRequest, reply: Reply) -> None:
+    """Describe each group."""
+    described = [_describe(groups, group_id) for group_id in request.group_ids]
+    if request.include_authorized_operations:
+        for each in described:
+            if not each.error_code:
+                each.authorized_operations = GROUP_OPERATIONS
+    reply(ConsumerGroupDescribeResponse(groups=described))
+
+
+def _describe(groups: Groups, group_id: str) -> DescribedGroup:
+    try:
+        group = groups.coordinator.shard_of(group_id).groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
+            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+    except GroupError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.error_code, error_message=str(error))
+    members = [group.members[member_id] for member_id in sorted(group.members)]
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=choose_assignor(member.subscription for member in members),
+        members=[_member(groups.image, group, member) for member in members],
+    )
+
+
+def _member(image: ClusterImage, group: ConsumerGroup, member: GroupMember) -> Member:
+    subscription = member.subscription
+    return Member(
+        member_id=member.member_id,
+        instance_id=subscription.instance_id,
+        rack_id=subscription.rack_id,
+        member_epoch=member.current.epoch,
+        client_id=subscription.client_id,
+        client_host=subscription.client_host,
+        subscribed_topic_names=subscription.subscribed_topic_names,
+        subscribed_topic_regex=subscription.subscribed_topic_regex,
+        assignment=_assignment(image, member.current.assigned),
+        target_assignment=_assignment(image, group.target.get(member.member_id, NO_PARTITIONS)),
+        member_type=CONSUMER_MEMBER if subscription.classic_member_metadata is None else CLASSIC_MEMBER,
+    )
+
+
+def _assignment(image: ClusterImage, partitions: Partitions) -> Assignment:
+    """Return partitions with the names of their topics; those of deleted topics have none, and are left out."""
+    found = [(topic, partitions[topic_id]) for topic_id in partitions if (topic := image.topic_by_id(topic_id))]
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=sorted(numbers))
+            for topic, numbers in sorted(found, key=lambda each: each[0].name)
+        ]
+    )
+
+
+def error_response(request: ConsumerGroupDescribeRequest, error_code: ErrorCode) -> ConsumerGroupDescribeResponse:
+    """Return the response with `error_code` for every group."""
+    described = [DescribedGroup(group_id=group_id, error_code=error_code) for group_id in request.group_ids]
+    return ConsumerGroupDescribeResponse(groups=described)
+
+
+API: Final = ApiHandler(
+    key=ApiKey.CONSUMER_GROUP_DESCRIBE,
+    min_version=0,
+    max_version=1,
+    bind=lambda services: partial(handle, services.groups),
+    error_response=error_response,
+)

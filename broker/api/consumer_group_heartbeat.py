@@ -1,0 +1,45 @@
+"""ConsumerGroupHeartbeat (key 68): a member of a consumer group joins, stays, and leaves (KIP-848).
+
+Versions 0–1. The coordinator assigns the partitions; `broker.group.consumer` decides. The answer leaves when the
+records of what has changed are replicated.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.group.consumer.heartbeats import Client
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+
+def handle(groups: Groups, ctx: RequestContext, request: ConsumerGroupHeartbeatRequest, reply: Reply) -> None:
+    """Answer with the member's epoch, and with its partitions if they have changed."""
+    client = Client(ctx.client_id or "", f"/{ctx.session.host}", ctx.api_version)
+    try:
+        groups.consumer.heartbeats.heartbeat(request, client, reply)
+    except GroupError as error:
+        reply(ConsumerGroupHeartbeatResponse(error_code=error.error_code, error_message=str(error)))
+
+
+def error_response(request: ConsumerGroupHeartbeatRequest, error_code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+    """Return the response to a heartbeat that failed with `error_code`."""
+    return ConsumerGroupHeartbeatResponse(error_code=error_code)
+
+
+API: Final = ApiHandler(
+    key=ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    min_version=0,
+    max_version=1,
+    bind=lambda services: partial(handle, services.groups),
+    error_response=error_response,
+)

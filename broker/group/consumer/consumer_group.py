@@ -1,0 +1,242 @@
+"""A group of the consumer protocol, as its records define it."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, NOTHING_YET, CurrentAssignment, Member, Owners
+from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.group import Group, GroupType
+from purgatorio.protocol.consumer_offsets import ConsumerGroupMemberMetadataValue
+from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from purgatorio.protocol.errors import ErrorCode
+
+COMMIT_VERSION_WITH_EPOCHS = 9
+"""The first version of OffsetCommit that knows the errors of this protocol."""
+
+
+class ResolvedExpression(NamedTuple):
+    """The topics that a regular expression matches.
+
+    Attributes:
+        topics: their names.
+        version: the version of the image that told.
+        resolved_ms: the wall time.
+    """
+
+    topics: frozenset[str]
+    version: int
+    resolved_ms: int
+
+
+class ConsumerGroup(Group):
+    """A group whose partitions the coordinator assigns. Only the methods that apply records change it.
+
+    Attributes:
+        epoch: grows when members, subscriptions or topics change.
+        metadata_hash: tells whether the subscribed topics have changed since that epoch began.
+        target_epoch: the epoch that the target assignment was made for; lower than `epoch` if there is none yet.
+        target: what each member shall own.
+        members: the members by id.
+        static_members: the member id by instance id.
+        owners: what the members hold.
+        expressions: the regular expressions that members subscribe by, with the topics that they match.
+        is_metadata_stale: whether a subscribed topic may have changed since `metadata_hash`; the next heartbeat checks.
+        appended: counts the group's appends to the log.
+        committed: `appended`, as of the last append that is known to be committed.
+    """
+
+    __slots__ = (
+        "_behind",
+        "_expression_users",
+        "_names",
+        "appended",
+        "committed",
+        "epoch",
+        "expressions",
+        "is_metadata_stale",
+        "members",
+        "metadata_hash",
+        "owners",
+        "static_members",
+        "target",
+        "target_epoch",
+    )
+
+    type: ClassVar[GroupType] = "consumer"
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.target_epoch = 0
+        self.target: dict[str, Partitions] = {}
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.owners = Owners()
+        self.expressions: dict[str, ResolvedExpression] = {}
+        self.is_metadata_stale = True
+        self.appended = self.committed = 0
+        self._names: dict[str, int] = {}
+        self._expression_users: dict[str, int] = {}
+        self._behind: int | None = None  # the members that do not own what they shall own; None: to be counted
+
+    # --- what others ask ---
+
+    @property
+    def state_name(self) -> str:
+        """Empty, Assigning, Reconciling or Stable."""
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        return "Stable" if self.is_stable else "Reconciling"
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether every member owns what it shall own."""
+        if self._behind is None:
+            self._behind = sum(self._is_behind(member) for member in self.members.values())
+        return not self._behind and self.epoch == self.target_epoch
+
+    @property
+    def protocol_type(self) -> str:
+        """Always ``consumer``."""
+        return CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the group has no members."""
+        return not self.members
+
+    @property
+    def subscribed_names(self) -> dict[str, int]:
+        """The topics that members subscribe to by name, with the number of those members; not to be changed."""
+        return self._names
+
+    @property
+    def subscribed_expressions(self) -> dict[str, int]:
+        """The regular expressions that members subscribe by, with the number of them; not to be changed."""
+        return self._expression_users
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Return whether a member consumes the topic."""
+        return topic in self._names or any(topic in resolved.topics for resolved in self.expressions.values())
+
+    def check_commit(self, member_id: str, instance_id: str | None, generation_or_epoch: int, version: int) -> None:
+        """Check that this member may commit offsets now; heartbeats alone renew its session.
+
+        Raises:
+            GroupError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH for any other epoch than the member's; UNSUPPORTED_VERSION
+                if the request is too old to be told so.
+        """
+        if generation_or_epoch < 0 and not self.members:
+            return
+        member = self._known(member_id)
+        if version < COMMIT_VERSION_WITH_EPOCHS:
+            message = f"members of consumer groups commit with version {COMMIT_VERSION_WITH_EPOCHS} or newer"
+            raise GroupError(ErrorCode.UNSUPPORTED_VERSION, message)
+        _check_epoch(member, generation_or_epoch)
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Check that this member may read committed offsets.
+
+        Raises:
+            GroupError: UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH.
+        """
+        if member_id is None and member_epoch < 0:
+            return
+        _check_epoch(self._known(member_id or ""), member_epoch)
+
+    def check_delete(self) -> None:
+        """Check that the group may be deleted.
+
+        Raises:
+            GroupError: NON_EMPTY_GROUP.
+        """
+        if self.members:
+            raise GroupError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id} has {len(self.members)} members")
+
+    def offset_expires_from_ms(self, topic: str, commit_ms: int) -> int | None:
+        """Return the time of the commit, unless a member consumes the topic."""
+        return None if self.subscribes_to(topic) else commit_ms
+
+    def _known(self, member_id: str) -> Member:
+        member = self.members.get(member_id)
+        if member is None:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of group {self.group_id}")
+        return member
+
+    # --- what records say ---
+
+    def put_member(self, member_id: str, subscription: ConsumerGroupMemberMetadataValue) -> None:
+        """Apply a member's subscription; it may be a new member."""
+        member = self._member(member_id)
+        self._count(member, -1)
+        member.subscription = subscription
+        self._count(member, 1)
+        if subscription.instance_id is not None:
+            self.static_members[subscription.instance_id] = member_id
+
+    def remove_member(self, member_id: str) -> None:
+        """Remove a member, with all that it holds."""
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._count(member, -1)
+        self.owners.move(member_id, member.current.held, NO_PARTITIONS)
+        instance_id = member.subscription.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member_id:
+            del self.static_members[instance_id]
+        if self._behind is not None:
+            self._behind -= self._is_behind(member)
+
+    def put_current(self, member_id: str, current: CurrentAssignment) -> None:
+        """Apply what a member owns."""
+        member = self._member(member_id)
+        was_behind = self._is_behind(member)
+        self.owners.move(member_id, member.current.held, current.held)
+        member.current = current
+        if self._behind is not None:
+            self._behind += self._is_behind(member) - was_behind
+
+    def forget_current(self, member_id: str) -> None:
+        """Apply that nothing is known of what a member owns."""
+        if member_id in self.members:
+            self.put_current(member_id, NOTHING_YET)
+
+    def put_target_epoch(self, epoch: int) -> None:
+        """Apply the epoch of the target assignment."""
+        self.target_epoch = epoch
+        self._behind = None
+
+    def _member(self, member_id: str) -> Member:
+        member = self.members.get(member_id)
+        if member is None:
+            member = self.members[member_id] = Member(member_id)
+            if self._behind is not None:
+                self._behind += self._is_behind(member)
+        return member
+
+    def _is_behind(self, member: Member) -> bool:
+        return not member.is_reconciled_to(self.target_epoch)
+
+    def _count(self, member: Member, change: int) -> None:
+        """Count a member's subscription in or out."""
+        for name in dict.fromkeys(member.subscription.subscribed_topic_names):
+            _count(self._names, name, change)
+        if member.subscription.subscribed_topic_regex:
+            _count(self._expression_users, member.subscription.subscribed_topic_regex, change)
+
+
+def _count(counts: dict[str, int], name: str, change: int) -> None:
+    counts[name] = counts.get(name, 0) + change
+    if counts[name] <= 0:
+        del counts[name]
+
+
+def _check_epoch(member: Member, epoch: int) -> None:
+    if epoch != member.current.epoch or epoch == LEFT_FOR_A_WHILE:
+        message = f"member {member.member_id} is in epoch {member.current.epoch}, not in {epoch}"
+        raise GroupError(ErrorCode.STALE_MEMBER_EPOCH, message)

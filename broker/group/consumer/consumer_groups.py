@@ -1,0 +1,60 @@
+"""The groups of the consumer protocol that one broker coordinates (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
+from purgatorio.broker.group.consumer.heartbeats import ConsumerHeartbeats
+from purgatorio.broker.group.consumer.topic_index import TopicIndex
+from purgatorio.broker.group.group import Group
+from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.metadata.delta import changed_topics
+from purgatorio.broker.metadata.image import ClusterImage, Topic
+
+
+class ConsumerGroups:
+    """Starts and stops the groups of the consumer protocol, and handles their members' requests.
+
+    Args:
+        services: the log, the clock, the settings.
+        shard_of: returns the shard of a group, or raises GroupError.
+
+    Attributes:
+        heartbeats: handles the members' requests.
+    """
+
+    def __init__(self, services: GroupServices, shard_of: Callable[[str], GroupShard]) -> None:
+        self._index = TopicIndex()
+        self._seen: ClusterImage | None = None
+        self.heartbeats = ConsumerHeartbeats(services, shard_of, self._index)
+
+    def loaded(self, shard: GroupShard, group: Group) -> None:
+        """Start the timers of a group: this broker coordinates it from now on."""
+        assert isinstance(group, ConsumerGroup)
+        for member in group.members.values():
+            self.heartbeats.timers.start(shard, group, member)
+        self._index.refresh(group)
+
+    def unloaded(self, shard: GroupShard, group: Group) -> None:
+        """Stop the timers of a group; the log answers what waits for the replicas."""
+        assert isinstance(group, ConsumerGroup)
+        for member in group.members.values():
+            self.heartbeats.timers.stop(member)
+        self._index.forget(group)
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """Have groups look at their topics that were created, deleted, or have more partitions."""
+        before, self._seen = self._seen, image
+        if before is None:
+            return
+        for delta in changed_topics(before, image):
+            if _shape(delta.before) != _shape(delta.after):
+                for group in self._index.groups_of(delta.name):
+                    group.is_metadata_stale = True
+
+
+def _shape(topic: Topic | None) -> tuple[bytes, int] | None:
+    """Return what an assignment depends on."""
+    return None if topic is None else (topic.topic_id, len(topic.partitions))

@@ -1,0 +1,136 @@
+"""One member of a consumer group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from purgatorio.broker.group.consumer.partitions import Partitions, each, from_wire, minus, to_wire, union
+from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
+from purgatorio.broker.purgatory import TimerEntry
+from purgatorio.protocol.consumer_offsets import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    CurrentPartitions,
+)
+
+LEFT_FOR_A_WHILE: Final = -2
+"""The epoch of a static member that has left and is expected back (KIP-345)."""
+
+
+class MemberState(IntEnum):
+    """What a member waits for; the numbers are those of the records."""
+
+    STABLE = 0
+    """It owns all that it shall own by the target assignment of its epoch."""
+    UNREVOKED = 1
+    """The coordinator waits for it to give up partitions. It stays in its epoch until then."""
+    UNRELEASED = 2
+    """It waits for partitions that others own."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentAssignment:
+    """What a member owns, and its epoch.
+
+    Attributes:
+        epoch: the epoch of the target assignment that the member has reached; 0 before the first.
+        previous_epoch: the epoch before; a member still sends it if it has missed the answer with the new one.
+        state: what the member waits for.
+        assigned: the partitions that it may own.
+        revoking: the partitions that it has to give up, and may own until it says that it does not.
+    """
+
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: Partitions = field(default_factory=dict)
+    revoking: Partitions = field(default_factory=dict)
+
+    @property
+    def held(self) -> Partitions:
+        """The partitions that no other member may own."""
+        return union(self.assigned, self.revoking) if self.revoking else self.assigned
+
+    @staticmethod
+    def of_record(value: ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
+        """Return what a record says; a state of a later version counts as stable."""
+        known = value.state in MemberState.__members__.values()
+        return CurrentAssignment(
+            value.member_epoch,
+            value.previous_member_epoch,
+            MemberState(value.state) if known else MemberState.STABLE,
+            from_wire(value.assigned_partitions),
+            from_wire(value.partitions_pending_revocation),
+        )
+
+    def record(self) -> ConsumerGroupCurrentMemberAssignmentValue:
+        """Return the value of its record."""
+        return ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=self.epoch,
+            previous_member_epoch=self.previous_epoch,
+            state=int(self.state),
+            assigned_partitions=to_wire(self.assigned, CurrentPartitions),
+            partitions_pending_revocation=to_wire(self.revoking, CurrentPartitions),
+        )
+
+
+NOTHING_YET: Final = CurrentAssignment()
+"""The assignment of a member that has just come."""
+
+
+class Member:
+    """A member as its records define it, with its timers.
+
+    Attributes:
+        member_id: the member's id.
+        subscription: its last record; a change replaces it.
+        current: what it owns.
+        session: ends when the member is taken for dead; None while its broker loads it.
+        revocation: fires when it has taken too long to give up partitions; None while it need not give up any.
+    """
+
+    __slots__ = ("current", "member_id", "revocation", "session", "subscription")
+
+    def __init__(self, member_id: str) -> None:
+        self.member_id = member_id
+        self.subscription = ConsumerGroupMemberMetadataValue()
+        self.current = NOTHING_YET
+        self.session: DelayedHeartbeat | None = None
+        self.revocation: TimerEntry | None = None
+
+    def is_reconciled_to(self, target_epoch: int) -> bool:
+        """Return whether it owns what the target assignment of this epoch gives it."""
+        return self.current.state is MemberState.STABLE and self.current.epoch == target_epoch
+
+
+class Owners:
+    """Which member holds each partition: owns it, or has not given it up yet."""
+
+    __slots__ = ("_member_ids",)
+
+    def __init__(self) -> None:
+        self._member_ids: dict[tuple[bytes, int], str] = {}
+
+    def move(self, member_id: str, before: Partitions, after: Partitions) -> None:
+        """Note that a member holds other partitions than before."""
+        for partition in each(minus(before, after)):
+            if self._member_ids.get(partition) == member_id:
+                del self._member_ids[partition]
+        self._member_ids.update(dict.fromkeys(each(after), member_id))
+
+    def free(self, partitions: Partitions, member_id: str) -> Partitions:
+        """Return those of the partitions that no other member holds."""
+        found: dict[bytes, frozenset[int]] = {}
+        for topic_id, numbers in partitions.items():
+            free = self._free(topic_id, numbers, member_id)
+            if free:
+                found[topic_id] = free
+        return found
+
+    def _free(self, topic_id: bytes, numbers: Iterable[int], member_id: str) -> frozenset[int]:
+        return frozenset(
+            number for number in numbers if self._member_ids.get((topic_id, number), member_id) == member_id
+        )

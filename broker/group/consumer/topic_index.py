@@ -1,0 +1,38 @@
+"""Which groups consume a topic, so that a changed topic costs its own groups only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
+
+
+class TopicIndex:
+    """The consumer groups of one broker by the topics that they subscribe to; the topics need not exist."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[ConsumerGroup, None]] = {}
+        self._topics: dict[ConsumerGroup, frozenset[str]] = {}
+
+    def refresh(self, group: ConsumerGroup) -> None:
+        """Note the topics of a group whose subscriptions have changed."""
+        topics = frozenset(group.subscribed_names).union(*(each.topics for each in group.expressions.values()))
+        self._move(group, self._topics.get(group, frozenset()), topics)
+        self._topics[group] = topics
+
+    def forget(self, group: ConsumerGroup) -> None:
+        """Forget a group that this broker no longer coordinates, or that has ended."""
+        self._move(group, self._topics.pop(group, frozenset()), frozenset())
+
+    def groups_of(self, topic: str) -> Iterable[ConsumerGroup]:
+        """Return the groups that subscribe to a topic."""
+        return self._groups.get(topic, ())
+
+    def _move(self, group: ConsumerGroup, before: frozenset[str], after: frozenset[str]) -> None:
+        for name in sorted(before - after):
+            groups = self._groups[name]
+            del groups[group]
+            if not groups:
+                del self._groups[name]
+        for name in sorted(after - before):
+            self._groups.setdefault(name, {})[group] = None

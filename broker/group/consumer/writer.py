@@ -1,0 +1,101 @@
+"""Writes what changes in consumer groups, and applies it: to the group, its members' timers, the index of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
+from purgatorio.broker.group.consumer.replays import REPLAYS
+from purgatorio.broker.group.consumer.sessions import MemberTimers
+from purgatorio.broker.group.consumer.topic_index import TopicIndex
+from purgatorio.broker.group.consumer.update import GroupUpdate
+from purgatorio.broker.group.coordinator_log import Committed, CoordinatorLog
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.shard import GroupShard
+from purgatorio.protocol.errors import EncodeError, ErrorCode
+
+
+class GroupWriter:
+    """Writes updates of consumer groups.
+
+    Args:
+        log: the coordinator's log.
+        timers: stopped and started as members change.
+        index: told when a group's subscriptions change.
+    """
+
+    def __init__(self, log: CoordinatorLog, timers: MemberTimers, index: TopicIndex) -> None:
+        self._log = log
+        self._timers = timers
+        self._index = index
+
+    def write(
+        self,
+        shard: GroupShard,
+        update: GroupUpdate,
+        done: Committed,
+        *,
+        applied: Callable[[], None] | None = None,
+        client: str = "",
+    ) -> bool:
+        """Append the records of an update, which has at least one, and apply them.
+
+        Args:
+            done: called when they are committed or have failed.
+            applied: called before, when the group has changed.
+            client: the client id, shown while the request waits.
+
+        Returns:
+            Whether the group has changed.
+
+        Raises:
+            GroupError: INVALID_REQUEST if a record cannot be encoded.
+        """
+        group = update.group
+        nth = group.appended + 1
+
+        def replay() -> None:
+            group.appended = nth
+            self._apply(shard, update)
+            if applied is not None:
+                applied()
+
+        def settled(error_code: ErrorCode) -> None:
+            if not error_code:
+                group.committed = max(group.committed, nth)
+            done(error_code)
+
+        try:
+            records = [change.encode() for change in update.changes]
+        except EncodeError as error:
+            raise GroupError(ErrorCode.INVALID_REQUEST, str(error)) from error
+        return self._log.append(shard.tp, records, settled, applied=replay, client=client)
+
+    def when_committed(self, shard: GroupShard, group: ConsumerGroup, done: Committed, *, client: str = "") -> None:
+        """Call `done` when all changes of a group so far are committed; at once if they are."""
+        nth = group.appended
+        if group.committed == nth:
+            done(ErrorCode.NONE)
+            return
+
+        def settled(error_code: ErrorCode) -> None:
+            if not error_code:
+                group.committed = max(group.committed, nth)
+            done(error_code)
+
+        self._log.when_committed(shard.tp, settled, client=client)
+
+    def _apply(self, shard: GroupShard, update: GroupUpdate) -> None:
+        group = update.group
+        removed = [group.members[member_id] for member_id in update.removed]
+        shard.groups[group.group_id] = group  # a new group enters, or replaces one that was converted
+        for key, value in update.changes:
+            REPLAYS[type(key)](shard, key, value)
+        for member in removed:
+            self._timers.stop(member)
+        for member_id in update.moved:
+            self._timers.watch_revocation(shard, group, group.members[member_id])
+        if update.changes_subscriptions:
+            self._index.refresh(group)
+        if update.begins_epoch:
+            group.is_metadata_stale = False

@@ -1,0 +1,115 @@
+"""confluent-kafka with ``group.protocol=consumer`` (KIP-848): the coordinator assigns the partitions."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, ConsumerGroupState, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.compat.conftest import RunningCluster
+
+PATIENCE_SECONDS = 20
+PARTITIONS = 6
+
+
+def make_topic(cluster: RunningCluster, topic: str) -> str:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(PATIENCE_SECONDS)
+    return topic
+
+
+def produce(cluster: RunningCluster, topic: str, numbers: range) -> None:
+    """Produce a record for each number, round the partitions; acked by all replicas."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in numbers:
+        producer.produce(topic, str(number), partition=number % PARTITIONS)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+
+
+class Member:
+    """A consumer of the new protocol that commits what it has seen."""
+
+    def __init__(self, cluster: RunningCluster, group_id: str, subscription: str, **config: object) -> None:
+        self.seen: Counter[str] = Counter()
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": group_id,
+                "group.protocol": "consumer",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                **config,
+            }
+        )
+        self.consumer.subscribe([subscription])
+
+    @property
+    def partitions(self) -> list[int]:
+        return sorted(partition.partition for partition in self.consumer.assignment())
+
+    def poll(self, seconds: float = 0.05) -> Message | None:
+        message = self.consumer.poll(seconds)
+        if message is not None:
+            assert message.error() is None, message.error()
+            self.seen[message.value().decode()] += 1
+            self.consumer.commit(message, asynchronous=False)
+        return message
+
+
+def poll_until(members: list[Member], is_done: Callable[[], bool]) -> float:
+    """Poll all members until it is done; returns the seconds that it took."""
+    began = time.monotonic()
+    while not is_done():
+        assert time.monotonic() < began + PATIENCE_SECONDS, [member.partitions for member in members]
+        for member in members:
+            member.poll()
+    return time.monotonic() - began
+
+
+def test_members_share_the_partitions_and_resume_where_others_have_committed(
+    cluster: RunningCluster, topic: str
+) -> None:
+    make_topic(cluster, topic)
+    produce(cluster, topic, range(60))
+    one = Member(cluster, topic, topic)
+    poll_until([one], lambda: len(one.seen) == 60)
+    two = Member(cluster, topic, topic)
+    poll_until([one, two], lambda: len(one.partitions) == len(two.partitions) == 3)
+    assert sorted(one.partitions + two.partitions) == list(range(PARTITIONS))
+    produce(cluster, topic, range(60, 120))
+    poll_until([one, two], lambda: len(one.seen) + len(two.seen) == 120)
+    one.consumer.close()
+    poll_until([two], lambda: len(two.partitions) == 6)
+    produce(cluster, topic, range(120, 180))
+    poll_until([two], lambda: len(one.seen) + len(two.seen) == 180)
+    assert set((one.seen + two.seen).values()) == {1}, "each record was consumed once"
+    two.consumer.close()
+
+
+def test_a_static_member_that_comes_back_keeps_its_partitions(cluster: RunningCluster, topic: str) -> None:
+    make_topic(cluster, topic)
+    one, two = (Member(cluster, topic, topic, **{"group.instance.id": name}) for name in ("a", "b"))
+    poll_until([one, two], lambda: len(one.partitions) == len(two.partitions) == 3)
+    owned = one.partitions
+    one.consumer.close()  # a static member leaves for a while
+    again = Member(cluster, topic, topic, **{"group.instance.id": "a"})
+    poll_until([again, two], lambda: again.partitions == owned)
+    assert len(two.partitions) == 3
+    for member in (again, two):
+        member.consumer.close()
+
+
+def test_a_group_is_described_by_the_admin_client(cluster: RunningCluster, topic: str) -> None:
+    make_topic(cluster, topic)
+    one = Member(cluster, topic, topic)
+    poll_until([one], lambda: len(one.partitions) == PARTITIONS)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    described = admin.describe_consumer_groups([topic])[topic].result(PATIENCE_SECONDS)
+    assert described.state == ConsumerGroupState.STABLE
+    assert described.partition_assignor == "uniform"
+    (member,) = described.members
+    assert len(member.assignment.topic_partitions) == PARTITIONS
+    one.consumer.close()
