@@ -1,18 +1,19 @@
 """DeleteRecords (key 21): delete all records before an offset (KIP-107).
 
 Versions 0–2. A partition's leader answers, when the low watermark has reached the offset or after `timeout_ms`. The
-offset must not be above the high watermark.
+offset must not be above the high watermark. Internal topics are refused (INVALID_TOPIC_EXCEPTION), as in Kafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import DeleteRecordsResult
 from purgatorio.broker.request import Reply, RequestContext
@@ -31,13 +32,25 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: DeleteRecords
     deletions = [
         (TopicPartition(topic.name, partition.partition_index), partition.offset)
         for topic in request.topics
+        if not is_internal(topic.name)
         for partition in topic.partitions
     ]
 
     def done(results: Sequence[DeleteRecordsResult]) -> None:
-        reply(_response(request, results))
+        reply(_response(request, _with_refused(request, results)))
 
     replicas.delete_records(deletions, timeout_ms=request.timeout_ms, done=done, client=ctx.client_id or "")
+
+
+def _with_refused(
+    request: DeleteRecordsRequest, results: Iterable[DeleteRecordsResult]
+) -> Iterator[DeleteRecordsResult]:
+    """Yield the results of all partitions; records of internal topics are not deleted."""
+    remaining = iter(results)
+    for topic in request.topics:
+        for _ in topic.partitions:
+            refused = DeleteRecordsResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
+            yield refused if is_internal(topic.name) else next(remaining)
 
 
 def _response(request: DeleteRecordsRequest, results: Iterable[DeleteRecordsResult]) -> DeleteRecordsResponse:

@@ -117,6 +117,7 @@ def _to_create(
         and topic.name is not None
         and topic.name not in topics
         and topic_name_problem(topic.name) is None
+        and not is_internal(topic.name)  # the first group creates it, with its own settings
     )
     return list(itertools.islice(missing, MAX_CREATED_TOPICS))
 

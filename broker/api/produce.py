@@ -1,12 +1,13 @@
 """Produce (key 0): append records, and acknowledge them according to `acks`.
 
 Versions 3–11 are answered. Lower versions carry message formats that this broker does not read; ApiVersions advertises
-them all the same (KAFKA-18659: librdkafka 2.0 disables compression if the minimum is above 0).
+them all the same (KAFKA-18659: librdkafka 2.0 disables compression if the minimum is above 0). Clients may not produce
+to internal topics (INVALID_TOPIC_EXCEPTION): their records are the state of coordinators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Final
@@ -15,6 +16,7 @@ from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.topic_name import INTERNAL_TOPICS, is_internal
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.broker.request import Reply, RequestContext
@@ -39,6 +41,8 @@ ACKS = (-1, 0, 1)
 NODE_ENDPOINTS_VERSION = 10
 ZSTD_VERSION = 7
 """The first version that may carry zstd (KIP-110)."""
+ADMIN_CLIENT_ID = "__admin_client"
+"""The client id that may produce to internal topics, as in Kafka: that of its tools for repairs."""
 
 
 def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceRequest, reply: Reply) -> None:
@@ -48,8 +52,8 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceReques
         return
     batches = _batches(request)
     answer = _Answer(replicas, ctx, request, reply)
-    if ctx.api_version < ZSTD_VERSION:
-        answer.refused = _zstd_batches(batches)
+    if ctx.api_version < ZSTD_VERSION or _names_internal_topic(request):
+        answer.refused = _refused(ctx, batches)
         batches = [batch for nth, batch in enumerate(batches) if nth not in answer.refused]
     replicas.append(
         batches, acks=request.acks, timeout_ms=request.timeout_ms, done=answer.done, client=ctx.client_id or ""
@@ -60,7 +64,7 @@ class _Answer:
     """Answers one request when its batches are appended, or replicated.
 
     Attributes:
-        refused: the positions of the batches that were not appended, since they are compressed with zstd.
+        refused: the results of the batches that are not to be appended, by position.
     """
 
     __slots__ = ("_ctx", "_replicas", "_reply", "_request", "refused")
@@ -70,7 +74,7 @@ class _Answer:
         self._ctx = ctx
         self._request = request
         self._reply = reply
-        self.refused: Collection[int] = ()
+        self.refused: Mapping[int, AppendResult] = {}
 
     def done(self, results: Sequence[AppendResult]) -> None:
         """Answer with the results of the batches that were appended."""
@@ -133,9 +137,24 @@ def _batches(request: ProduceRequest) -> list[tuple[TopicPartition, Buffer | Non
     return batches
 
 
-def _zstd_batches(batches: list[tuple[TopicPartition, Buffer | None]]) -> set[int]:
-    """Return the positions of the batches that are compressed with zstd."""
-    return {nth for nth, (_, records) in enumerate(batches) if records is not None and _is_zstd(records)}
+def _names_internal_topic(request: ProduceRequest) -> bool:
+    for topic in request.topic_data:  # noqa: SIM110 - each request asks, and `any` takes three times as long
+        if topic.name in INTERNAL_TOPICS:
+            return True
+    return False
+
+
+def _refused(ctx: RequestContext, batches: list[tuple[TopicPartition, Buffer | None]]) -> dict[int, AppendResult]:
+    """Return results for the batches that this client may not append, by position."""
+    refused = {}
+    for nth, (tp, records) in enumerate(batches):
+        if is_internal(tp.topic) and ctx.client_id != ADMIN_CLIENT_ID:
+            message = f"only brokers produce to the internal topic {tp.topic}"
+            refused[nth] = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+        elif ctx.api_version < ZSTD_VERSION and records is not None and _is_zstd(records):
+            message = f"zstd needs Produce version {ZSTD_VERSION} or higher"
+            refused[nth] = AppendResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
+    return refused
 
 
 def _is_zstd(records: Buffer) -> bool:
@@ -146,15 +165,11 @@ def _is_zstd(records: Buffer) -> bool:
         return False
 
 
-def _with_refused(results: Sequence[AppendResult], refused: Collection[int]) -> Sequence[AppendResult]:
-    """Return the results of the appended batches, with a refusal at the position of each refused batch."""
+def _with_refused(results: Sequence[AppendResult], refused: Mapping[int, AppendResult]) -> Sequence[AppendResult]:
+    """Return the results of all batches of the request."""
     appended = iter(results)
     count = len(results) + len(refused)
-    return [_zstd_refusal() if nth in refused else next(appended) for nth in range(count)]
-
-
-def _zstd_refusal() -> AppendResult:
-    return AppendResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_VERSION} or higher")
+    return [refused[nth] if nth in refused else next(appended) for nth in range(count)]
 
 
 def _response(request: ProduceRequest, results: Iterable[AppendResult]) -> ProduceResponse:

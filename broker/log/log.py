@@ -67,6 +67,7 @@ class Log:
         log_end_offset: the offset that the next record gets.
         high_watermark: the last one that the partition told; the memory cap may delete records below it. Reads are not
             bounded by it.
+        is_evictable: whether the memory cap may delete records; not those of internal topics, which are state.
         epochs: the leader epoch of each part.
         producers: the state of idempotent and transactional producers.
         on_cut: called after the log start moved or records were truncated, whatever the reason; also within an append
@@ -86,6 +87,7 @@ class Log:
         self._memory = memory if memory is not None else MemoryBudget(_NO_LIMIT_BYTES)
         self._memory.add(self)
         self.config = config
+        self.is_evictable = True
         self.epochs = LeaderEpochs()
         self.producers = ProducerStates()
         self.log_start_offset = 0
@@ -439,8 +441,8 @@ class Log:
         )
 
     def oldest_age(self) -> Age | None:
-        """For the memory budget: the age of the oldest segment, or None if the log is empty."""
-        return self._segments.oldest_age()
+        """For the memory budget: the age of the oldest segment, or None if it may delete none."""
+        return self._segments.oldest_age() if self.is_evictable else None
 
     def evict_oldest(self) -> bool:
         """For the memory budget: delete the oldest segment; False if it has records that are not committed."""

@@ -32,7 +32,7 @@ class Evictable(Protocol):
         ...
 
     def oldest_age(self) -> Age | None:
-        """The age of its oldest segment, or None if the log is empty."""
+        """The age of its oldest segment, or None if the log is empty or keeps all records."""
         ...
 
     def evict_oldest(self) -> bool:

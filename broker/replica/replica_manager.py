@@ -18,6 +18,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
+from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.context_reader import ContextReader
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
@@ -211,6 +212,7 @@ class ReplicaManager:
         log = Log(config, memory=self.memory, validation=self._validation, name=str(tp))
         log.producers.expiration_ms = self._producer_id_expiration_ms
         log.on_cut = partial(self._log_cut, tp)
+        log.is_evictable = not is_internal(tp.topic)
         return log
 
     def add_leadership_listener(self, listener: LeadershipListener) -> None:

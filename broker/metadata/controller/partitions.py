@@ -16,6 +16,7 @@ from purgatorio.broker.metadata.controller.placement import (
 from purgatorio.broker.metadata.controller.result import Refused, TopicResult, done, refused
 from purgatorio.broker.metadata.controller.settings import PartitionBudget, TopicSettings
 from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.protocol.errors import ErrorCode
 
 
@@ -75,6 +76,9 @@ def _extend(image: ClusterImage, request: MorePartitions, budget: PartitionBudge
     topic = image.topics.get(request.name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{request.name}'.")
+    if is_internal(topic.name):
+        message = f"Topic '{topic.name}' keeps its number of partitions: it tells which of them a group belongs to."
+        raise Refused(ErrorCode.INVALID_PARTITIONS, message)
     present = len(topic.partitions)
     if request.count <= present:
         raise Refused(

@@ -44,6 +44,24 @@ def codes(response: Any) -> list[tuple[int, int]]:
     return [(p.error_code, p.low_watermark) for p in answered.partitions]
 
 
+def test_records_of_internal_topics_are_not_deleted() -> None:
+    broker = Harness()
+    broker.set_topics(topic(isr=(1,)), topic("__consumer_offsets", isr=(1,)))
+    broker.produce(acks=1)
+    internal = DeleteRecordsTopic(
+        name="__consumer_offsets", partitions=[DeleteRecordsPartition(partition_index=0, offset=0)]
+    )
+    orders = DeleteRecordsTopic(name="orders", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])
+    replies = Replies()
+    request = DeleteRecordsRequest(topics=[internal, orders], timeout_ms=1000)
+    delete_records.handle(broker.replicas, context(ApiKey.DELETE_RECORDS, 2), request, replies)
+    answers = [each.partitions[0] for each in replies.only.topics]
+    assert [(each.error_code, each.low_watermark) for each in answers] == [
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, -1),
+        (ErrorCode.NONE, 1),
+    ]
+
+
 def test_minus_one_means_the_high_watermark() -> None:
     broker = Harness()
     broker.set_topics(topic(isr=(1,)))

@@ -230,6 +230,12 @@ def test_authorized_operations_are_included_only_on_request(cluster: Any, versio
         assert told.cluster_authorized_operations == 0b1_1111_1010_0000
 
 
+def test_an_internal_topic_is_not_created_automatically(cluster: Any) -> None:
+    (answer,) = cluster.ask(metadata, 9, by_name("__consumer_offsets")).topics
+    assert (answer.error_code, answer.is_internal) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
+    assert "__consumer_offsets" not in cluster.image.topics
+
+
 def test_internal_topics_are_marked(cluster: Any) -> None:
     cluster.create("__consumer_offsets")
     cluster.create("orders")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import produce
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.api import EncodedResponse, decode_response, encode_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression
@@ -121,3 +122,30 @@ def test_kip_467_the_response_names_the_records_at_fault(alone: Harness) -> None
     named = [(error.batch_index, error.batch_index_error_message) for error in answer.record_errors]
     assert named == [(1, "it has no key, and the topic is compacted")]
     assert answer.error_message == "record 1 of the batch: it has no key, and the topic is compacted"
+
+
+def produce_to(broker: Harness, *names: str, client_id: str = "test") -> list[int]:
+    """The error codes of a request with a batch for each topic."""
+    data = [PartitionProduceData(index=0, records=batch(b"value"))]
+    request = ProduceRequest(acks=1, topic_data=[TopicProduceData(name=name, partition_data=data) for name in names])
+    replies = Replies()
+    ctx = context(ApiKey.PRODUCE, 9)
+    ctx.client_id = client_id
+    produce.handle(broker.replicas, ctx, request, replies)
+    return [each.partition_responses[0].error_code for each in replies.only.responses]
+
+
+def test_clients_may_not_produce_to_internal_topics() -> None:
+    broker = Harness()
+    broker.set_topics(topic(isr=(1,)), topic("__consumer_offsets", isr=(1,)))
+    names = ("__consumer_offsets", "orders", "__transaction_state")
+    refused = ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert produce_to(broker, *names) == [refused, 0, refused]
+    assert broker.partition(TopicPartition("__consumer_offsets", 0)).log.log_end_offset == 0
+    assert broker.partition().log.log_end_offset == 1
+
+
+def test_the_admin_client_may_produce_to_internal_topics() -> None:
+    broker = Harness()
+    broker.set_topics(topic("__consumer_offsets", isr=(1,)), topic(isr=(1,)))
+    assert produce_to(broker, "__consumer_offsets", "orders", client_id="__admin_client") == [0, 0]

@@ -17,7 +17,7 @@ PARTITION = TopicPartition(OFFSETS_TOPIC, 0)
 """The only partition of the topic, which holds all groups."""
 
 
-def offsets_topic(replicas: tuple[int, ...] = (1,), leader: int = 1, leader_epoch: int = 0) -> Topic:
+def offsets_topic(replicas: tuple[int, ...] = (1,), leader: int = 1, leader_epoch: int = 0, **configs: str) -> Topic:
     """Return ``__consumer_offsets`` with one partition."""
     return topic(
         OFFSETS_TOPIC,
@@ -26,6 +26,7 @@ def offsets_topic(replicas: tuple[int, ...] = (1,), leader: int = 1, leader_epoc
         partition_epoch=leader_epoch,
         replicas=replicas,
         cleanup_policy="compact",
+        **configs,
     )
 
 

@@ -257,3 +257,16 @@ def test_whatever_happens_to_logs_the_oldest_segment_of_all_goes_first(steps: li
             logs[which] = Checked(config, budget, logs)
         assert budget.used_bytes == sum(each._segments.memory_bytes for each in logs) <= budget.limit_bytes
         assert len(budget._heap) <= 2 * len(budget._logs) + 1
+
+
+def test_a_log_that_is_not_evictable_keeps_its_records_and_the_others_make_room(append) -> None:
+    budget = MemoryBudget(32 * BATCH_BYTES)
+    kept, other = small_logs(budget, 2)
+    kept.is_evictable = False
+    append(kept, 12)
+    append(other, 40)
+    assert kept.log_start_offset == 0
+    assert other.log_start_offset > 0
+    with pytest.raises(MemoryExhausted):
+        append(kept, 40)
+    assert kept.log_start_offset == 0

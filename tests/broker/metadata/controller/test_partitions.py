@@ -114,3 +114,10 @@ def test_partitions_are_added_after_the_first_leader_has_left() -> None:
     image, (result,) = add(before, MorePartitions("orders", 5))
     assert result.error == ErrorCode.NONE
     assert all(departed not in state.replicas for state in image.topics["orders"].partitions[3:])
+
+
+def test_an_internal_topic_keeps_its_number_of_partitions() -> None:
+    new = NewTopic("__consumer_offsets", 3, 2)
+    before, _ = create_topics(cluster(), [new], settings=SETTINGS, rng=random.Random(7))
+    image, (result,) = add(before, MorePartitions("__consumer_offsets", 4))
+    assert (result.error, image) == (ErrorCode.INVALID_PARTITIONS, before)
