@@ -159,7 +159,7 @@ class ClassicGroup(Group):
         self._count(protocols, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
-        if member.session is not None:
+        if member.session is not None and not member.is_new:
             member.session.session_timeout_ms = session_timeout_ms
 
     def park_join(self, member: Member, reply: JoinReply) -> JoinReply | None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.member import JoinReply, Member, Protocols
-from purgatorio.broker.group.classic.rebalances import Rebalances, join_error
+from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances, join_error
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.group.errors import GroupError
@@ -67,7 +67,7 @@ def join_of(ctx: RequestContext, request: JoinGroupRequest, reply: JoinReply) ->
         rebalance_timeout_ms=request.session_timeout_ms if timeout_ms < 0 else timeout_ms,
         protocol_type=request.protocol_type,
         protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
-        reason=request.reason or "",
+        reason=(request.reason or "no reason given")[:MAX_REASON],
         reply=reply,
     )
 
@@ -217,6 +217,7 @@ class Joins:
         old_leader_id = group.leader_id
         self._rebalances.rename(group, member, f"{join.instance_id}-{self._random_uuid()}")
         self._update(group, join, member)
+        member.beat()
         if group.state is GroupState.STABLE and group.vote() == group.protocol:
             self._keep_assignment(group, join, member, returned, old_leader_id or "")
             return
@@ -270,3 +271,4 @@ class _Returned:
             rebalance_timeout_ms=self._rebalance_timeout_ms,
             session_timeout_ms=self._session_timeout_ms,
         )
+        self._member.beat()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.rebalances import Rebalances
+from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances
 from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.group.errors import GroupError
 from purgatorio.protocol.errors import ErrorCode
@@ -46,6 +46,6 @@ def _leave_one(rebalances: Rebalances, group: ClassicGroup, leaving: MemberIdent
         rebalances.drop_pending(group, member_id, f"{member_id} leaves before it has joined")
         return []
     member = group.find(member_id, instance_id)
-    reason = f"member {group.label(member)} leaves: {leaving.reason or 'no reason given'}"
+    reason = f"member {group.label(member)} leaves: {(leaving.reason or 'no reason given')[:MAX_REASON]}"
     rebalances.drop(group, member, reason)
     return [reason]

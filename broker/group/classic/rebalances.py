@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import Final
 
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_join import DelayedJoin, InitialDelayedJoin, JoinKey
@@ -24,7 +25,9 @@ from purgatorio.protocol.messages.sync_group import SyncGroupResponse
 
 logger = get_logger(__name__)
 
-NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
+MAX_REASON: Final = 255
+"""The most characters of a client's reason that are logged (KIP-800)."""
+NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60_000
 """The session of a member until its first rebalance is complete: its client waits for the join, and sends nothing
 (KAFKA-7610)."""
 

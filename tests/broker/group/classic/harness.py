@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
+from purgatorio.broker.group.config import OFFSETS_TOPIC
 from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.request import RequestContext, Session
 from purgatorio.protocol.errors import ErrorCode
@@ -17,7 +18,7 @@ from purgatorio.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from tests.broker.group.harness import GroupHarness
+from tests.broker.group.harness import PARTITION, GroupHarness
 
 GROUP = "billing"
 SESSION_MS = 10_000
@@ -179,6 +180,30 @@ class Clients(GroupHarness):
         """Send a LeaveGroup of these members; with an instance id, of that one."""
         leaving = [MemberIdentity(member_id=each, group_instance_id=instance_id) for each in member_ids]
         return self.groups.classic.leave(group_id, leaving)
+
+    # --- the broker ---
+
+    def replicate(self) -> None:
+        """Let broker 2 fetch all that the partition holds."""
+        partition = self.replicas.lookup.known(PARTITION)
+        assert partition is not None
+        self.follow((2, partition.log.log_end_offset), tp=PARTITION)
+
+    def reload(self, leader_epoch: int = 9) -> None:
+        """Elect this broker anew: it drops its groups, and loads them from the log."""
+        replicas = tuple(self.image.topics[OFFSETS_TOPIC].partitions[0].replicas)
+        self.elect(1, leader_epoch, replicas)
+        self.work()
+        if len(replicas) > 1:
+            self.replicate()
+            self.work()
+
+    def with_config(self, **config: int) -> Clients:
+        """Restart the coordinator of this broker with other settings: it loads the groups of the log."""
+        for name, value in config.items():
+            object.__setattr__(self.groups.config, name, value)  # frozen: a broker's settings come with its start
+        self.reload()
+        return self
 
     # --- shortcuts ---
 
