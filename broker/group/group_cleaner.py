@@ -49,6 +49,9 @@ class GroupCleaner:
         coordinator: the shards.
         offsets: writes the changes of offsets.
         wake: called when there is something to do; then `steps` is to be run.
+
+    Attributes:
+        expiration_count: the offsets that expired.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class GroupCleaner:
         self._coordinator = coordinator
         self._offsets = offsets
         self._wake = wake
+        self.expiration_count = 0
         self._work: deque[Iterator[None]] = deque()
         self._seen: ClusterImage | None = None
 
@@ -210,6 +214,7 @@ class GroupCleaner:
                     if not offsets.is_pending(group_id, topic, index)
                 ]
                 if expired and self._delete(shard, expired):
+                    self.expiration_count += len(expired)
                     logger.info("committed offsets expired", group=group_id, topic=topic, partitions=len(expired))
                 yield len(chunk)
         group = shard.groups.get(group_id)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
 
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups
 from purgatorio.broker.group.classic.records import replay_group
@@ -14,9 +16,13 @@ from purgatorio.broker.group.group_cleaner import GroupCleaner
 from purgatorio.broker.group.loading import Replay
 from purgatorio.broker.group.offset_manager import OffsetManager
 from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.protocol.consumer_offsets import GroupMetadataKey, OffsetCommitKey
+
+EMPTY: Final = "Empty"
+"""The state of a group that has only offsets."""
 
 
 class Groups:
@@ -65,6 +71,45 @@ class Groups:
         """Delete the offsets of deleted topics, and have groups look at topics that have changed."""
         self.cleaner.image_changed(image)
         self.consumer.image_changed(image)
+
+    # --- for observers ---
+
+    @property
+    def offset_count(self) -> int:
+        """The committed offsets of these groups."""
+        return sum(shard.offsets.count for shard in self.coordinator.shards)
+
+    @property
+    def commit_count(self) -> int:
+        """The offsets that were committed since the broker started."""
+        return self.offsets.commit_count
+
+    @property
+    def expiration_count(self) -> int:
+        """The committed offsets that expired since the broker started."""
+        return self.cleaner.expiration_count
+
+    def states(self) -> Iterator[str]:
+        """Yield the state of each group; groups may change between two."""
+        for shard in list(self.coordinator.shards):
+            for group_id in [*shard.groups, *(each for each in shard.offsets.groups if each not in shard.groups)]:
+                group = shard.groups.get(group_id)
+                yield EMPTY if group is None else group.state_name
+
+    def committed(self, max_groups: int, max_offsets: int) -> Iterator[tuple[str, TopicPartition, int]]:
+        """Yield group, partition and committed offset, up to these numbers; offsets may change between two."""
+        left = max_offsets
+        named = (
+            (shard, group_id) for shard in list(self.coordinator.shards) for group_id in list(shard.offsets.groups)
+        )
+        for shard, group_id in islice(named, max_groups):
+            for topic, offsets in list(shard.offsets.groups.get(group_id, {}).items()):
+                kept = list(islice(offsets.items(), left))
+                left -= len(kept)
+                for partition, committed in kept:
+                    yield group_id, TopicPartition(topic, partition), committed.offset
+
+    # --- work ---
 
     async def run(self) -> None:
         """Load, unload and clean groups in turns of the loop."""

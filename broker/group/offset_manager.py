@@ -28,11 +28,15 @@ class OffsetManager:
     Args:
         services: the log, the clock, the settings.
         coordinator: the shards of this broker.
+
+    Attributes:
+        commit_count: the offsets that were committed.
     """
 
     def __init__(self, services: GroupServices, coordinator: GroupCoordinator) -> None:
         self._services = services
         self._coordinator = coordinator
+        self.commit_count = 0
 
     # --- commit ---
 
@@ -72,7 +76,13 @@ class OffsetManager:
             raise GroupError(code, f"group {group_id!r} does not exist")
         self._check_limits(shard, group_id, offsets)
         changes = [OffsetChange(group_id, *offset) for offset in offsets]
-        self.write(shard, changes, done, client=client)
+
+        def settled(error_code: ErrorCode) -> None:
+            if error_code == ErrorCode.NONE:
+                self.commit_count += len(changes)
+            done(error_code)
+
+        self.write(shard, changes, settled, client=client)
 
     def _check_limits(
         self, shard: GroupShard, group_id: str, offsets: Sequence[tuple[str, int, CommittedOffset]]

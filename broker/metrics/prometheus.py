@@ -27,6 +27,7 @@ from purgatorio.broker.metrics.counters import (
     TopicStats,
 )
 from purgatorio.broker.metrics.family import counter, gauge
+from purgatorio.broker.metrics.groups import group_steps
 from purgatorio.broker.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, Steps, replica_steps
 from purgatorio.broker.metrics.views import BrokerView
 from purgatorio.protocol.api_key import ApiKey
@@ -48,6 +49,7 @@ class BrokerCollector(Collector):
         """Yield every metric family once, with the series of all brokers, and None between steps of bounded work."""
         brokers = list(self._brokers())
         yield from replica_steps(brokers, per_partition=self._per_partition)
+        yield from group_steps(brokers, per_partition=self._per_partition)
         for read in _READERS:
             yield None
             yield from read(brokers)
@@ -257,4 +259,4 @@ _READERS: Final = (
     _controller,
     _recorder,
 )
-"""What reads the metrics of the brokers, but for those of their replicas."""
+"""What reads the metrics of the brokers, but for those of their replicas and groups."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -119,6 +119,33 @@ class FetchSessionsView(Protocol):
         ...
 
 
+class GroupsView(Protocol):
+    """The groups that a broker coordinates."""
+
+    @property
+    def offset_count(self) -> int:
+        """Their committed offsets."""
+        ...
+
+    @property
+    def commit_count(self) -> int:
+        """The offsets that were committed since the broker started."""
+        ...
+
+    @property
+    def expiration_count(self) -> int:
+        """The committed offsets that expired since the broker started."""
+        ...
+
+    def states(self) -> Iterator[str]:
+        """Yield the state of each group; groups may change between two."""
+        ...
+
+    def committed(self, max_groups: int, max_offsets: int) -> Iterator[tuple[str, TopicPartition, int]]:
+        """Yield group, partition and committed offset, up to these numbers; offsets may change between two."""
+        ...
+
+
 class BrokerView(Protocol):
     """A broker, as the metrics read it."""
 
@@ -150,4 +177,13 @@ class BrokerView(Protocol):
     @property
     def fetch_sessions(self) -> FetchSessionsView:
         """Its fetch sessions."""
+        ...
+
+    @property
+    def groups(self) -> GroupsView:
+        """The groups that it coordinates."""
+        ...
+
+    def replica(self, tp: TopicPartition) -> PartitionView | None:
+        """Return its replica of a partition, or None."""
         ...

@@ -12,9 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
+from purgatorio.broker.metrics.groups import group_steps
 from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
 from purgatorio.broker.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, STEP
+from tests.broker.metrics.fake_groups import FakeGroups
 from tests.endpoints import plaintext
+
+ORDERS = TopicPartition("orders", 0)
 
 
 @dataclass
@@ -59,6 +63,10 @@ class FakeBroker:
         self.image = image
         self.request_memory_used_bytes = 17
         self.fetch_sessions = FakeFetchSessions()
+        self.groups = FakeGroups()
+
+    def replica(self, tp: TopicPartition) -> FakePartition | None:
+        return next((partition for partition in self.partitions if partition.tp == tp), None)
 
 
 @pytest.fixture
@@ -305,3 +313,51 @@ def test_a_snapshot_stays_as_it_was(brokers: list[FakeBroker], registry: Collect
     snapshot = Snapshot(registry.collect())
     brokers[0].metrics.bytes_in(5)
     assert generate_latest(snapshot) == before != generate_latest(registry)
+
+
+def test_groups_are_counted_by_state(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
+    brokers[0].groups.group_states = ["Stable", "Stable", "Empty", "PreparingRebalance"]
+    prefix = "kafka_coordinator_group_groupmetadatamanager_numgroups"
+    assert series(registry, prefix) == {("1",): 4.0, ("2",): 0.0}
+    for state, count in (("stable", 2.0), ("empty", 1.0), ("preparingrebalance", 1.0), ("dead", 0.0)):
+        assert series(registry, prefix + state) == {("1",): count, ("2",): 0.0}
+
+
+def test_commits_are_counted(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
+    brokers[0].groups.commit_count, brokers[0].groups.expiration_count = 7, 2
+    brokers[0].groups.offsets = [("app", ORDERS, 5)]
+    prefix = "kafka_server_group_coordinator_metrics_offset"
+    assert series(registry, f"{prefix}_commit_total") == {("1",): 7.0, ("2",): 0.0}
+    assert series(registry, f"{prefix}_expiration_total") == {("1",): 2.0, ("2",): 0.0}
+    assert series(registry, "kafka_coordinator_group_groupmetadatamanager_numoffsets") == {("1",): 1.0, ("2",): 0.0}
+
+
+@pytest.fixture
+def behind(brokers: list[FakeBroker]) -> None:
+    """Broker 1 coordinates a group that is 5 and 2 records behind; only broker 2 has replicas."""
+    other = ORDERS._replace(partition=1)
+    brokers[1].partitions = [FakePartition(ORDERS, high_watermark=12), FakePartition(other, high_watermark=9)]
+    gone = TopicPartition("gone", 0)
+    brokers[0].groups.offsets = [("app", ORDERS, 7), ("app", other, 7), ("ahead", ORDERS, 13), ("app", gone, 3)]
+
+
+@pytest.mark.usefixtures("behind")
+def test_the_lag_of_a_group_is_the_sum_over_a_topic(registry: CollectorRegistry) -> None:
+    assert series(registry, "kafka_consumergroup_lag") == {("1", "app", "orders"): 7.0, ("1", "ahead", "orders"): 0.0}
+
+
+@pytest.mark.usefixtures("behind")
+def test_the_lag_of_a_group_by_partition(per_partition: CollectorRegistry) -> None:
+    assert series(per_partition, "kafka_consumergroup_lag") == {
+        ("1", "app", "0", "orders"): 5.0,
+        ("1", "app", "1", "orders"): 2.0,
+        ("1", "ahead", "0", "orders"): 0.0,
+    }
+
+
+def test_the_lag_of_many_groups_is_read_in_steps(brokers: list[FakeBroker]) -> None:
+    brokers[0].partitions = [FakePartition(ORDERS, high_watermark=12)]
+    brokers[0].groups.offsets = [(f"g{nth}", ORDERS, 7) for nth in range(3 * STEP)]
+    brokers[0].groups.group_states = ["Empty"] * 3 * STEP
+    pauses = sum(metric is None for metric in group_steps(brokers, per_partition=False))
+    assert pauses == 9

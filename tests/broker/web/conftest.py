@@ -27,6 +27,7 @@ from purgatorio.broker.replica.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.follower import FollowerGate
 from purgatorio.broker.web.app import create_app
+from tests.broker.metrics.fake_groups import FakeGroups
 from tests.endpoints import plaintext
 
 START_MS = 10_000
@@ -111,6 +112,7 @@ class FakeBroker:
         self.fetch_sessions = FetchSessionCache(
             slots=1, now_ms=clock.now_ms, rng=random.Random(0), closed=lambda session: None
         )
+        self.groups = FakeGroups()
         self.own_image: ClusterImage | None = None
         actions = ActionQueue()
         self.purgatories: tuple[Purgatory[Waiting], Purgatory[Waiting]] = (

@@ -1,0 +1,99 @@
+"""The series of groups: how many there are in each state, their commits, and how far they are behind.
+
+A broker tells of the groups that it coordinates. Lag has the name that exporters of consumer lag use, so that existing
+dashboards find it. Its series are bounded: those of the first `MAX_GROUPS` groups, and at most `MAX_OFFSETS` offsets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from prometheus_client.metrics_core import Metric
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metrics.family import counter, gauge
+from purgatorio.broker.metrics.replicas import STEP, Steps
+from purgatorio.broker.metrics.views import BrokerView
+
+MAX_GROUPS: Final = 500
+"""The most groups of a broker whose lag is shown."""
+MAX_OFFSETS: Final = 10_000
+"""The most committed offsets of a broker that a scrape reads; a broker may keep many more."""
+
+_STATES: Final = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "Stable",
+    "Empty",
+    "Dead",
+)
+
+
+def group_steps(brokers: Sequence[BrokerView], *, per_partition: bool) -> Steps:
+    """Yield the families about groups, once each, and None between steps of bounded work.
+
+    Args:
+        per_partition: whether each partition has a series of lag; else that of a topic is the sum of its partitions'.
+    """
+    states = []
+    for broker in brokers:
+        counted: Counter[str] = Counter()
+        for nth, state in enumerate(broker.groups.states(), 1):
+            counted[state] += 1
+            if nth % STEP == 0:
+                yield None
+        states.append(counted)
+    yield from _counts(brokers, states)
+    yield from _lag_steps(brokers, per_partition)
+
+
+def _counts(brokers: Sequence[BrokerView], states: Sequence[Counter[str]]) -> Iterator[Metric]:
+    prefix = "kafka_coordinator_group_groupmetadatamanager"
+    groups = gauge(f"{prefix}_numgroups", "Groups that this broker coordinates.")
+    offsets = gauge(f"{prefix}_numoffsets", "Committed offsets of these groups.")
+    commits = counter("kafka_server_group_coordinator_metrics_offset_commit", "Offsets that groups have committed.")
+    expired = counter("kafka_server_group_coordinator_metrics_offset_expiration", "Committed offsets that expired.")
+    for broker, counted in zip(brokers, states, strict=True):
+        groups.add(broker, counted.total())
+        offsets.add(broker, broker.groups.offset_count)
+        commits.add(broker, broker.groups.commit_count)
+        expired.add(broker, broker.groups.expiration_count)
+    yield from (groups.metric, offsets.metric, commits.metric, expired.metric)
+    for state in _STATES:
+        family = gauge(f"{prefix}_numgroups{state.lower()}", f"Groups in the state {state}.")
+        for broker, counted in zip(brokers, states, strict=True):
+            family.add(broker, counted[state])
+        yield family.metric
+
+
+def _lag_steps(brokers: Sequence[BrokerView], per_partition: bool) -> Steps:
+    labels = ("consumergroup", "topic", "partition") if per_partition else ("consumergroup", "topic")
+    lag = gauge(
+        "kafka_consumergroup_lag",
+        f"Records that a group has yet to consume; of {MAX_GROUPS} groups of a coordinator at most.",
+        *labels,
+    )
+    for broker in brokers:
+        lags: dict[tuple[str, ...], int] = {}
+        for nth, (group_id, tp, offset) in enumerate(broker.groups.committed(MAX_GROUPS, MAX_OFFSETS), 1):
+            end = _high_watermark(brokers, tp)
+            if end is not None:
+                key = (group_id, tp.topic, *((str(tp.partition),) if per_partition else ()))
+                lags[key] = lags.get(key, 0) + max(0, end - offset)
+            if nth % STEP == 0:
+                yield None
+        for nth, (key, records) in enumerate(lags.items(), 1):
+            lag.add(broker, records, *key)
+            if nth % STEP == 0:
+                yield None
+    yield lag.metric
+
+
+def _high_watermark(brokers: Sequence[BrokerView], tp: TopicPartition) -> int | None:
+    """Return the newest high watermark that a replica in this process knows; None if there is no replica."""
+    replicas = (broker.replica(tp) for broker in brokers)
+    return max((replica.high_watermark for replica in replicas if replica is not None), default=None)
