@@ -40,11 +40,13 @@ class Groups:
         cleaner: deletes groups and offsets.
         classic: the requests of classic groups' members.
         consumer: the groups of the consumer protocol (KIP-848).
+        rebalance_purgatory: what waits for members.
     """
 
     def __init__(self, services: GroupServices, replicas: ReplicaManager) -> None:
         self.config = services.config
         self.clock = services.clock
+        self.rebalance_purgatory = services.rebalance_purgatory
         self._image = services.image
         self._has_work = asyncio.Event()
         self._has_cleaning = asyncio.Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -50,6 +51,12 @@ class PurgatoryView(Generic[Op]):
     def operations(self, limit: int = 100) -> list[ParkedOperation]:
         """The `limit` oldest parked operations, oldest first, each with the condition that it misses."""
         return [parked(self.name, operation) for operation in islice(self._parked.values(), limit)]
+
+    def watching(self, key: Hashable, limit: int = 100) -> list[ParkedOperation]:
+        """The `limit` oldest parked operations that watch a key, as `operations` shows them."""
+        tickets = self._watchers.lists.get(key, ())
+        waiting = (ticket.operation for ticket in tickets if ticket.operation is not None)
+        return [parked(self.name, operation) for operation in islice(waiting, limit)]
 
     def watch_lists(self, limit: int = 100) -> list[WatchListSnapshot]:
         """Up to `limit` watch lists with their lengths, in the order in which they were created."""

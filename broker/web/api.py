@@ -2,7 +2,8 @@
 
 Errors are ``{"error": "…"}`` with status 400 (malformed), 403 (another site, or unknown host name), 404, 405, 408, 409
 (the cluster refuses), 413, 415, 503 or 504. Unknown query parameters are ignored. The shapes of the answers are in
-`purgatorio.broker.web.document`; the requests that stop and start brokers are in `purgatorio.broker.web.control`.
+`purgatorio.broker.web.document`; the requests that stop and start brokers are in `purgatorio.broker.web.control`, those
+about consumer groups in `purgatorio.broker.web.groups`.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from purgatorio.broker.operator import ClusterControl
+from purgatorio.broker.operator import ClusterControl, GroupControl
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.web.control import CONTROL_ENDPOINTS
+from purgatorio.broker.web.groups import GROUP_ENDPOINTS
 from purgatorio.broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
 from purgatorio.broker.web.state import (
     OPERATIONS_PER_PURGATORY,
@@ -57,12 +59,14 @@ class JsonApi:
     Args:
         cluster: the cluster that is shown and changed.
         control: knows the brokers that do not run.
+        groups: finds the groups.
         allowed_host: the configured host (see `purgatorio.broker.web.guard`).
     """
 
-    def __init__(self, cluster: ClusterView, control: ClusterControl, allowed_host: str) -> None:
+    def __init__(self, cluster: ClusterView, control: ClusterControl, groups: GroupControl, allowed_host: str) -> None:
         self._cluster = cluster
         self._control = control
+        self._groups = groups
         self._allowed_host = allowed_host
 
     def routes(self) -> list[Route]:
@@ -87,7 +91,8 @@ class JsonApi:
         operations = int_param(request, "operations", OPERATIONS_PER_PURGATORY, most=MAX_OPERATIONS)
         given = "since_ms" in request.query_params
         since_ms = int_param(request, "since_ms", 0, most=2**63) if given else None
-        return json_response(read_state(self._cluster, self._control, operations=operations, since_ms=since_ms))
+        state = read_state(self._cluster, self._control, self._groups, operations=operations, since_ms=since_ms)
+        return json_response(state)
 
     async def finished(self, request: Request) -> Response:
         """``GET /api/v1/finished?limit=100``: the operations that ended last, newest first."""
@@ -183,4 +188,5 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
         "body": {},
     },
     *CONTROL_ENDPOINTS,
+    *GROUP_ENDPOINTS,
 ]

@@ -201,6 +201,91 @@ class Finished(TypedDict):
     """The brokers for which it waited last."""
 
 
+class Owned(TypedDict):
+    """Partitions of a topic that a member consumes: the first ones, and their number."""
+
+    topic: str
+    partitions: list[int]
+    partition_count: int
+
+
+class GroupMember(TypedDict):
+    """A member of a group.
+
+    `owned` is None if the protocol of the group is not that of consumers. `waits_for` says what it waits for or has to
+    do, in a few words. `session_left_ms` is the time until it is taken for dead, which each heartbeat sets to
+    `session_timeout_ms` (None: unknown).
+    """
+
+    member_id: str
+    instance_id: str | None
+    client: str
+    host: str
+    epoch: int
+    owned: list[Owned] | None
+    waits_for: str
+    session_left_ms: int | None
+    session_timeout_ms: int
+
+
+class Group(TypedDict):
+    """A group.
+
+    `type`: classic or consumer (KIP-848). `epoch`: the generation, or the group epoch. `lag`: the records that the
+    group has still to consume of the `offset_count` partitions for which it has committed offsets; None if unknown: too
+    many partitions, or no replica of them runs here. `waits_for`: whom a rebalance waits for, in a sentence.
+    """
+
+    id: str
+    type: str
+    state: str
+    protocol_type: str
+    assignor: str
+    epoch: int
+    coordinator: int
+    member_count: int
+    offset_count: int
+    lag: int | None
+    waits_for: str
+
+
+class ShownGroup(Group):
+    """A group with its first members."""
+
+    members: list[GroupMember]
+
+
+class GroupOffset(TypedDict):
+    """A partition that a group consumes, or has consumed.
+
+    `offset`: the committed offset (None: none yet). `end_offset`: the high watermark (None: no replica runs
+    here). `owner`: the id of the member that consumes it now ("": none).
+    """
+
+    topic: str
+    partition: int
+    offset: int | None
+    end_offset: int | None
+    lag: int | None
+    metadata: str
+    owner: str
+
+
+class DescribedGroup(ShownGroup):
+    """A group with its members and offsets."""
+
+    offsets: list[GroupOffset]
+
+
+class ResetOffset(TypedDict):
+    """A committed offset that was reset; `before` is None if there was none."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+
+
 class State(TypedDict):
     """The whole content of the page, at one moment."""
 
@@ -210,4 +295,6 @@ class State(TypedDict):
     brokers: list[Broker]
     partitions: list[Partition]
     partition_count: int
+    groups: list[ShownGroup]
+    group_count: int
     finished: list[Finished]

@@ -15,9 +15,10 @@ from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metrics.views import PartitionView
-from purgatorio.broker.operator import ClusterControl, Member
+from purgatorio.broker.operator import ClusterControl, GroupControl, Member
 from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation, Purgatory
 from purgatorio.broker.web import document
+from purgatorio.broker.web.group_state import LAGS, Ends, read_groups_for_page
 from purgatorio.broker.web.members import read_member, read_placement
 from purgatorio.broker.web.views import ClusterView, ShownBroker
 
@@ -39,6 +40,7 @@ TEXT_CHARS: Final = 500
 def read_state(
     cluster: ClusterView,
     control: ClusterControl,
+    groups: GroupControl,
     *,
     operations: int = OPERATIONS_PER_PURGATORY,
     since_ms: int | None = None,
@@ -48,6 +50,7 @@ def read_state(
     Args:
         cluster: the cluster that is shown.
         control: knows the brokers that do not run.
+        groups: finds the groups.
         operations: the most parked operations of each purgatory.
         since_ms: return only operations that finished at this time or later; None: the newest ones.
     """
@@ -55,6 +58,7 @@ def read_state(
     brokers, image = cluster.brokers, control.image
     running = {broker.broker_id: broker for broker in brokers}
     partitions, partition_count = read_partitions(brokers, image)
+    shown_groups, group_count = read_groups_for_page(groups, Ends(brokers, image, LAGS), now_ms)
     return {
         "cluster_id": cluster.cluster_id,
         "now_ms": now_ms,
@@ -64,6 +68,8 @@ def read_state(
         ],
         "partitions": partitions,
         "partition_count": partition_count,
+        "groups": shown_groups,
+        "group_count": group_count,
         "finished": _finished_for_page(brokers, since_ms),
     }
 

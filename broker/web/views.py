@@ -7,12 +7,14 @@ from typing import Any, Protocol
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.delays.finished import FinishedOperations
+from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.metrics.views import BrokerView, PartitionView
 from purgatorio.broker.operator import OperatedBroker, OperatedCluster
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.replica.follower import FollowerGate
+from purgatorio.broker.replica.replica_manager import ReplicaManager
 
 
 class LifecycleView(Protocol):
@@ -48,6 +50,16 @@ class ShownBroker(BrokerView, Protocol):
 
     def replica(self, tp: TopicPartition) -> PartitionView | None:
         """Its replica of a partition; None if it has none."""
+        ...
+
+    @property
+    def replicas(self) -> ReplicaManager:
+        """What appends to its replicas and reads from them."""
+        ...
+
+    @property
+    def groups(self) -> Groups:
+        """The groups that it coordinates."""
         ...
 
     @property

@@ -248,6 +248,18 @@ def test_snapshots_are_bounded_oldest_first_and_say_what_is_missing(house: Any) 
     assert house.purgatory.watch_lists(limit=2) == [("a", 3), ("1", 1)]
 
 
+def test_the_operations_under_one_key_are_shown_oldest_first(house: Any) -> None:
+    for name in "abc":
+        house.park("orders", name, name=name)
+    house.park("others", name="d")
+    assert [(each.id, each.missing) for each in house.purgatory.watching("orders", 2)] == [
+        (1, "a is not ready"),
+        (2, "b is not ready"),
+    ]
+    assert [each.missing for each in house.purgatory.watching("c")] == ["c is not ready"]
+    assert house.purgatory.watching("nothing") == []
+
+
 def test_a_snapshot_costs_what_it_shows_and_not_what_there_is(house: Any) -> None:
     described: list[int] = []
     for number in range(1_000):

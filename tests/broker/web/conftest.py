@@ -21,13 +21,13 @@ from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.metrics.loop_lag import LoopLag
-from purgatorio.broker.operator import ClusterControl
+from purgatorio.broker.operator import ClusterControl, GroupControl
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from purgatorio.broker.replica.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.follower import FollowerGate
 from purgatorio.broker.web.app import create_app
-from tests.broker.metrics.fake_groups import FakeGroups
+from tests.broker.group.harness import GroupHarness
 from tests.endpoints import plaintext
 
 START_MS = 10_000
@@ -112,8 +112,8 @@ class FakeBroker:
         self.fetch_sessions = FetchSessionCache(
             slots=1, now_ms=clock.now_ms, rng=random.Random(0), closed=lambda session: None
         )
-        self.groups = FakeGroups()
         self.own_image: ClusterImage | None = None
+        self.coordinates(GroupHarness())
         actions = ActionQueue()
         self.purgatories: tuple[Purgatory[Waiting], Purgatory[Waiting]] = (
             Purgatory("Produce", Timer(clock.now_ms), actions=actions, on_finished=self.finished.add),
@@ -126,6 +126,10 @@ class FakeBroker:
 
     def replica(self, tp: TopicPartition) -> FakePartition | None:
         return next((partition for partition in self.partitions if partition.tp == tp), None)
+
+    def coordinates(self, harness: GroupHarness) -> None:
+        """Let this broker be the coordinator of these groups."""
+        self.groups, self.replicas = harness.groups, harness.replicas
 
     def park_produce(self, *keys: Any, delay_ms: int = 30_000, missing: str = "") -> Waiting:
         operation = Waiting(delay_ms, missing)
@@ -161,6 +165,7 @@ class FakeCluster:
         self.change_image(lambda _: IMAGE)
         self.brokers = [FakeBroker(broker_id, self) for broker_id in self.broker_ids]
         self.control = ClusterControl(self)
+        self.groups = GroupControl(self, lambda: self.control.image)
         self.refuses_to_start: OSError | None = None
 
     def _call_soon(self, callback: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from starlette.requests import Request
 
 from purgatorio.broker.clock import Clock
-from purgatorio.broker.web import api, control, guard, requests
+from purgatorio.broker.web import api, control, groups, guard, requests
 from purgatorio.broker.web.api import ENDPOINTS
 
 FOLLOWER = "/api/v1/brokers/2/follower"
@@ -143,7 +143,7 @@ async def test_a_broker_that_does_not_run_cannot_be_asked(client: httpx.AsyncCli
 
 async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient, cluster: Any) -> None:
     """Wrong bodies and refusals aside, none of them is unknown or asked by the wrong method."""
-    expected = {"follower": 400, "kill": 409}
+    expected = {"follower": 400, "kill": 409, "reset-offsets": 400, "groups/1": 404, "groups/1/delete": 404}
     names = {"id": "1", "name": "Produce", "operation": "1"}
     listed = (await client.get("/api/v1")).json()["endpoints"]
     assert listed == ENDPOINTS
@@ -151,13 +151,15 @@ async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient,
         cluster.brokers[0].park_produce()
         path = re.sub(r"{(\w+)}", lambda match: names[match[1]], endpoint["path"])
         response = await client.request(endpoint["method"], path, json={} if "body" in endpoint else None)
-        assert response.status_code == expected.get(path.rpartition("/")[2], 200), path
+        last, after_api = path.rpartition("/")[2], path.removeprefix("/api/v1/")
+        assert response.status_code == expected.get(after_api, expected.get(last, 200)), path
 
 
 def test_every_handler_says_how_it_is_called(cluster: Any) -> None:
     for route in [
-        *api.JsonApi(cluster, cluster.control, "").routes(),
+        *api.JsonApi(cluster, cluster.control, cluster.groups, "").routes(),
         *control.ControlApi(cluster, cluster.control, "").routes(),
+        *groups.GroupsApi(cluster, cluster.control, cluster.groups, "").routes(),
     ]:
         assert "``GET /" in (route.endpoint.__doc__ or "") or "``POST " in (route.endpoint.__doc__ or ""), route.path
 

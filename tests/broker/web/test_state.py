@@ -13,7 +13,7 @@ from purgatorio.broker.web.state import read_finished, read_partitions, read_sta
 def test_a_parked_operation_is_shown_with_its_times_and_what_it_misses(cluster: Any) -> None:
     cluster.brokers[0].park_produce(delay_ms=30_000, missing="orders-0: broker 3 is at 40 of 42").client = "toy"
     cluster.clock.advance_ms(1_200)
-    purgatory = read_state(cluster, cluster.control)["brokers"][0]["purgatories"][0]
+    purgatory = read_state(cluster, cluster.control, cluster.groups)["brokers"][0]["purgatories"][0]
     assert (purgatory["name"], purgatory["watched"], purgatory["num_delayed"]) == ("Produce", 1, 1)
     assert purgatory["operations"] == [
         {
@@ -36,7 +36,7 @@ def test_a_parked_operation_is_shown_with_its_times_and_what_it_misses(cluster: 
 def test_fetches_of_followers_and_of_consumers_are_told_apart(cluster: Any) -> None:
     cluster.brokers[0].park_fetch(follower=2)
     cluster.brokers[0].park_fetch()
-    operations = read_state(cluster, cluster.control)["brokers"][0]["purgatories"][1]["operations"]
+    operations = read_state(cluster, cluster.control, cluster.groups)["brokers"][0]["purgatories"][1]["operations"]
     assert [(row["kind"], row["keys"]) for row in operations] == [
         ("follower fetch", ["orders-0", "follower 2"]),
         ("consumer fetch", ["orders-0"]),
@@ -46,7 +46,7 @@ def test_fetches_of_followers_and_of_consumers_are_told_apart(cluster: Any) -> N
 def test_the_wheel_is_shown_by_level_with_its_buckets(cluster: Any) -> None:
     cluster.brokers[0].park_produce(delay_ms=7)
     cluster.brokers[0].park_produce(delay_ms=30_000)
-    wheel = read_state(cluster, cluster.control)["brokers"][0]["purgatories"][0]["wheel"]
+    wheel = read_state(cluster, cluster.control, cluster.groups)["brokers"][0]["purgatories"][0]["wheel"]
     assert [level["tick_ms"] for level in wheel] == [1, 20, 400, 8_000]
     assert wheel[0]["buckets"] == [{"expiration_ms": 10_007, "entries": 1}]
     assert wheel[3]["buckets"] == [{"expiration_ms": 40_000, "entries": 1}]
@@ -135,7 +135,7 @@ def test_follower_fetches_do_not_crowd_out_what_else_finished(cluster: Any) -> N
     for _ in range(200):
         cluster.clock.advance_ms(1)
         broker.park_fetch(follower=2).force_complete()
-    kinds = [row["kind"] for row in read_state(cluster, cluster.control)["finished"]]
+    kinds = [row["kind"] for row in read_state(cluster, cluster.control, cluster.groups)["finished"]]
     assert kinds.count("follower fetch") == state.FOLLOWER_FETCHES_FINISHED
     assert kinds[-1] == "produce"
 
@@ -144,7 +144,9 @@ def test_only_what_finished_since_then_is_told_if_one_asks_so(cluster: Any) -> N
     for _ in range(3):
         cluster.clock.advance_ms(10)
         cluster.brokers[0].park_produce().expire()
-    assert [row["done_ms"] for row in read_state(cluster, cluster.control, since_ms=10_020)["finished"]] == [
+    assert [
+        row["done_ms"] for row in read_state(cluster, cluster.control, cluster.groups, since_ms=10_020)["finished"]
+    ] == [
         10_030,
         10_020,
     ]
@@ -161,7 +163,7 @@ def test_the_document_stays_small_whatever_waits(cluster: Any, fake_log: Callabl
             broker.park_produce().expire()
         for index in range(1_000):
             broker.holds("orders", index, log=fake_log(1))
-    document = read_state(cluster, cluster.control)
+    document = read_state(cluster, cluster.control, cluster.groups)
     purgatory = document["brokers"][0]["purgatories"][0]
     first = purgatory["operations"][0]
     assert (purgatory["num_delayed"], len(purgatory["operations"])) == (1_001, state.OPERATIONS_PER_PURGATORY)
@@ -177,7 +179,7 @@ def test_a_broker_is_shown_with_its_role_and_its_hold(cluster: Any) -> None:
     broker.gate.hold()
     broker.gate.delay_ms = 300
     broker.metrics.connection_opened()
-    first, second, third = read_state(cluster, cluster.control)["brokers"]
+    first, second, third = read_state(cluster, cluster.control, cluster.groups)["brokers"]
     assert (second["id"], second["port"], second["connections"]) == (2, 9093, 1)
     assert second["follower"] == {"held": True, "delay_ms": 300}
     assert [row["controller"] for row in (first, second, third)] == [True, False, False]
@@ -189,7 +191,7 @@ def test_a_broker_is_shown_with_its_role_and_its_hold(cluster: Any) -> None:
 def test_a_fenced_broker_is_shown_as_such(cluster: Any) -> None:
     cluster.change_image(lambda image: image.with_broker(replace(image.brokers[2], fenced=True)))
     cluster.brokers[1].lifecycle.lease_lasts = False
-    second = read_state(cluster, cluster.control)["brokers"][1]
+    second = read_state(cluster, cluster.control, cluster.groups)["brokers"][1]
     assert (second["state"], second["registered"], second["fenced"]) == ("running", True, True)
     assert second["lease"] == {"id": 22, "held": False}
 
@@ -197,7 +199,7 @@ def test_a_fenced_broker_is_shown_as_such(cluster: Any) -> None:
 async def test_a_broker_that_does_not_run_is_shown_where_it_was(cluster: Any) -> None:
     await cluster.stop_broker(2)
     cluster.change_image(lambda image: image.without_broker(2))
-    second = read_state(cluster, cluster.control)["brokers"][1]
+    second = read_state(cluster, cluster.control, cluster.groups)["brokers"][1]
     assert (second["id"], second["state"], second["host"], second["port"]) == (2, "stopped", "127.0.0.1", 9093)
     assert (second["registered"], second["broker_epoch"], second["lease"]) == (False, -1, {"id": -1, "held": False})
     assert (second["follower"], second["purgatories"]) == (None, [])
