@@ -6,9 +6,9 @@ over. It begins a generation, in which the leader's sync brings the assignment (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_join import DelayedJoin, InitialDelayedJoin, JoinKey
@@ -25,6 +25,8 @@ from purgatorio.protocol.messages.sync_group import SyncGroupResponse
 
 logger = get_logger(__name__)
 
+ANSWERS_PER_TURN: Final = 500
+"""The most members that are answered in one turn of the event loop: about 10 ms."""
 MAX_REASON: Final = 255
 """The most characters of a client's reason that are logged (KIP-800)."""
 NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60_000
@@ -77,15 +79,13 @@ class Rebalances:
             members=len(group.members),
             reason=reason,
         )
-        was_empty = group.state is GroupState.EMPTY
-        if group.state is GroupState.COMPLETING_REBALANCE:
-            for member in group.members.values():
-                member.assignment = b""
-            self.answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
+        before = group.state
         group.unsynced = {}
         group.move_to(GroupState.PREPARING_REBALANCE, self._services.clock.wall_ms())
+        if before is GroupState.COMPLETING_REBALANCE:
+            self.answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         self.check_syncs(group, reason)
-        if was_empty:
+        if before is GroupState.EMPTY:
             self._await_first_members(group, group.rebalance_timeout_ms)
         else:
             self._await_joins(group)
@@ -156,8 +156,14 @@ class Rebalances:
             group, group.rebalance_timeout_ms, expired=self._syncs_expired, refuse=self.answer_syncs
         )
         self._services.rebalance_purgatory.try_complete_else_watch(operation, (SyncKey(group.group_id),))
-        for reply, response in replies:
+        self._send(replies)
+
+    def _send(self, answers: Sequence[tuple[Callable[[Any], None], Any]]) -> None:
+        """Send the answers of parked requests; of very many, the later ones in later turns of the event loop."""
+        for reply, response in answers[:ANSWERS_PER_TURN]:
             reply(response)
+        if len(answers) > ANSWERS_PER_TURN:
+            self._services.clock.call_later(0, self._send, answers[ANSWERS_PER_TURN:])
 
     @staticmethod
     def generation_of(group: ClassicGroup, member: Member) -> JoinGroupResponse:
@@ -205,21 +211,15 @@ class Rebalances:
             reply(join_error(member.member_id, error_code))
 
     def answer_syncs(self, group: ClassicGroup, error_code: ErrorCode = ErrorCode.NONE) -> None:
-        """Answer all parked syncs, with an error or with the assignments."""
-        for member in list(group.members.values()):
-            self.answer_sync(group, member, error_code)
-
-    @staticmethod
-    def answer_sync(group: ClassicGroup, member: Member, error_code: ErrorCode = ErrorCode.NONE) -> None:
-        """Answer a member's parked sync, if there is one; the answer begins its session anew."""
-        reply, member.sync = member.sync, None
-        if reply is None:
-            return
-        member.beat()
-        if error_code:
-            reply(SyncGroupResponse(error_code=error_code))
-        else:
-            reply(Rebalances.assignment_of(group, member))
+        """Answer all parked syncs, with an error or with the assignments; the answer begins their sessions anew."""
+        answers = []
+        for member in group.members.values():
+            reply, member.sync = member.sync, None
+            if reply is not None:
+                member.beat()
+                response = SyncGroupResponse(error_code=error_code) if error_code else self.assignment_of(group, member)
+                answers.append((reply, response))
+        self._send(answers)
 
     @staticmethod
     def assignment_of(group: ClassicGroup, member: Member) -> SyncGroupResponse:
@@ -244,7 +244,9 @@ class Rebalances:
     def rename(self, group: ClassicGroup, member: Member, member_id: str) -> None:
         """Give a static member another id; requests with the old one are fenced from now on (KIP-345)."""
         self.answer_join(group, member, ErrorCode.FENCED_INSTANCE_ID)
-        self.answer_sync(group, member, ErrorCode.FENCED_INSTANCE_ID)
+        sync, member.sync = member.sync, None
+        if sync is not None:
+            sync(SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
         if member.session is not None:
             member.session.end()
         group.rename(member, member_id)

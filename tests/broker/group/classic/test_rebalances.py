@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from purgatorio.broker.group.classic.rebalances import ANSWERS_PER_TURN
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.classic.harness import OK, REBALANCE_MS, SESSION_MS, Clients
 
@@ -88,3 +89,18 @@ def test_heartbeats_move_the_deadline_of_the_parked_session(clients: Clients) ->
     (after,) = clients.heartbeat_purgatory.operations()
     assert (after.id, after.deadline_ms) == (before.id, before.deadline_ms + 3_000)
     assert not [each for each in clients.finished if each.purgatory == "Heartbeat"]
+
+
+def test_of_very_many_members_the_later_ones_are_answered_in_later_turns(clients: Clients) -> None:
+    first = clients.join()
+    joins = [clients.join() for _ in range(ANSWERS_PER_TURN + 10)]
+    leader = clients.join(first.member_id)
+    assert not leader.is_parked
+    assert sum(joined.is_parked for joined in joins) == 11
+    clients.advance_ms(1)
+    assert {joined.generation for joined in joins} == {2}
+    syncs = [clients.sync(joined.member_id, 2) for joined in joins]
+    clients.assign(leader)
+    assert sum(synced.is_parked for synced in syncs) == 11
+    clients.advance_ms(1)
+    assert all(synced.error == OK for synced in syncs)

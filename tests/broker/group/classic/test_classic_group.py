@@ -1,0 +1,164 @@
+"""The state of a classic group by itself: its transitions, what expires, what its members subscribe to, their names."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from purgatorio.broker.group.classic.classic_group import ClassicGroup
+from purgatorio.broker.group.classic.member import Member
+from purgatorio.broker.group.classic.state import TRANSITIONS, GroupState
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.shard import GroupShard
+from purgatorio.protocol.consumer_protocol import SUBSCRIPTION, ConsumerProtocolSubscription
+from purgatorio.protocol.errors import ErrorCode
+from tests.broker.group.harness import PARTITION
+
+NOW_MS = 5_000
+
+
+def subscription(*topics: str) -> bytes:
+    return SUBSCRIPTION.encode(ConsumerProtocolSubscription(topics=list(topics)), 1)
+
+
+def member(member_id: str, metadata: bytes = b"", *, client_id: str = "app", instance_id: str | None = None) -> Member:
+    return Member(
+        member_id=member_id,
+        instance_id=instance_id,
+        client_id=client_id,
+        client_host="/127.0.0.1",
+        rebalance_timeout_ms=60_000,
+        session_timeout_ms=10_000,
+        protocols=(("range", metadata),),
+    )
+
+
+@pytest.fixture
+def group() -> ClassicGroup:
+    return ClassicGroup("billing", GroupShard(PARTITION, 0), state_ms=1_000)
+
+
+def stable(group: ClassicGroup, *members: Member, protocol_type: str = "consumer") -> ClassicGroup:
+    group.protocol_type = protocol_type
+    for each in members:
+        group.add(each)
+    group.move_to(GroupState.PREPARING_REBALANCE, NOW_MS)
+    group.next_generation(NOW_MS)
+    group.move_to(GroupState.STABLE, NOW_MS)
+    return group
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(GroupState, GroupState)))
+def test_the_state_changes_as_the_table_says(group: ClassicGroup, before: GroupState, after: GroupState) -> None:
+    group.state = before
+    if after in TRANSITIONS[before]:
+        group.move_to(after, NOW_MS)
+        assert (group.state, group.state_ms) == (after, NOW_MS)
+    else:
+        with pytest.raises(AssertionError):
+            group.move_to(after, NOW_MS)
+
+
+def test_a_dead_group_stays_dead_and_any_other_may_die() -> None:
+    assert not TRANSITIONS[GroupState.DEAD]
+    assert all(GroupState.DEAD in TRANSITIONS[state] for state in GroupState if state is not GroupState.DEAD)
+
+
+# --- topics and expiry (KIP-211) ---
+
+
+def test_a_group_subscribes_to_the_topics_of_all_its_members(group: ClassicGroup) -> None:
+    stable(group, member("a", subscription("orders")), member("b", subscription("bills", "orders")))
+    assert group.subscribes_to("orders")
+    assert group.subscribes_to("bills")
+    assert not group.subscribes_to("other")
+
+
+def test_a_new_generation_may_subscribe_to_other_topics(group: ClassicGroup) -> None:
+    first = member("a", subscription("orders"))
+    stable(group, first)
+    assert group.subscribes_to("orders")
+    group.update(first, (("range", subscription("bills")),), rebalance_timeout_ms=1, session_timeout_ms=1)
+    assert not group.subscribes_to("orders")
+    assert group.subscribes_to("bills")
+
+
+@pytest.mark.parametrize("metadata", [b"", b"\xff\xff\xff"])
+def test_what_cannot_be_read_counts_as_a_subscription_to_everything(group: ClassicGroup, metadata: bytes) -> None:
+    stable(group, member("a", metadata))
+    assert group.subscribes_to("orders")
+
+
+def test_members_of_another_type_count_as_subscribed_to_everything(group: ClassicGroup) -> None:
+    stable(group, member("a", subscription("orders")), protocol_type="connect")
+    assert group.subscribes_to("bills")
+
+
+def test_offsets_of_an_empty_group_expire_from_the_time_at_which_it_became_empty(group: ClassicGroup) -> None:
+    group.protocol_type = "consumer"
+    assert group.offset_expires_from_ms("orders", commit_ms=10) == 1_000
+
+
+def test_offsets_of_a_group_that_has_never_had_members_expire_from_their_commit(group: ClassicGroup) -> None:
+    assert group.offset_expires_from_ms("orders", commit_ms=10) == 10
+
+
+def test_offsets_of_a_stable_group_expire_if_nobody_subscribes_to_the_topic(group: ClassicGroup) -> None:
+    stable(group, member("a", subscription("orders")))
+    assert group.offset_expires_from_ms("orders", commit_ms=10) is None
+    assert group.offset_expires_from_ms("bills", commit_ms=10) == 10
+
+
+def test_kafka_13636_no_offset_expires_while_the_group_rebalances(group: ClassicGroup) -> None:
+    stable(group, member("a", subscription("orders")))
+    group.move_to(GroupState.PREPARING_REBALANCE, NOW_MS)
+    assert group.offset_expires_from_ms("bills", commit_ms=10) is None
+
+
+def test_offsets_of_members_that_are_no_consumers_do_not_expire(group: ClassicGroup) -> None:
+    stable(group, member("a", b"?"), protocol_type="connect")
+    assert group.offset_expires_from_ms("orders", commit_ms=10) is None
+
+
+# --- deletion ---
+
+
+def test_only_an_empty_group_may_be_deleted(group: ClassicGroup) -> None:
+    group.check_delete()
+    stable(group, member("a"))
+    with pytest.raises(GroupError) as refused:
+        group.check_delete()
+    assert refused.value.error_code == ErrorCode.NON_EMPTY_GROUP
+
+
+def test_a_dead_group_is_not_found(group: ClassicGroup) -> None:
+    group.move_to(GroupState.DEAD, NOW_MS)
+    with pytest.raises(GroupError) as refused:
+        group.check_delete()
+    assert refused.value.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_every_request_of_a_member_of_a_dead_group_looks_for_another_coordinator(group: ClassicGroup) -> None:
+    stable(group, member("a"))
+    group.move_to(GroupState.DEAD, NOW_MS)
+    with pytest.raises(GroupError) as refused:
+        group.check_commit("a", None, 1, 9)
+    assert refused.value.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+# --- names for people ---
+
+
+def test_a_member_is_called_by_its_instance_id_or_a_client_id_of_its_own_or_its_member_id(group: ClassicGroup) -> None:
+    named = [member("1", instance_id="static"), member("2", client_id="web"), member("3"), member("4")]
+    stable(group, *named)
+    assert [group.label(each) for each in named] == ["static", "web", "3", "4"]
+
+
+def test_of_many_members_a_sentence_names_the_first_ones(group: ClassicGroup) -> None:
+    named = [member(str(nth)) for nth in range(8)]
+    stable(group, *named)
+    assert group.labels(named[:1]) == "0"
+    assert group.labels(named[:2]) == "0 and 1"
+    assert group.labels(named) == "0, 1, 2, 3, 4 and 3 more"
