@@ -113,3 +113,14 @@ def test_a_group_is_described_by_the_admin_client(cluster: RunningCluster, topic
     (member,) = described.members
     assert len(member.assignment.topic_partitions) == PARTITIONS
     one.consumer.close()
+
+
+def test_the_coordinator_finds_the_topics_of_a_regular_expression(cluster: RunningCluster, topic: str) -> None:
+    one = Member(cluster, topic, f"^{topic}-(a|b)")
+    make_topic(cluster, f"{topic}-a")
+    make_topic(cluster, f"{topic}-c")
+    poll_until([one], lambda: len(one.partitions) == PARTITIONS)
+    make_topic(cluster, f"{topic}-b")
+    poll_until([one], lambda: len(one.partitions) == 2 * PARTITIONS)
+    assert {partition.topic for partition in one.consumer.assignment()} == {f"{topic}-a", f"{topic}-b"}
+    one.consumer.close()

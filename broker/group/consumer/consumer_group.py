@@ -6,6 +6,7 @@ from typing import ClassVar, NamedTuple
 
 from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, NOTHING_YET, CurrentAssignment, Member, Owners
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions
+from purgatorio.broker.group.consumer.subscription_counts import SubscriptionCounts
 from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.protocol.consumer_offsets import ConsumerGroupMemberMetadataValue
@@ -41,24 +42,28 @@ class ConsumerGroup(Group):
         members: the members by id.
         static_members: the member id by instance id.
         owners: what the members hold.
+        counts: how many members subscribe to what.
         expressions: the regular expressions that members subscribe by, with the topics that they match.
         is_metadata_stale: whether a subscribed topic may have changed since `metadata_hash`; the next heartbeat checks.
+        stale_expressions: those that may match other topics than `expressions` says; the next heartbeat checks.
+        assigned_ms: when the target assignment was made, by the clock's monotonic time; None: before this was loaded.
         appended: counts the group's appends to the log.
         committed: `appended`, as of the last append that is known to be committed.
     """
 
     __slots__ = (
         "_behind",
-        "_expression_users",
-        "_names",
         "appended",
+        "assigned_ms",
         "committed",
+        "counts",
         "epoch",
         "expressions",
         "is_metadata_stale",
         "members",
         "metadata_hash",
         "owners",
+        "stale_expressions",
         "static_members",
         "target",
         "target_epoch",
@@ -78,8 +83,9 @@ class ConsumerGroup(Group):
         self.expressions: dict[str, ResolvedExpression] = {}
         self.is_metadata_stale = True
         self.appended = self.committed = 0
-        self._names: dict[str, int] = {}
-        self._expression_users: dict[str, int] = {}
+        self.assigned_ms: int | None = None
+        self.counts = SubscriptionCounts()
+        self.stale_expressions: dict[str, None] = {}
         self._behind: int | None = None  # the members that do not own what they shall own; None: to be counted
 
     # --- what others ask ---
@@ -110,19 +116,9 @@ class ConsumerGroup(Group):
         """Whether the group has no members."""
         return not self.members
 
-    @property
-    def subscribed_names(self) -> dict[str, int]:
-        """The topics that members subscribe to by name, with the number of those members; not to be changed."""
-        return self._names
-
-    @property
-    def subscribed_expressions(self) -> dict[str, int]:
-        """The regular expressions that members subscribe by, with the number of them; not to be changed."""
-        return self._expression_users
-
     def subscribes_to(self, topic: str) -> bool:
         """Return whether a member consumes the topic."""
-        return topic in self._names or any(topic in resolved.topics for resolved in self.expressions.values())
+        return topic in self.counts.names or any(topic in resolved.topics for resolved in self.expressions.values())
 
     def check_commit(self, member_id: str, instance_id: str | None, generation_or_epoch: int, version: int) -> None:
         """Check that this member may commit offsets now; heartbeats alone renew its session.
@@ -173,9 +169,9 @@ class ConsumerGroup(Group):
     def put_member(self, member_id: str, subscription: ConsumerGroupMemberMetadataValue) -> None:
         """Apply a member's subscription; it may be a new member."""
         member = self._member(member_id)
-        self._count(member, -1)
+        self.counts.remove(member.subscription)
         member.subscription = subscription
-        self._count(member, 1)
+        self.counts.add(subscription)
         if subscription.instance_id is not None:
             self.static_members[subscription.instance_id] = member_id
 
@@ -184,7 +180,7 @@ class ConsumerGroup(Group):
         member = self.members.pop(member_id, None)
         if member is None:
             return
-        self._count(member, -1)
+        self.counts.remove(member.subscription)
         self.owners.move(member_id, member.current.held, NO_PARTITIONS)
         instance_id = member.subscription.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
@@ -221,19 +217,6 @@ class ConsumerGroup(Group):
 
     def _is_behind(self, member: Member) -> bool:
         return not member.is_reconciled_to(self.target_epoch)
-
-    def _count(self, member: Member, change: int) -> None:
-        """Count a member's subscription in or out."""
-        for name in dict.fromkeys(member.subscription.subscribed_topic_names):
-            _count(self._names, name, change)
-        if member.subscription.subscribed_topic_regex:
-            _count(self._expression_users, member.subscription.subscribed_topic_regex, change)
-
-
-def _count(counts: dict[str, int], name: str, change: int) -> None:
-    counts[name] = counts.get(name, 0) + change
-    if counts[name] <= 0:
-        del counts[name]
 
 
 def _check_epoch(member: Member, epoch: int) -> None:

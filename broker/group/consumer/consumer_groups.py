@@ -35,6 +35,7 @@ class ConsumerGroups:
         assert isinstance(group, ConsumerGroup)
         for member in group.members.values():
             self.heartbeats.timers.start(shard, group, member)
+        group.stale_expressions.update(dict.fromkeys(group.expressions))  # topics may have come and gone meanwhile
         self._index.refresh(group)
 
     def unloaded(self, shard: GroupShard, group: Group) -> None:
@@ -49,10 +50,15 @@ class ConsumerGroups:
         before, self._seen = self._seen, image
         if before is None:
             return
+        came_or_went = []
         for delta in changed_topics(before, image):
             if _shape(delta.before) != _shape(delta.after):
                 for group in self._index.groups_of(delta.name):
                     group.is_metadata_stale = True
+            if delta.before is None or delta.after is None:
+                came_or_went.append(delta.name)
+        if came_or_went:
+            self.heartbeats.topics_came_or_went(came_or_went, image, self._index.with_expressions)
 
 
 def _shape(topic: Topic | None) -> tuple[bytes, int] | None:

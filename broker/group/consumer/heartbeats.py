@@ -8,8 +8,7 @@ everything that it was decided on is committed, which is nearly always the case.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from purgatorio.broker.group.consumer.checks import JOINS, check_request
@@ -19,6 +18,7 @@ from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, CurrentAss
 from purgatorio.broker.group.consumer.partitions import Partitions, from_wire, to_wire
 from purgatorio.broker.group.consumer.reconciliation import reconcile
 from purgatorio.broker.group.consumer.sessions import MemberTimers
+from purgatorio.broker.group.consumer.subscribing import Subscribing, subscription_of
 from purgatorio.broker.group.consumer.topic_index import TopicIndex
 from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.consumer.writer import GroupWriter
@@ -26,8 +26,8 @@ from purgatorio.broker.group.coordinator_log import Committed
 from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.logger import get_logger
-from purgatorio.protocol.consumer_offsets import ConsumerGroupMemberMetadataValue
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -67,8 +67,9 @@ class ConsumerHeartbeats:
     def __init__(self, services: GroupServices, shard_of: Callable[[str], GroupShard], index: TopicIndex) -> None:
         self._services = services
         self._shard_of = shard_of
+        self._subscribing = Subscribing(services)
         self.timers = MemberTimers(services, self.fence)
-        self._writer = GroupWriter(services.log, self.timers, index)
+        self._writer = GroupWriter(services.log, services.clock, self.timers, index)
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest, client: Client, answer: Answer) -> None:
         """Handle a heartbeat; `answer` is called once, now or later, unless this raises.
@@ -85,7 +86,8 @@ class ConsumerHeartbeats:
         member_id = request.member_id or self._new_member_id()
         sender = identify(group, request, member_id, max_size=self._services.config.consumer_max_size)
         update = GroupUpdate(group, self._services.image())
-        self._subscribe(update, sender, _subscription(sender, request, client))
+        subscription = subscription_of(sender, request, client.client_id, client.host)
+        self._subscribing.subscribe(update, sender, subscription)
         following = self._reconcile(update, sender, request)
         response = ConsumerGroupHeartbeatResponse(member_id=sender.member_id, member_epoch=following.epoch)
         if _must_tell_assignment(request, sender.current, following):
@@ -96,7 +98,7 @@ class ConsumerHeartbeats:
         """Remove a member that is taken for dead, and return whether that could be written."""
         logger.info("member fenced", group=group.group_id, member=member.member_id, why=why)
         update = GroupUpdate(group, self._services.image())
-        self._remove(update, member)
+        self._subscribing.remove(update, member)
         return self._writer.write(shard, update, _ignore)
 
     # --- what a heartbeat changes ---
@@ -120,25 +122,15 @@ class ConsumerHeartbeats:
             raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
         return ConsumerGroup(request.group_id)
 
-    def _subscribe(self, update: GroupUpdate, sender: Sender, subscription: ConsumerGroupMemberMetadataValue) -> None:
-        """Write the member's subscription if it is new, and begin an epoch if partitions must be shared anew."""
-        group, before = update.group, sender.subscription
-        if sender.replaces is not None:
-            target = update.target_of(sender.replaces)
-            update.remove_member(sender.replaces)
-            update.put_member(sender.member_id, subscription)
-            update.put_target(sender.member_id, target)
-        elif subscription != before:
-            update.put_member(sender.member_id, subscription)
-        begins_epoch = before is None or _wants(before) != _wants(subscription)
-        if begins_epoch or group.is_metadata_stale:
-            metadata_hash = update.metadata_hash()
-            if begins_epoch or metadata_hash != group.metadata_hash:
-                update.bump_epoch(metadata_hash)
-            else:
-                group.is_metadata_stale = False
-        if update.epoch > update.target_epoch:
-            update.assign(self._services.clock.wall_ms())
+    def topics_came_or_went(self, names: Collection[str], image: ClusterImage, groups: Iterable[ConsumerGroup]) -> None:
+        """Have groups look at the topics that their regular expressions match, if these topics change them."""
+        existing = [name for name in names if name in image.topics]
+        for group in groups:
+            for text, resolved in group.expressions.items():
+                matching = self._subscribing.expressions.matching(text, existing)
+                if matching != resolved.topics.intersection(names):
+                    group.stale_expressions[text] = None
+                    group.is_metadata_stale = True
 
     @staticmethod
     def _reconcile(update: GroupUpdate, sender: Sender, request: ConsumerGroupHeartbeatRequest) -> CurrentAssignment:
@@ -174,15 +166,9 @@ class ConsumerHeartbeats:
                 member.member_id, CurrentAssignment(LEFT_FOR_A_WHILE, member.current.epoch, assigned=assigned)
             )
         else:
-            self._remove(update, member)
+            self._subscribing.remove(update, member)
         response = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
         self._writer.write(shard, update, _when_committed(response, answer), client=client.client_id)
-
-    @staticmethod
-    def _remove(update: GroupUpdate, member: Member) -> None:
-        """Remove a member; the others share its partitions from their next heartbeats on."""
-        update.remove_member(member.member_id)
-        update.bump_epoch(update.metadata_hash())
 
     def _answer(
         self,
@@ -222,36 +208,6 @@ def _when_committed(response: ConsumerGroupHeartbeatResponse, answer: Answer) ->
         answer(ConsumerGroupHeartbeatResponse(error_code=error_code) if error_code else response)
 
     return done
-
-
-def _subscription(
-    sender: Sender, request: ConsumerGroupHeartbeatRequest, client: Client
-) -> ConsumerGroupMemberMetadataValue:
-    """Return the member's subscription as of this request, in which null means "as before"."""
-    before = sender.subscription or ConsumerGroupMemberMetadataValue()
-    names, expression = request.subscribed_topic_names, request.subscribed_topic_regex
-    timeout_ms = request.rebalance_timeout_ms
-    return replace(
-        before,
-        instance_id=before.instance_id if request.instance_id is None else request.instance_id,
-        rack_id=before.rack_id if request.rack_id is None else request.rack_id,
-        client_id=client.client_id,
-        client_host=client.host,
-        subscribed_topic_names=before.subscribed_topic_names if names is None else sorted(dict.fromkeys(names)),
-        # librdkafka sends an empty expression if the consumer has none.
-        subscribed_topic_regex=before.subscribed_topic_regex if expression is None else expression or None,
-        rebalance_timeout_ms=before.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
-        server_assignor=before.server_assignor if request.server_assignor is None else request.server_assignor,
-    )
-
-
-def _wants(subscription: ConsumerGroupMemberMetadataValue) -> tuple[object, ...]:
-    """Return what decides about a member's assignment."""
-    return (
-        subscription.subscribed_topic_names,
-        subscription.subscribed_topic_regex,
-        subscription.server_assignor,
-    )
 
 
 def _must_tell_assignment(

@@ -8,21 +8,31 @@ from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 
 
 class TopicIndex:
-    """The consumer groups of one broker by the topics that they subscribe to; the topics need not exist."""
+    """The consumer groups of one broker by the topics that they subscribe to; the topics need not exist.
+
+    Attributes:
+        with_expressions: the groups that subscribe by regular expressions too.
+    """
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[ConsumerGroup, None]] = {}
+        self.with_expressions: dict[ConsumerGroup, None] = {}
         self._topics: dict[ConsumerGroup, frozenset[str]] = {}
 
     def refresh(self, group: ConsumerGroup) -> None:
         """Note the topics of a group whose subscriptions have changed."""
-        topics = frozenset(group.subscribed_names).union(*(each.topics for each in group.expressions.values()))
+        topics = frozenset(group.counts.names).union(*(each.topics for each in group.expressions.values()))
         self._move(group, self._topics.get(group, frozenset()), topics)
         self._topics[group] = topics
+        if group.expressions:
+            self.with_expressions[group] = None
+        else:
+            self.with_expressions.pop(group, None)
 
     def forget(self, group: ConsumerGroup) -> None:
         """Forget a group that this broker no longer coordinates, or that has ended."""
         self._move(group, self._topics.pop(group, frozenset()), frozenset())
+        self.with_expressions.pop(group, None)
 
     def groups_of(self, topic: str) -> Iterable[ConsumerGroup]:
         """Return the groups that subscribe to a topic."""

@@ -6,7 +6,7 @@ The group itself changes when the records are in the log; until then an update o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from purgatorio.broker.group.consumer.assignors import ASSIGNORS, AssignedMember
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, ResolvedExpression
 from purgatorio.broker.group.consumer.member import CurrentAssignment
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions, to_wire
+from purgatorio.broker.group.consumer.subscription_counts import SubscriptionCounts
 from purgatorio.broker.group.coordinator_log import NewRecord
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.consumer_offsets import (
@@ -143,10 +144,13 @@ class GroupUpdate:
         key = ConsumerGroupRegularExpressionKey(group_id=self._group_id, regular_expression=expression)
         self.changes.append(Change(key, value))
 
-    def remove_expression(self, expression: str) -> None:
-        """Forget a regular expression that no member subscribes by any more."""
-        key = ConsumerGroupRegularExpressionKey(group_id=self._group_id, regular_expression=expression)
-        self.changes.append(Change(key, None))
+    def drop_unused_expressions(self) -> None:
+        """Forget the regular expressions that no member will subscribe by any more."""
+        used = self._counts().expressions
+        for expression in self.group.expressions:
+            if expression not in used:
+                key = ConsumerGroupRegularExpressionKey(group_id=self._group_id, regular_expression=expression)
+                self.changes.append(Change(key, None))
 
     def matches(self, expression: str | None) -> frozenset[str]:
         """Return the topics that a member's regular expression matches; nothing if it has none."""
@@ -155,29 +159,32 @@ class GroupUpdate:
         resolved = self._expressions.get(expression) or self.group.expressions.get(expression)
         return frozenset() if resolved is None else resolved.topics
 
+    def _counts(self) -> SubscriptionCounts:
+        """Return how many members will subscribe to what."""
+        changed = dict.fromkeys((*self._put, *self._removed))
+        if not changed:
+            return self.group.counts
+        counts = self.group.counts.copy()
+        for member_id in changed:
+            member = self.group.members.get(member_id)
+            if member is not None:
+                counts.remove(member.subscription)
+        for subscription in self._put.values():
+            counts.add(subscription)
+        return counts
+
     def metadata_hash(self) -> int:
         """Return a hash of the subscribed topics that exist: their names, ids and numbers of partitions."""
-        names = dict(self._subscribed_names())
+        counts = self._counts()
+        names: dict[str, object] = dict.fromkeys(counts.names)
+        for expression in counts.expressions:
+            names.update(dict.fromkeys(self.matches(expression)))
         digest = blake2b(digest_size=8)
         for name in sorted(names):
             topic = self._image.topics.get(name)
             if topic is not None:
                 digest.update(f"{name} {topic.topic_id.hex()} {len(topic.partitions)}\n".encode())
         return int.from_bytes(digest.digest(), "big", signed=True)
-
-    def _subscribed_names(self) -> Iterator[tuple[str, None]]:
-        """Iterate over the subscribed topics, some of them several times."""
-        names: Iterable[str] = self.group.subscribed_names
-        expressions: Iterable[str | None] = self.group.subscribed_expressions
-        if self._put or self._removed:
-            subscriptions = self.subscriptions.values()
-            names = (name for each in subscriptions for name in each.subscribed_topic_names)
-            expressions = dict.fromkeys(each.subscribed_topic_regex for each in subscriptions)
-        for name in names:
-            yield name, None
-        for expression in expressions:
-            for name in self.matches(expression):
-                yield name, None
 
     # --- epochs ---
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from purgatorio.broker.clock import Clock
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.replays import REPLAYS
 from purgatorio.broker.group.consumer.sessions import MemberTimers
@@ -20,12 +21,14 @@ class GroupWriter:
 
     Args:
         log: the coordinator's log.
+        clock: when target assignments are made.
         timers: stopped and started as members change.
         index: told when a group's subscriptions change.
     """
 
-    def __init__(self, log: CoordinatorLog, timers: MemberTimers, index: TopicIndex) -> None:
+    def __init__(self, log: CoordinatorLog, clock: Clock, timers: MemberTimers, index: TopicIndex) -> None:
         self._log = log
+        self._clock = clock
         self._timers = timers
         self._index = index
 
@@ -87,6 +90,7 @@ class GroupWriter:
 
     def _apply(self, shard: GroupShard, update: GroupUpdate) -> None:
         group = update.group
+        before = group.target_epoch
         removed = [group.members[member_id] for member_id in update.removed]
         shard.groups[group.group_id] = group  # a new group enters, or replaces one that was converted
         for key, value in update.changes:
@@ -99,3 +103,6 @@ class GroupWriter:
             self._index.refresh(group)
         if update.begins_epoch:
             group.is_metadata_stale = False
+            group.stale_expressions.clear()
+        if update.target_epoch > before:
+            group.assigned_ms = self._clock.now_ms()

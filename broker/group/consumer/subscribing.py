@@ -1,0 +1,122 @@
+"""What a heartbeat says about the member's subscription, and what that, or a changed topic, means for the group."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, ResolvedExpression
+from purgatorio.broker.group.consumer.expressions import Expressions
+from purgatorio.broker.group.consumer.identification import Sender
+from purgatorio.broker.group.consumer.member import Member
+from purgatorio.broker.group.consumer.update import GroupUpdate
+from purgatorio.broker.group.services import GroupServices
+from purgatorio.protocol.consumer_offsets import ConsumerGroupMemberMetadataValue
+from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+MEMBERS_ASSIGNED_AT_ONCE: Final = 100
+"""Up to this many members, each change gets a target assignment of its own."""
+ASSIGNMENT_MS_PER_MEMBER: Final = 1
+"""In larger groups, the time between two target assignments, for each member: making one takes some microseconds for
+each, and when a thousand members join at once, not each of them is worth one (KIP-1263 waits a second, always)."""
+
+
+class Subscribing:
+    """Writes subscriptions, and begins an epoch of a group when its partitions must be shared anew.
+
+    Args:
+        services: the image, the clock.
+    """
+
+    def __init__(self, services: GroupServices) -> None:
+        self._services = services
+        self.expressions = Expressions()
+
+    def subscribe(self, update: GroupUpdate, sender: Sender, subscription: ConsumerGroupMemberMetadataValue) -> None:
+        """Write a member's subscription if it is new, and make the target assignment if that is due.
+
+        Raises:
+            GroupError: INVALID_REGULAR_EXPRESSION.
+        """
+        group, before = update.group, sender.subscription
+        if sender.replaces is not None:
+            target = update.target_of(sender.replaces)
+            update.remove_member(sender.replaces)
+            update.put_member(sender.member_id, subscription)
+            update.put_target(sender.member_id, target)
+        elif subscription != before:
+            update.put_member(sender.member_id, subscription)
+        begins_epoch = before is None or _wants(before) != _wants(subscription)
+        if begins_epoch and subscription.subscribed_topic_regex:
+            self._resolve(update, subscription.subscribed_topic_regex)
+        if begins_epoch or group.is_metadata_stale:
+            self._begin_epoch(update, is_needed=begins_epoch)
+        if update.epoch > update.target_epoch and self._is_due(group):
+            update.assign(self._services.clock.wall_ms())
+
+    def remove(self, update: GroupUpdate, member: Member) -> None:
+        """Remove a member; the others share its partitions from their next heartbeats on."""
+        update.remove_member(member.member_id)
+        self._begin_epoch(update, is_needed=True)
+
+    def _begin_epoch(self, update: GroupUpdate, *, is_needed: bool) -> None:
+        """Begin an epoch if it is needed, or if subscribed topics have changed."""
+        group = update.group
+        for expression in [each for each in group.stale_expressions if each in group.expressions]:
+            self._resolve(update, expression, anew=True)
+        update.drop_unused_expressions()
+        metadata_hash = update.metadata_hash()
+        if is_needed or metadata_hash != group.metadata_hash:
+            update.bump_epoch(metadata_hash)
+        elif not update.changes_subscriptions:
+            group.is_metadata_stale = False
+            group.stale_expressions.clear()
+
+    def _resolve(self, update: GroupUpdate, expression: str, *, anew: bool = False) -> None:
+        """Find the topics that an expression matches, if that is not known."""
+        if not anew:
+            self.expressions.check(expression)
+        known = update.group.expressions.get(expression)
+        if known is None or anew:
+            image = self._services.image()
+            topics = self.expressions.matching(expression, image.topics)
+            if known is None or known.topics != topics:
+                now_ms = self._services.clock.wall_ms()
+                update.put_expression(expression, ResolvedExpression(topics, image.version, now_ms))
+
+    def _is_due(self, group: ConsumerGroup) -> bool:
+        """Whether a target assignment may be made now: in a large group, not for each member that comes or goes."""
+        size = len(group.members)
+        if size <= MEMBERS_ASSIGNED_AT_ONCE or group.assigned_ms is None:
+            return True
+        return self._services.clock.now_ms() - group.assigned_ms >= size * ASSIGNMENT_MS_PER_MEMBER
+
+
+def subscription_of(
+    sender: Sender, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str
+) -> ConsumerGroupMemberMetadataValue:
+    """Return a member's subscription as of a request, in which null means "as before"."""
+    before = sender.subscription or ConsumerGroupMemberMetadataValue()
+    names, expression = request.subscribed_topic_names, request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    return replace(
+        before,
+        instance_id=before.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=before.rack_id if request.rack_id is None else request.rack_id,
+        client_id=client_id,
+        client_host=client_host,
+        subscribed_topic_names=before.subscribed_topic_names if names is None else sorted(dict.fromkeys(names)),
+        # librdkafka sends an empty expression if the consumer has none.
+        subscribed_topic_regex=before.subscribed_topic_regex if expression is None else expression or None,
+        rebalance_timeout_ms=before.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=before.server_assignor if request.server_assignor is None else request.server_assignor,
+    )
+
+
+def _wants(subscription: ConsumerGroupMemberMetadataValue) -> tuple[object, ...]:
+    """Return what decides about a member's assignment."""
+    return (
+        subscription.subscribed_topic_names,
+        subscription.subscribed_topic_regex,
+        subscription.server_assignor,
+    )
