@@ -10,6 +10,8 @@ import urllib.request
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from purgatorio.broker.cli.printable import printable
+
 TIMEOUT_SECONDS: Final = 15.0
 """Time limit of an answer. A broker that was killed can register again only after its session timeout."""
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
@@ -48,7 +50,7 @@ class AdminClient:
         except ValueError:
             usable = False
         if not usable or any(not char.isprintable() or char == " " for char in url):
-            raise AdminUrlError(f"{_printable(url)!r} is not an address like http://127.0.0.1:9644")
+            raise AdminUrlError(f"{printable(url)!r} is not an address like http://127.0.0.1:9644")
         # No proxy: the brokers answer to addresses and to names of this machine (see broker.web.guard).
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
 
@@ -89,7 +91,7 @@ class AdminClient:
         if answer is None or (status != 200 and not isinstance(answer.get("error"), str)):
             raise AdminError(f"the server at {self.url} is not Purgatorio (status {status})")
         if status != 200:
-            raise AdminError(_printable(answer["error"]))
+            raise AdminError(printable(answer["error"]))
         return answer
 
     def _exchange(self, request: urllib.request.Request, timeout_seconds: float) -> tuple[int, bytes]:
@@ -112,7 +114,7 @@ class AdminClient:
             return f"{self.url} closed the connection without an answer"
         number = reason.errno or 0 if isinstance(reason, OSError) else 0
         told = os.strerror(number) if number > 0 else str(reason)  # below 0: a failed look-up of a name
-        return f"cannot reach {self.url}: {_printable(told).lower()}"
+        return f"cannot reach {self.url}: {printable(told).lower()}"
 
 
 def _parse(content: bytes) -> dict[str, Any] | None:
@@ -122,8 +124,3 @@ def _parse(content: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return answer if isinstance(answer, dict) else None
-
-
-def _printable(text: str) -> str:
-    """The text without characters that could control a terminal."""
-    return "".join(char if char.isprintable() else "?" for char in text)

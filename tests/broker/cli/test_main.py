@@ -39,7 +39,7 @@ def test_help_needs_nothing_but_argparse() -> None:
 
 @pytest.mark.process
 @pytest.mark.usefixtures("unmeasured")
-@pytest.mark.parametrize("command", ["broker list", "topics elect"])
+@pytest.mark.parametrize("command", ["broker list", "topics elect", "groups describe"])
 def test_help_of_the_commands_that_ask_a_cluster_needs_no_http(command: str) -> None:
     script = (
         "import sys, contextlib\n"

@@ -1,0 +1,92 @@
+"""``purgatorio broker``: stop, kill, start, restart and list the brokers of a running cluster."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from purgatorio.broker.cli.command import Command, add_command, add_group, print_table
+
+if TYPE_CHECKING:
+    from purgatorio.broker.cli.admin_client import AdminClient
+
+RESTART_SECONDS_PER_BROKER: Final = 70.0
+"""Time limit of a rolling restart, per broker: 60 s to get in sync, and the time of its stop and start."""
+
+
+def add_broker_commands(commands: Any) -> None:
+    """Add the group to the subcommands of a parser."""
+    brokers = add_group(commands, "broker", "stop, kill, start and list the brokers of a running cluster")
+    add_command(brokers, "list", _list_brokers, "list the brokers, running or not")
+    stop = _add_broker_command(brokers, "stop", _stop, "stop a broker in good order; its logs are lost")
+    stop.add_argument("--force", action="store_true", help="stop it even if it has the only copy of some records")
+    _add_broker_command(
+        brokers, "kill", _kill, "end a broker as a crash would; the others notice when its lease runs out"
+    )
+    _add_broker_command(
+        brokers, "start", _start, "start a stopped broker; its logs are empty and it catches up with the leaders"
+    )
+    add_command(brokers, "restart", _restart, "restart all brokers in turn; each waits until all replicas are in sync")
+
+
+def _add_broker_command(commands: Any, name: str, run: Command, summary: str) -> Any:
+    parser = add_command(commands, name, run, summary)
+    parser.add_argument("broker", metavar="N", type=int, help="the broker's id")
+    return parser
+
+
+def _stop(admin: AdminClient, args: argparse.Namespace) -> int:
+    admin.post(f"brokers/{args.broker}/stop", {"force": args.force})
+    print(f"broker {args.broker} is stopped")
+    return 0
+
+
+def _kill(admin: AdminClient, args: argparse.Namespace) -> int:
+    admin.post(f"brokers/{args.broker}/kill")
+    print(f"broker {args.broker} was killed; the others notice when its lease runs out")
+    return 0
+
+
+def _start(admin: AdminClient, args: argparse.Namespace) -> int:
+    admin.post(f"brokers/{args.broker}/start")
+    print(f"broker {args.broker} is running and catches up with the leaders")
+    return 0
+
+
+def _restart(admin: AdminClient, args: argparse.Namespace) -> int:
+    ids = [row["id"] for row in admin.get("brokers")["brokers"]]
+    began = time.monotonic()
+    print(f"restarting brokers {', '.join(map(str, ids))} in turn", flush=True)
+    print("before each restart the cluster waits until all replicas are in sync, 60 s at most", flush=True)
+    admin.post("brokers/restart", timeout_seconds=RESTART_SECONDS_PER_BROKER * (len(ids) + 1))
+    print(f"all brokers were restarted and are in sync after {time.monotonic() - began:.1f} s")
+    return 0
+
+
+def _list_brokers(admin: AdminClient, args: argparse.Namespace) -> int:
+    rows = [
+        (
+            row["id"],
+            row["state"],
+            f"{row['host']}:{row['port']}" if row["port"] else "-",
+            _number(row["broker_epoch"]),
+            _lease(row),
+            "yes" if row["controller"] else "",
+        )
+        for row in admin.get("brokers")["brokers"]
+    ]
+    print_table(("BROKER", "STATE", "ADDRESS", "EPOCH", "LEASE", "CONTROLLER"), rows)
+    return 0
+
+
+def _lease(row: dict[str, Any]) -> str:
+    if row["fenced"]:
+        return "run out (fenced)"
+    if row["lease"]["held"]:
+        return "held"
+    return "not renewed" if row["registered"] else "-"
+
+
+def _number(number: int) -> str:
+    return "-" if number < 0 else str(number)

@@ -1,0 +1,81 @@
+"""Commands that operate a running cluster: how they are declared, run, and print tables.
+
+They send requests to the cluster's admin HTTP and import nothing else of the broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from purgatorio.broker.cli.admin_client import AdminClient
+
+DEFAULT_ADMIN_URL: Final = "http://127.0.0.1:9644"
+ADMIN_VARIABLE: Final = "PURGATORIO_ADMIN"
+
+_EPILOG: Final = f"""\
+The cluster is the one whose admin HTTP is at --admin or, without it, at the address in the environment variable
+{ADMIN_VARIABLE}. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
+"""
+
+Command = Callable[["AdminClient", argparse.Namespace], int]
+
+
+def add_group(commands: Any, name: str, summary: str) -> Any:
+    """Add a group of commands; returns what `add_command` adds to."""
+    parser = _add_parser(commands, name, summary)
+    return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+
+def add_command(commands: Any, name: str, run: Command, summary: str) -> Any:
+    """Add a command that asks the cluster; returns its parser."""
+    parser = _add_parser(commands, name, summary)
+    parser.set_defaults(run=lambda args: _run(run, args))
+    parser.add_argument("--admin", metavar="URL", help=f"the URL of the cluster's admin HTTP ({DEFAULT_ADMIN_URL})")
+    return parser
+
+
+def _add_parser(commands: Any, name: str, summary: str) -> Any:
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+
+
+def _run(command: Command, args: argparse.Namespace) -> int:
+    """Run a command; print one line if it fails."""
+    from purgatorio.broker.cli.admin_client import AdminClient, AdminError, AdminUrlError
+
+    try:
+        return command(AdminClient(args.admin or os.environ.get(ADMIN_VARIABLE) or DEFAULT_ADMIN_URL), args)
+    except AdminError as error:
+        print(f"purgatorio: {error}", file=sys.stderr)
+        return 2 if isinstance(error, AdminUrlError) else 1
+    except KeyError as error:
+        print(f"purgatorio: the cluster's answer lacks {error}; it may run another version", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("purgatorio: stopped waiting; the cluster finishes the operation", file=sys.stderr)
+        return 1
+
+
+# --- tables ---
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print columns as wide as their content, without the last ones if they are empty in all rows."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    while len(head) > 1 and all(not row[len(head) - 1] for row in cells):
+        head = head[:-1]
+    table = [list(head), *cells]
+    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
+    for row in table:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip())

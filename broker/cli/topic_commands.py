@@ -1,0 +1,98 @@
+"""``purgatorio topics``: list partitions with their leaders and replicas, and elect leaders."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from purgatorio.broker.cli.command import add_command, add_group, print_table
+
+if TYPE_CHECKING:
+    from purgatorio.broker.cli.admin_client import AdminClient
+
+
+def add_topic_commands(commands: Any) -> None:
+    """Add the group to the subcommands of a parser."""
+    topics = add_group(commands, "topics", "list partitions with their leaders and replicas, and elect leaders")
+    listing = add_command(topics, "list", _list_topics, "list each partition's leader, replicas, ISR and ELR")
+    listing.add_argument("--topic", metavar="TOPIC", help="only the partitions of this topic")
+    elect = add_command(
+        topics,
+        "elect",
+        _elect,
+        "make the preferred replicas leaders; with --unclean, elect leaders where there is none",
+    )
+    elect.add_argument("--topic", metavar="TOPIC", help="only the partitions of this topic")
+    elect.add_argument("--partition", metavar="N", type=int, help="only this partition of the topic")
+    elect.add_argument(
+        "--unclean",
+        action="store_true",
+        help="elect any live replica where there is no leader; acknowledged records that it lacks are lost",
+    )
+
+
+def _list_topics(admin: AdminClient, args: argparse.Namespace) -> int:
+    listed = admin.get("topics" + _query(args.topic))
+    partitions = listed["partitions"]
+    if args.topic is not None and not partitions:
+        print(f"purgatorio: there is no topic {args.topic}", file=sys.stderr)
+        return 1
+    rows = [
+        (
+            f"{row['topic']}-{row['partition']}",
+            "offline" if row["offline"] else row["leader"],
+            row["leader_epoch"],
+            _ids(row["replicas"]),
+            _ids(row["isr"]),
+            _ids(row["elr"]),
+            _reassignment(row["reassignment"]),
+        )
+        for row in partitions
+    ]
+    print_table(("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "ELR", "REASSIGNED"), rows)
+    further = listed["partition_count"] - len(partitions)
+    if further > 0:
+        print(f"and {further} more; --topic lists those of one topic")
+    if listed["offline_count"]:
+        print(f"{_partitions(listed['offline_count'])} offline: no live broker has all records")
+        print("to elect leaders without the lost records: purgatorio topics elect --unclean")
+    return 0
+
+
+def _query(topic: str | None) -> str:
+    from urllib.parse import urlencode
+
+    return "" if topic is None else "?" + urlencode({"topic": topic})
+
+
+def _reassignment(change: dict[str, list[int]] | None) -> str:
+    if change is None:
+        return ""
+    return " ".join([f"+{id_}" for id_ in change["adding"]] + [f"-{id_}" for id_ in change["removing"]])
+
+
+def _elect(admin: AdminClient, args: argparse.Namespace) -> int:
+    wanted = {"topic": args.topic, "partition": args.partition, "unclean": args.unclean}
+    body = {name: value for name, value in wanted.items() if value is not None}
+    results = admin.post("topics/elect", body)["partitions"]
+    refused = 0
+    for row in results:
+        name = f"{row['topic']}-{row['partition']}"
+        if row["error"] == "NONE":
+            print(f"{name}: broker {row['leader']} is the leader in epoch {row['leader_epoch']}")
+        else:
+            print(f"{name}: {row['error']}: {row['message']}")
+            refused += row["error"] != "ELECTION_NOT_NEEDED"
+    if not results:
+        print("no partition needs an election")
+    return 1 if refused else 0
+
+
+def _ids(ids: Sequence[int]) -> str:
+    return ",".join(map(str, ids)) or "-"
+
+
+def _partitions(count: int) -> str:
+    return "1 partition is" if count == 1 else f"{count} partitions are"
