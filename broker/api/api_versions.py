@@ -2,6 +2,9 @@
 
 Versions 0–4. The server answers a request of a higher version in version 0, with UNSUPPORTED_VERSION and the same list,
 so that a newer client can fall back. The list is derived from the routes: it has exactly the answered APIs.
+
+From version 3 on the answer tells features (KIP-584): group.version 1 stands for the consumer protocol (KIP-848).
+Clients look at the APIs; tools look at the features.
 """
 
 from __future__ import annotations
@@ -14,9 +17,17 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.request import Reply, RequestContext, Routes, api_versions_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from purgatorio.protocol.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 CLIENT_SOFTWARE_VERSION = 3
+ZERO_MINIMUM_VERSION = 4
+"""The first version in which a feature may have the minimum 0; others are not told of such features (KAFKA-17011)."""
+GROUP_VERSION = "group.version"
 # KIP-511: the allowed names and versions of client software.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -26,7 +37,15 @@ def handle(routes: Routes, ctx: RequestContext, request: ApiVersionsRequest, rep
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION and not _is_valid(request):
         reply(error_response(request, ErrorCode.INVALID_REQUEST))
         return
-    reply(api_versions_response(routes))
+    response = api_versions_response(routes)
+    if ctx.api_version >= CLIENT_SOFTWARE_VERSION:
+        response.finalized_features_epoch = 0
+        response.finalized_features = [
+            FinalizedFeatureKey(name=GROUP_VERSION, min_version_level=1, max_version_level=1)
+        ]
+    if ctx.api_version >= ZERO_MINIMUM_VERSION:
+        response.supported_features = [SupportedFeatureKey(name=GROUP_VERSION, min_version=0, max_version=1)]
+    reply(response)
 
 
 def _is_valid(request: ApiVersionsRequest) -> bool:

@@ -92,7 +92,7 @@ class GroupCleaner:
         group = shard.groups.get(group_id)
         if group is not None:
             group.check_delete()
-            if not self._write_tombstone(shard, group):
+            if not self.discard(shard, group):
                 raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no tombstone of {group_id!r} could be written")
         elif not shard.offsets.knows(group_id) or group_id in shard.deleting:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
@@ -219,7 +219,7 @@ class GroupCleaner:
                 yield len(chunk)
         group = shard.groups.get(group_id)
         if shard.is_active and group is not None and group.is_empty and not shard.offsets.knows(group_id):
-            self._write_tombstone(shard, group)
+            self.discard(shard, group)
         yield 1
 
     def _is_expired(self, group: Group | None, topic: str, committed: CommittedOffset | None) -> bool:
@@ -241,8 +241,12 @@ class GroupCleaner:
         """Write tombstones of offsets; returns whether they are in the log."""
         return shard.is_active and self._offsets.write(shard, changes, _ignore)
 
-    def _write_tombstone(self, shard: GroupShard, group: Group) -> bool:
-        """Write the tombstones of an empty group, and forget it; returns whether they are in the log."""
+    def discard(self, shard: GroupShard, group: Group) -> bool:
+        """Write the tombstones of an empty group, and forget it, but for its offsets.
+
+        Returns:
+            Whether the tombstones are in the log.
+        """
         records = [NewRecord(encode_key(key), None) for key in _keys_of_empty(group)]
         is_appended = self._services.log.append(shard.tp, records, _ignore)
         if is_appended:

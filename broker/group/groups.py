@@ -12,10 +12,12 @@ from purgatorio.broker.group.classic.records import replay_group
 from purgatorio.broker.group.consumer.consumer_groups import ConsumerGroups
 from purgatorio.broker.group.consumer.replays import REPLAYS as CONSUMER_REPLAYS
 from purgatorio.broker.group.coordinator import GroupCoordinator
+from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.group_cleaner import GroupCleaner
 from purgatorio.broker.group.loading import Replay
 from purgatorio.broker.group.offset_manager import OffsetManager
 from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
@@ -51,8 +53,8 @@ class Groups:
         self._has_work = asyncio.Event()
         self._has_cleaning = asyncio.Event()
         replays: dict[type, Replay] = {GroupMetadataKey: replay_group, **CONSUMER_REPLAYS}
-        self.classic = ClassicGroups(services, lambda group_id: self.coordinator.shard_of(group_id))
-        self.consumer = ConsumerGroups(services, lambda group_id: self.coordinator.shard_of(group_id))
+        self.classic = ClassicGroups(services, lambda group_id: self.coordinator.shard_of(group_id), self._discard)
+        self.consumer = ConsumerGroups(services, lambda group_id: self.coordinator.shard_of(group_id), self._discard)
         self.coordinator = GroupCoordinator(
             services,
             replicas,
@@ -112,6 +114,9 @@ class Groups:
                     yield group_id, TopicPartition(topic, partition), committed.offset
 
     # --- work ---
+
+    def _discard(self, shard: GroupShard, group: Group) -> bool:
+        return self.cleaner.discard(shard, group)
 
     async def run(self) -> None:
         """Load, unload and clean groups in turns of the loop."""

@@ -27,6 +27,9 @@ from purgatorio.protocol.messages.sync_group import SyncGroupRequest
 ShardOf = Callable[[str], GroupShard]
 """Returns the shard of a group that this broker coordinates; raises GroupError (see `GroupCoordinator.shard_of`)."""
 
+Discard = Callable[[GroupShard, Group], bool]
+"""Deletes an empty group, but for its offsets, and returns whether that could be written."""
+
 
 class ClassicGroups:
     """Handles the requests of classic groups' members.
@@ -34,14 +37,16 @@ class ClassicGroups:
     Args:
         services: the log, the clock, the purgatories.
         shard_of: finds the shard of a group.
+        discard: deletes an empty group of the other protocol, but for its offsets; returns whether it could.
 
     Attributes:
         rebalances: adds and removes members.
     """
 
-    def __init__(self, services: GroupServices, shard_of: ShardOf) -> None:
+    def __init__(self, services: GroupServices, shard_of: ShardOf, discard: Discard) -> None:
         self._services = services
         self._shard_of = shard_of
+        self._discard = discard
         self.rebalances = Rebalances(services)
         self._joins = Joins(services, self.rebalances)
         self._syncs = Syncs(services, self.rebalances)
@@ -56,6 +61,9 @@ class ClassicGroups:
         """
         shard = self._shard_for_member(request.group_id)
         group = shard.groups.get(request.group_id)
+        if group is not None and not isinstance(group, ClassicGroup) and group.is_empty and not request.member_id:
+            # An empty group takes the protocol of the member that comes.
+            group = None if self._discard(shard, group) else group
         if group is None:
             config = self._services.config
             if len(shard.groups) >= config.max_groups:

@@ -20,15 +20,21 @@ class ConsumerGroups:
     Args:
         services: the log, the clock, the settings.
         shard_of: returns the shard of a group, or raises GroupError.
+        discard: deletes an empty group of the other protocol, but for its offsets; returns whether it could.
 
     Attributes:
         heartbeats: handles the members' requests.
     """
 
-    def __init__(self, services: GroupServices, shard_of: Callable[[str], GroupShard]) -> None:
+    def __init__(
+        self,
+        services: GroupServices,
+        shard_of: Callable[[str], GroupShard],
+        discard: Callable[[GroupShard, Group], bool],
+    ) -> None:
         self._index = TopicIndex()
         self._seen: ClusterImage | None = None
-        self.heartbeats = ConsumerHeartbeats(services, shard_of, self._index)
+        self.heartbeats = ConsumerHeartbeats(services, shard_of, discard, self._index)
 
     def loaded(self, shard: GroupShard, group: Group) -> None:
         """Start the timers of a group: this broker coordinates it from now on."""

@@ -24,6 +24,7 @@ from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.consumer.writer import GroupWriter
 from purgatorio.broker.group.coordinator_log import Committed
 from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.metadata.image import ClusterImage
@@ -61,12 +62,20 @@ class ConsumerHeartbeats:
     Args:
         services: the log, the clock, the settings.
         shard_of: returns the shard of a group, or raises GroupError.
+        discard: deletes an empty group of the classic protocol, but for its offsets; returns whether it could.
         index: told when a group's subscriptions change.
     """
 
-    def __init__(self, services: GroupServices, shard_of: Callable[[str], GroupShard], index: TopicIndex) -> None:
+    def __init__(
+        self,
+        services: GroupServices,
+        shard_of: Callable[[str], GroupShard],
+        discard: Callable[[GroupShard, Group], bool],
+        index: TopicIndex,
+    ) -> None:
         self._services = services
         self._shard_of = shard_of
+        self._discard = discard
         self._subscribing = Subscribing(services)
         self.timers = MemberTimers(services, self.fence)
         self._writer = GroupWriter(services.log, services.clock, self.timers, index)
@@ -114,8 +123,9 @@ class ConsumerHeartbeats:
             return group
         if request.member_epoch != JOINS:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
-        if group is not None:
-            message = f"group {request.group_id} uses the classic protocol"
+        # An empty group takes the protocol of the member that comes.
+        if group is not None and not (group.is_empty and self._discard(shard, group)):
+            message = f"group {request.group_id} has members of the classic protocol"
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, message)
         if len(shard.groups) >= self._services.config.max_groups:
             message = f"this broker keeps {len(shard.groups)} groups in {shard.tp}, the most that it may"

@@ -1,0 +1,40 @@
+"""ApiVersions: besides the APIs, the features of the cluster."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from purgatorio.broker.api import api_versions
+from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+
+@pytest.fixture
+def ask(cluster: Any) -> Any:
+    api: Any = SimpleNamespace(handle=lambda admin, *rest: api_versions.handle({}, *rest))
+    request = ApiVersionsRequest(client_software_name="app", client_software_version="1")
+    return lambda version: cluster.ask(api, version, request)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_the_consumer_protocol_is_finalized(ask: partial[ApiVersionsResponse], version: int) -> None:
+    answer = ask(version)
+    assert answer.finalized_features_epoch == 0
+    (feature,) = answer.finalized_features
+    assert (feature.name, feature.min_version_level, feature.max_version_level) == ("group.version", 1, 1)
+
+
+@pytest.mark.parametrize(("version", "supported"), [(3, []), (4, [("group.version", 0, 1)])])
+def test_kafka_17011_features_with_minimum_0_are_told_from_version_4_on(
+    ask: partial[ApiVersionsResponse], version: int, supported: list[tuple[str, int, int]]
+) -> None:
+    features = ask(version).supported_features
+    assert [(each.name, each.min_version, each.max_version) for each in features] == supported
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_older_versions_have_no_features(ask: partial[ApiVersionsResponse], version: int) -> None:
+    assert ask(version).finalized_features == []
