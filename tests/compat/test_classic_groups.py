@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import time
@@ -16,7 +17,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from kafka.admin import KafkaAdminClient
 
+from purgatorio.broker.cli.admin_client import AdminClient as Operator
 from tests.compat.conftest import RunningCluster
+from tests.conftest import StartPurgatorio
 
 PARTITIONS = 4
 TIMEOUT_SECONDS = 20
@@ -28,11 +31,15 @@ SESSION_MS = 6_000
 @pytest.fixture
 def filled(cluster: RunningCluster, topic: str) -> str:
     """A topic with ten records in each partition."""
+    fill(cluster, topic)
+    return topic
+
+
+def fill(cluster: RunningCluster, topic: str) -> None:
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.bootstrap})
     new = confluent_kafka.admin.NewTopic(topic, num_partitions=PARTITIONS, replication_factor=3)
     admin.create_topics([new])[topic].result(TIMEOUT_SECONDS)
     produce(cluster, topic, 10)
-    return topic
 
 
 def produce(cluster: RunningCluster, topic: str, each: int) -> None:
@@ -257,3 +264,27 @@ def test_the_partitions_of_a_member_that_is_killed_go_to_the_other_one_which_res
     wait_until(lambda: len(survivor.read) == PARTITIONS, [survivor])
     survivor.close()
     assert sorted(survivor.read) == [(partition, 10) for partition in range(PARTITIONS)]
+
+
+def test_members_whose_coordinator_is_killed_go_on_without_a_rebalance(start_purgatorio: StartPurgatorio) -> None:
+    process = start_purgatorio("cluster", "--port", "0", "--admin-port", "0")
+    greeting = process.greeting()
+    page = re.search(r"page +(\S+)", greeting)
+    assert page is not None
+    cluster = RunningCluster(
+        ",".join(re.findall(r"broker \d+ +(\S+:\d+)", greeting)), page.group(1).rstrip("/"), process.process.pid
+    )
+    fill(cluster, "orders")
+    both = [ConfluentMember(cluster, "orders") for _ in range(2)]
+    wait_until(lambda: sum(len(each.read) for each in both) == 10 * PARTITIONS, both)
+    wait_until(lambda: all(len(each.partitions) == PARTITIONS // 2 for each in both), both)
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.bootstrap})
+    described = admin.describe_consumer_groups(["group-of-orders"])["group-of-orders"].result(TIMEOUT_SECONDS)
+    for member in both:
+        member.revoked.clear()
+    Operator(cluster.admin_url).post(f"brokers/{described.coordinator.id}/kill")
+    produce(cluster, "orders", 5)
+    wait_until(lambda: sum(len(each.read) for each in both) == 15 * PARTITIONS, both)
+    assert [member.revoked for member in both] == [[], []]
+    for member in both:
+        member.close()
