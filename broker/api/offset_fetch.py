@@ -69,9 +69,10 @@ def _fetch(groups: Groups, asked: OffsetFetchRequestGroup, by_id: bool) -> Offse
     topics = []
     for topic in _asked_topics(groups.image, asked, of_group, by_id):
         kept = of_group.get(topic.name, {})
-        current = {index: each for index, each in kept.items() if each.is_of(topic.topic_id)}
-        indexes = current if topic.partitions is None else topic.partitions
-        partitions = [_partition(index, current.get(index, _NOTHING), topic.error_code) for index in indexes]
+        if topic.partitions is None:
+            partitions = [_partition(index, each, topic) for index, each in kept.items() if each.is_of(topic.topic_id)]
+        else:
+            partitions = [_partition(index, kept.get(index, _NOTHING), topic) for index in topic.partitions]
         if partitions or topic.partitions is not None:
             topics.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
@@ -108,13 +109,16 @@ def _asked_topics(
     return topics
 
 
-def _partition(index: int, committed: CommittedOffset, error_code: ErrorCode) -> OffsetFetchResponsePartitions:
+def _partition(index: int, committed: CommittedOffset, topic: _AskedTopic) -> OffsetFetchResponsePartitions:
+    """Return the answer for one partition; the offset of an earlier topic of the same name does not count."""
+    if not committed.is_of(topic.topic_id):
+        committed = _NOTHING
     return OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=committed.offset,
         committed_leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
-        error_code=error_code,
+        error_code=topic.error_code,
     )
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
+from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.coordinator_log import Committed, NewRecord
 from purgatorio.broker.group.errors import GroupError
@@ -23,6 +25,7 @@ from purgatorio.logger import get_logger
 from purgatorio.protocol.consumer_offsets import (
     NO_EXPIRY,
     ConsumerGroupMetadataKey,
+    ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMetadataKey,
     GroupMetadataKey,
     Key,
@@ -67,6 +70,7 @@ class GroupCleaner:
         self._offsets = offsets
         self._wake = wake
         self.expiration_count = 0
+        self._deleted_groups = 0  # by the expiry that is running
         self._work: deque[Iterator[None]] = deque()
         self._seen: ClusterImage | None = None
 
@@ -137,11 +141,12 @@ class GroupCleaner:
             topic: group is not None and has_members and group.subscribes_to(topic)
             for topic in dict.fromkeys(topic for topic, _ in partitions)
         }
-        known = set(shard.offsets.partitions(group_id))
+        offsets = shard.offsets
         changes = [
             OffsetChange(group_id, topic, partition, None)
             for topic, partition in dict.fromkeys(partitions)
-            if not is_subscribed[topic] and (topic, partition) in known
+            if not is_subscribed[topic]
+            and (offsets.get(group_id, topic, partition) or offsets.is_pending(group_id, topic, partition))
         ]
 
         def settled(error_code: ErrorCode) -> None:
@@ -159,78 +164,71 @@ class GroupCleaner:
     def image_changed(self, image: ClusterImage) -> None:
         """Delete the offsets of topics that were deleted, at a cost that follows what has changed."""
         before, self._seen = self._seen, image
-        if before is None:
+        shards = [shard for shard in self._coordinator.shards if shard.offsets.groups_of_topic]
+        if before is None or not shards:
             return
         for delta in changed_topics(before, image):
             gone = delta.before
             if gone is not None and (delta.after is None or delta.after.topic_id != gone.topic_id):
-                for shard in self._coordinator.shards:
+                for shard in shards:
                     if gone.name in shard.offsets.groups_of_topic:
                         self._add(self._delete_offsets_for(shard, gone.name))
 
     def _delete_offsets_for(self, shard: GroupShard, topic: str) -> Iterator[None]:
         """Delete the offsets of a topic that does not exist any more; not those of a new one of the same name."""
-        current = self._services.image().topics.get(topic)
-        topic_id = None if current is None else current.topic_id
         for group_id in list(shard.offsets.groups_of_topic.get(topic, ())):
-            kept = shard.offsets.groups.get(group_id, {}).get(topic, {})
-            gone = [index for index, each in kept.items() if topic_id is None or not each.is_of(topic_id)]
-            for chunk in _chunks(gone, CHANGES_PER_STEP):
-                # A pending change may be a commit for the new topic; the expiry finds what is left.
-                settled = [index for index in chunk if not shard.offsets.is_pending(group_id, topic, index)]
-                if settled:
-                    self._delete(shard, [OffsetChange(group_id, topic, index, None) for index in settled])
+            for chunk in _chunks(list(shard.offsets.groups.get(group_id, {}).get(topic, ())), CHANGES_PER_STEP):
+                gone = _deletions(shard, group_id, topic, chunk, partial(self._is_of_deleted_topic, topic))
+                if gone:
+                    self._delete(shard, gone)
                 yield
+
+    def _is_of_deleted_topic(self, topic: str, committed: CommittedOffset) -> bool:
+        current = self._services.image().topics.get(topic)
+        return current is None or not committed.is_of(current.topic_id)
 
     # --- expiry ---
 
     def expiry_steps(self) -> Iterator[None]:
         """Delete expired offsets, those of topics that are gone, and empty groups without offsets (KIP-211)."""
+        before, self._deleted_groups = self.expiration_count, 0
         for shard in list(self._coordinator.shards):
-            topics = self._services.image().topics
-            for topic in [each for each in shard.offsets.groups_of_topic if each not in topics]:
-                yield from self._delete_offsets_for(shard, topic)
-            with_offsets = list(shard.offsets.groups)
-            without = [group_id for group_id in shard.groups if group_id not in shard.offsets.groups]
+            without_offsets = [group_id for group_id in shard.groups if group_id not in shard.offsets.groups]
             checked = 0
-            for group_id in with_offsets + without:
+            for group_id in [*shard.offsets.groups, *without_offsets]:
                 for count in self._expire(shard, group_id):
                     checked += count
                     if checked >= CHECKS_PER_STEP:
                         checked = 0
                         yield
             yield
+        expired = self.expiration_count - before
+        if expired or self._deleted_groups:
+            logger.info("committed offsets expired", offsets=expired, empty_groups=self._deleted_groups)
 
     def _expire(self, shard: GroupShard, group_id: str) -> Iterator[int]:
         """Delete the expired offsets of a group, and the group if it is empty; yields how much it has looked at."""
-        offsets = shard.offsets
-        for topic, kept in list(offsets.groups.get(group_id, {}).items()):
+        for topic, kept in list(shard.offsets.groups.get(group_id, {}).items()):
             for chunk in _chunks(list(kept), CHANGES_PER_STEP):
-                group = shard.groups.get(group_id)
-                expired = [
-                    OffsetChange(group_id, topic, index, None)
-                    for index in chunk
-                    if self._is_expired(group, topic, offsets.get(group_id, topic, index))
-                    if not offsets.is_pending(group_id, topic, index)
-                ]
+                is_expired = partial(self._is_expired, shard.groups.get(group_id), topic)
+                expired = _deletions(shard, group_id, topic, chunk, is_expired)
                 if expired and self._delete(shard, expired):
                     self.expiration_count += len(expired)
-                    logger.info("committed offsets expired", group=group_id, topic=topic, partitions=len(expired))
                 yield len(chunk)
         group = shard.groups.get(group_id)
         if shard.is_active and group is not None and group.is_empty and not shard.offsets.knows(group_id):
-            self.discard(shard, group)
+            self._deleted_groups += self.discard(shard, group)
         yield 1
 
-    def _is_expired(self, group: Group | None, topic: str, committed: CommittedOffset | None) -> bool:
-        if committed is None:
-            return False
-        now_ms = self._services.clock.wall_ms()
+    def _is_expired(self, group: Group | None, topic: str, committed: CommittedOffset) -> bool:
+        if self._is_of_deleted_topic(topic, committed):
+            return True
         from_ms: int | None = committed.commit_ms
         if group is not None:
             from_ms = group.offset_expires_from_ms(topic, committed.commit_ms)
         if from_ms is None:
             return False
+        now_ms = self._services.clock.wall_ms()
         if committed.expire_ms != NO_EXPIRY:
             return now_ms >= committed.expire_ms
         return now_ms - from_ms >= self._services.config.offsets_retention_ms
@@ -251,7 +249,6 @@ class GroupCleaner:
         is_appended = self._services.log.append(shard.tp, records, _ignore)
         if is_appended:
             self._coordinator.remove(shard, group)
-            logger.info("empty group deleted", group=group.group_id, type=group.type)
         return is_appended
 
 
@@ -259,9 +256,29 @@ def _keys_of_empty(group: Group) -> list[Key]:
     """Return the keys of all records of a group without members, but for its offsets."""
     if group.type == "classic":
         return [GroupMetadataKey(group_id=group.group_id)]
-    return [
+    keys: list[Key] = []
+    if isinstance(group, ConsumerGroup):
+        keys += (
+            ConsumerGroupRegularExpressionKey(group_id=group.group_id, regular_expression=each)
+            for each in group.expressions
+        )
+    keys += (
         ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id),
         ConsumerGroupMetadataKey(group_id=group.group_id),
+    )
+    return keys
+
+
+def _deletions(
+    shard: GroupShard, group_id: str, topic: str, partitions: Sequence[int], is_over: Callable[[CommittedOffset], bool]
+) -> list[OffsetChange]:
+    """Return the deletions of the offsets that are over; a pending change may be a newer commit, and is left alone."""
+    offsets = shard.offsets
+    return [
+        OffsetChange(group_id, topic, partition, None)
+        for partition in partitions
+        if (committed := offsets.get(group_id, topic, partition)) is not None
+        if is_over(committed) and not offsets.is_pending(group_id, topic, partition)
     ]
 
 

@@ -40,6 +40,8 @@ def load_steps(shard: GroupShard, log: Log, replays: Mapping[type, Replay]) -> I
     work = 0
     while offset < log.log_end_offset:
         read = log.read(offset, max_bytes=READ_BYTES, end_offset=log.log_end_offset)
+        if not read.parts:
+            break
         for header, batch in iter_batches(b"".join(read.parts)):
             work += BATCH_WORK
             offset = header.last_offset + 1

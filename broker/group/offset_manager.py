@@ -20,6 +20,8 @@ logger = get_logger(__name__)
 
 MEMBER_EPOCH_VERSION: Final = 9
 """The first version of OffsetCommit that knows member epochs, and GROUP_ID_NOT_FOUND (KIP-848)."""
+WARNING_INTERVAL_MS: Final = 60_000
+"""Clients may go on to send what is refused; one warning a minute tells enough."""
 
 
 class OffsetManager:
@@ -37,6 +39,7 @@ class OffsetManager:
         self._services = services
         self._coordinator = coordinator
         self.commit_count = 0
+        self._warned_ms: int | None = None
 
     # --- commit ---
 
@@ -96,19 +99,26 @@ class OffsetManager:
         known = shard.offsets
         is_new = group_id not in shard.groups and not known.knows(group_id)
         max_groups = self._services.config.max_groups
-        if is_new and len(shard.groups) + len(known.groups) >= max_groups:
-            message = f"{shard.tp} has {max_groups} groups, the most that it may have"
-            raise _refusal(message)
+        if is_new and len(known.groups) >= max_groups:
+            raise self._refusal(f"{shard.tp} has {max_groups} groups, the most that it may have")
         limit = self._services.config.max_offsets
         shards = self._coordinator.shards
         if sum(each.offsets.count + each.offsets.pending_count for each in shards) + len(offsets) <= limit:
             return
         new = sum(known.get(group_id, topic, partition) is None for topic, partition, _ in offsets)
         if new and sum(each.offsets.count for each in shards) + new > limit:
-            raise _refusal(f"this broker keeps {limit} committed offsets, the most that it may keep")
+            raise self._refusal(f"this broker keeps {limit} committed offsets, the most that it may keep")
         if new or known.pending_count + len(offsets) > limit:
             message = f"too many changes of {shard.tp} wait for its replicas"
             raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+
+    def _refusal(self, message: str) -> GroupError:
+        """Return the refusal of offsets beyond a limit, and log it, at most once in `WARNING_INTERVAL_MS`."""
+        now_ms = self._services.clock.now_ms()
+        if self._warned_ms is None or now_ms - self._warned_ms >= WARNING_INTERVAL_MS:
+            self._warned_ms = now_ms
+            logger.warning("committed offsets were refused", why=message)
+        return GroupError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, message)
 
     # --- the log ---
 
@@ -118,7 +128,6 @@ class OffsetManager:
         changes: Sequence[OffsetChange],
         done: Committed,
         *,
-        also: Sequence[NewRecord] = (),
         client: str = "",
     ) -> bool:
         """Append changes of offsets in one batch; they take effect when they are committed.
@@ -128,7 +137,6 @@ class OffsetManager:
 
         Args:
             done: called when the changes are committed and visible, or have failed; perhaps before this returns.
-            also: further records of the batch.
             client: the client id, shown while the request waits.
 
         Returns:
@@ -148,7 +156,6 @@ class OffsetManager:
             done(error_code)
 
         records = [offset_record(change) for change in changes]
-        records += also
         return self._services.log.append(shard.tp, records, settled, applied=appended, client=client)
 
     def _await_commit(self, shard: GroupShard) -> None:
@@ -220,8 +227,3 @@ def offset_record(change: OffsetChange) -> NewRecord:
         offset=offset, metadata=metadata, commit_timestamp_ms=commit_ms, expire_timestamp_ms=expire_ms
     )
     return NewRecord(key, encode_value(value))
-
-
-def _refusal(message: str) -> GroupError:
-    logger.warning("committed offsets were refused", why=message)
-    return GroupError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, message)
