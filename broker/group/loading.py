@@ -19,8 +19,8 @@ logger = get_logger(__name__)
 
 READ_BYTES: Final = 256 * 1024
 """The most bytes that are read at once, unless one batch is larger."""
-WORK_PER_STEP: Final = 1_000
-"""The most work of one step: some milliseconds. A committed offset is 1."""
+WORK_PER_STEP: Final = 500
+"""The most work of one step: 3 ms. A committed offset is 1."""
 OTHER_RECORD_WORK: Final = 5
 """The work of another record, which takes the codecs."""
 BATCH_WORK: Final = 1
