@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from purgatorio.broker.api.listing import leader_endpoints
-from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.api.registry import ApiHandler, Services
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.fetch_context import FetchContext, FetchEntry, FetchParams, PartitionFetch
@@ -25,7 +25,7 @@ from purgatorio.broker.replica.fetch_session import (
     FetchSessionCache,
 )
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.request import Handler, Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import (
@@ -228,17 +228,20 @@ def error_response(request: FetchRequest, error_code: ErrorCode) -> FetchRespons
     return FetchResponse(error_code=error_code)
 
 
+def _bind(services: Services) -> Handler:
+    admin = services.admin
+    return FetchHandler(
+        services.replicas,
+        lambda: admin.store.image,
+        sessions=services.fetch_sessions,
+        max_bytes=services.fetch_max_bytes,
+    ).handle
+
+
 API: Final = ApiHandler(
     key=ApiKey.FETCH,
     min_version=4,
     max_version=16,
-    bind=lambda services: (
-        FetchHandler(
-            services.replicas,
-            lambda: services.admin.store.image,
-            sessions=services.fetch_sessions,
-            max_bytes=services.fetch_max_bytes,
-        ).handle
-    ),
+    bind=_bind,
     error_response=error_response,
 )

@@ -9,6 +9,7 @@ import pytest
 from purgatorio.broker.purgatory import Purgatory
 from tests.broker.api.test_fetch_sessions import Client, told
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
+from tests.compiled import replaces_functions
 
 MAX_LAG_MS = 1_000
 
@@ -111,6 +112,7 @@ def test_an_omitted_high_watermark_is_told_at_the_latest_when_the_wait_ends(brok
     assert (name[-2:], data.high_watermark, list(data.records)) == ("-0", 1, [])
 
 
+@replaces_functions
 def test_a_producer_is_answered_before_the_fetch_that_moved_the_high_watermark_is_read(
     broker: Harness, follower: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_producer_is_answered_before_the_fetch_that_moved_the_high_watermark_i
     assert order == ["producer", "parked"]
 
 
+@replaces_functions
 def test_a_fetch_of_thousands_looks_only_at_the_partition_that_had_an_event(
     broker: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

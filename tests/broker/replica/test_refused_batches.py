@@ -8,6 +8,7 @@ from purgatorio.broker.replica import refused_batches
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import MAX_SEQUENCE, Record, build_batch
 from tests.broker.replica.harness import ORDERS, Harness, topic
+from tests.compiled import replaces_functions
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -111,6 +112,7 @@ def test_batches_do_not_wait_for_ever_for_a_producer_that_gives_up(broker: Harne
     assert send(broker, 2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+@replaces_functions
 def test_producers_are_independent_and_their_number_is_limited(
     broker: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from purgatorio.broker.server.limits import Refusal
 from purgatorio.protocol.api import ApiKey, decode_response
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersionsResponse
+from tests.compiled import replaces_functions
 from tests.logs import capture_logs
 
 RequestOf = Callable[..., bytes]
@@ -166,6 +167,7 @@ def test_a_failure_that_cannot_be_answered_closes(
     assert owner.refusals == [(Refusal.INTERNAL_ERROR, "the handler failed")]
 
 
+@replaces_functions
 def test_a_decoder_that_fails_closes(routes: Routes, request_of: RequestOf, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug in a codec costs the connection that met it, and no other."""
 

@@ -21,6 +21,7 @@ from purgatorio.broker.simulation.network import Network
 from purgatorio.broker.simulation.pipelined import Pace, PipelinedProducer
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import read_header
+from tests.compiled import skip_if_compiled
 
 TP = TopicPartition("orders", 0)
 Refuse = Callable[[int], ErrorCode]
@@ -28,9 +29,10 @@ Refuse = Callable[[int], ErrorCode]
 
 
 class One:
-    """Runs it; `history` and `headers` have what came of it."""
+    """Runs it; `history` and `headers` have what came of it. Skips the test if the broker's modules are compiled."""
 
     def __init__(self, loop: SimulatedLoop, monkeypatch: pytest.MonkeyPatch, refuse: Refuse) -> None:
+        skip_if_compiled()
         self.loop = loop
         self.cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2), count=1)
         self.history = History()

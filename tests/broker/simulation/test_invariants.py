@@ -20,6 +20,7 @@ from purgatorio.broker.simulation.invariants import INVARIANTS, Invariants, coul
 from purgatorio.broker.simulation.loop import SimulatedLoop
 from purgatorio.broker.simulation.network import Network
 from purgatorio.protocol.records import Record, build_batch
+from tests.compiled import replaces_functions
 
 TP = TopicPartition("orders", 0)
 
@@ -209,6 +210,7 @@ def test_bytes_that_the_memory_budget_does_not_count_are_found(loop: SimulatedLo
     assert run(loop, damage) == {"memory-account"}
 
 
+@replaces_functions
 def test_an_append_that_does_not_wake_the_followers_is_found(loop: SimulatedLoop) -> None:
     async def damage(three: Three) -> None:
         replicas = three.cluster.brokers[three.leader.broker_id].replicas
@@ -218,6 +220,7 @@ def test_an_append_that_does_not_wake_the_followers_is_found(loop: SimulatedLoop
     assert run(loop, damage) == {"lost-wake-up"}
 
 
+@replaces_functions
 def test_a_high_watermark_that_does_not_wake_the_producer_is_found(loop: SimulatedLoop) -> None:
     def wake_fetches(self: ReplicaEvents, tp: TopicPartition, cause: str = "high watermark") -> None:
         self.changed(tp, cause)
