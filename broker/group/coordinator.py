@@ -24,8 +24,8 @@ from purgatorio.protocol.errors import ErrorCode
 
 logger = get_logger(__name__)
 
-GROUPS_PER_STEP: Final = 100
-"""The groups whose timers one step starts or stops."""
+TIMERS_PER_STEP: Final = 500
+"""The groups and members whose timers one step starts or stops, but for the last group: some milliseconds."""
 RETRY_MS: Final = 100
 """From a failed wait for the replicas of a loaded partition to the next."""
 
@@ -164,18 +164,28 @@ class GroupCoordinator:
 
     def _start(self, shard: GroupShard) -> Iterator[None]:
         """Start the timers of the groups, then answer requests."""
-        for nth, group in enumerate(list(shard.groups.values()), 1):
+        for group, is_end_of_step in _in_steps(shard.groups.values()):
             if shard.state is not ShardState.LOADING:
                 return
             self._lifecycles[group.type].loaded(shard, group)
-            if nth % GROUPS_PER_STEP == 0:
+            if is_end_of_step:
                 yield
         if shard.state is ShardState.LOADING:
             shard.state = ShardState.ACTIVE
             logger.info("groups loaded", partition=str(shard.tp), groups=len(shard.groups))
 
     def _unload(self, shard: GroupShard) -> Iterator[None]:
-        for nth, group in enumerate(list(shard.groups.values()), 1):
+        for group, is_end_of_step in _in_steps(shard.groups.values()):
             self._lifecycles[group.type].unloaded(shard, group)
-            if nth % GROUPS_PER_STEP == 0:
+            if is_end_of_step:
                 yield
+
+
+def _in_steps(groups: Iterable[Group]) -> Iterator[tuple[Group, bool]]:
+    """Yield each group, and whether a step ends with it: by the number of groups and members."""
+    count = 0
+    for group in list(groups):
+        count += 1 + group.member_count
+        yield group, count >= TIMERS_PER_STEP
+        if count >= TIMERS_PER_STEP:
+            count = 0

@@ -36,6 +36,11 @@ class Group(ABC):
 
     @property
     @abstractmethod
+    def member_count(self) -> int:
+        """How many members the group has."""
+
+    @property
+    @abstractmethod
     def is_empty(self) -> bool:
         """Whether the group has no members."""
 

@@ -15,6 +15,8 @@ from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE, SUBSCR
 from purgatorio.protocol.errors import DecodeError, ErrorCode
 from purgatorio.protocol.messages.join_group import JoinGroupResponseMember
 
+MIN_REBALANCE_TIMEOUT_MS: Final = 1_000
+"""The shortest rebalance timeout; a request may ask for less, even for 0, in which no client could answer."""
 MAX_LABELS: Final = 5
 """The most members that a sentence names."""
 
@@ -25,7 +27,7 @@ class ClassicGroup(Group):
     Attributes:
         shard: the partition that keeps it.
         state: see `GroupState`.
-        state_ms: the wall time of the last change of state.
+        state_ms: the wall time of the last change of state; -1 if the record that was loaded does not have it.
         generation: counts the rebalances.
         protocol_type: ``consumer``, ``connect``, …; empty until the first member comes.
         protocol: the assignor that this generation uses; None while there is none.
@@ -89,6 +91,11 @@ class ClassicGroup(Group):
         return self.state.value
 
     @property
+    def member_count(self) -> int:
+        """How many members it has."""
+        return len(self.members)
+
+    @property
     def is_empty(self) -> bool:
         """Whether it has no members."""
         return self.state is GroupState.EMPTY
@@ -100,8 +107,9 @@ class ClassicGroup(Group):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest wait for members to join again: the maximum of theirs."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        """The longest wait for members to join again: the maximum of theirs, and never too short for an answer."""
+        longest_ms = max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        return max(longest_ms, MIN_REBALANCE_TIMEOUT_MS)
 
     @property
     def has_all_joined(self) -> bool:
@@ -308,7 +316,7 @@ class ClassicGroup(Group):
         from their commit; of a stable group of consumers, from their commit if no member subscribes to the topic.
         """
         if self.state is GroupState.EMPTY:
-            return self.state_ms if self.protocol_type else commit_ms
+            return self.state_ms if self.protocol_type and self.state_ms >= 0 else commit_ms
         is_stable = self.state is GroupState.STABLE and self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return commit_ms if is_stable and not self.subscribes_to(topic) else None
 

@@ -46,6 +46,6 @@ def _leave_one(rebalances: Rebalances, group: ClassicGroup, leaving: MemberIdent
         rebalances.drop_pending(group, member_id, f"{member_id} leaves before it has joined")
         return []
     member = group.find(member_id, instance_id)
-    reason = f"member {group.label(member)} leaves: {(leaving.reason or 'no reason given')[:MAX_REASON]}"
-    rebalances.drop(group, member, reason)
+    reason = f"member {member_id} leaves: {(leaving.reason or 'no reason given')[:MAX_REASON]}"
+    rebalances.drop(group, member)
     return [reason]

@@ -6,7 +6,7 @@ over. It begins a generation, in which the leader's sync brings the assignment (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -116,10 +116,9 @@ class Rebalances:
         """Begin the next generation with the members that have joined, and with static ones that have not (8220)."""
         if not group.is_alive:
             return
-        absent = [member for member in group.members.values() if member.join is None]
-        for member in absent:
-            if member.instance_id is None:
-                self.drop(group, member, "it has not joined again")
+        members = group.members.values()
+        absent = [member for member in members if member.join is None and member.instance_id is None]
+        self._drop_all(group, absent, "they have not joined again")
         if group.members and not self._elect_leader(group):
             self._await_joins(group)  # static members only, and none has joined: they keep their partitions for now
             return
@@ -192,8 +191,7 @@ class Rebalances:
         """Remove the members that were told of a generation and have not asked for their assignment (KAFKA-12890)."""
         if not group.is_alive or generation != group.generation or not group.unsynced:
             return
-        for member_id in list(group.unsynced):
-            self.drop(group, group.members[member_id], "it has not synced")
+        self._drop_all(group, [group.members[member_id] for member_id in group.unsynced], "they have not synced")
         self.changed(group, "members have not synced")
 
     # --- answers of parked requests ---
@@ -274,15 +272,21 @@ class Rebalances:
             self.check_joins(group, reason)
         self._forget_unused(group)
 
-    def remove(self, group: ClassicGroup, members: Iterable[Member], reason: str) -> None:
-        """Remove members, and let the others share their partitions."""
+    def _drop_all(self, group: ClassicGroup, members: Sequence[Member], reason: str) -> None:
+        if members:
+            logger.info(
+                "members removed",
+                group=group.group_id,
+                count=len(members),
+                members=group.labels(members),
+                reason=reason,
+            )
         for member in members:
-            self.drop(group, member, reason)
-        self.changed(group, reason)
+            self.drop(group, member)
 
-    def drop(self, group: ClassicGroup, member: Member, reason: str) -> None:
+    @staticmethod
+    def drop(group: ClassicGroup, member: Member) -> None:
         """Remove a member, and answer its parked requests; the caller then calls `changed`."""
-        logger.info("member removed", group=group.group_id, member=member.member_id, reason=reason)
         group.remove(member.member_id)
         session, member.session = member.session, None
         if session is not None:
@@ -296,7 +300,9 @@ class Rebalances:
 
     def _session_over(self, group: ClassicGroup, member: Member) -> None:
         if group.is_alive and group.members.get(member.member_id) is member:
-            self.remove(group, [member], "its session is over")
+            logger.info("session is over", group=group.group_id, member=member.member_id)
+            self.drop(group, member)
+            self.changed(group, f"the session of member {member.member_id} is over")
 
     @staticmethod
     def keep(group: ClassicGroup) -> None:

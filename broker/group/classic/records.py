@@ -57,7 +57,7 @@ def replay_group(shard: GroupShard, key: GroupMetadataKey, value: GroupMetadataV
 
 def _group_of(shard: GroupShard, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     """Return the group: stable with the members of the record, or empty without."""
-    group = ClassicGroup(group_id, shard, state_ms=max(0, value.current_state_timestamp_ms))
+    group = ClassicGroup(group_id, shard, state_ms=value.current_state_timestamp_ms)
     group.is_logged = True
     group.protocol_type = value.protocol_type
     group.generation = value.generation

@@ -112,6 +112,11 @@ class ConsumerGroup(Group):
         return CONSUMER_PROTOCOL_TYPE
 
     @property
+    def member_count(self) -> int:
+        """How many members it has."""
+        return len(self.members)
+
+    @property
     def is_empty(self) -> bool:
         """Whether the group has no members."""
         return not self.members

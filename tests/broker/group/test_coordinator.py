@@ -19,6 +19,7 @@ class Loaded:
     """Stands for the coordinator of one kind of group; its groups are plain objects."""
 
     type = "classic"
+    member_count = 4
 
     def __init__(self, group_id: str, log: list[tuple[str, str]]) -> None:
         self.group_id = group_id
@@ -121,7 +122,7 @@ def test_a_long_log_is_replayed_in_steps(groups: Coordinated) -> None:
     for first in range(0, 1_000, 500):
         groups.append(*(record(f"group-{nth}") for nth in range(first, first + 500)))
     groups.broker.elect(1, 2, replicas=(1,))
-    assert groups.work() >= 5 + 10  # at most 200 records, or 100 groups to start, in each
+    assert groups.work() >= 5 + 10  # at most 200 records, or 100 groups of 4 members to start, in each
     assert len(groups.coordinator.shard_of("app").groups) == 1_000
 
 

@@ -38,6 +38,7 @@ class AGroup(Group):
     state_name = "Stable"
     protocol_type = "consumer"
     is_empty = True
+    member_count = 0
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)

@@ -100,6 +100,12 @@ def test_offsets_of_an_empty_group_expire_from_the_time_at_which_it_became_empty
     assert group.offset_expires_from_ms("orders", commit_ms=10) == 1_000
 
 
+def test_offsets_of_an_empty_group_whose_record_lacks_that_time_expire_from_their_commit(group: ClassicGroup) -> None:
+    group.protocol_type = "consumer"
+    group.state_ms = -1
+    assert group.offset_expires_from_ms("orders", commit_ms=10) == 10
+
+
 def test_offsets_of_a_group_that_has_never_had_members_expire_from_their_commit(group: ClassicGroup) -> None:
     assert group.offset_expires_from_ms("orders", commit_ms=10) == 10
 

@@ -104,3 +104,21 @@ def test_of_very_many_members_the_later_ones_are_answered_in_later_turns(clients
     assert sum(synced.is_parked for synced in syncs) == 11
     clients.advance_ms(1)
     assert all(synced.error == OK for synced in syncs)
+
+
+def test_a_rebalance_timeout_of_0_leaves_members_the_time_to_answer(clients: Clients) -> None:
+    joined = clients.join(rebalance_ms=0)
+    assert clients.assign(joined).error == OK
+    clients.join(instance_id="one", rebalance_ms=0)
+    clients.join(joined.member_id, rebalance_ms=0)
+    assert clients.group.generation == 2
+
+
+def test_static_members_with_a_rebalance_timeout_of_0_do_not_keep_the_broker_busy(clients: Clients) -> None:
+    first = clients.join(instance_id="one", rebalance_ms=0)
+    clients.assign(first)
+    newcomer = clients.join(rebalance_ms=0)
+    clients.leave(newcomer.member_id if not newcomer.is_parked else next(reversed(clients.group.members)))
+    clients.stay_alive([first.member_id], 4_000)
+    assert clients.state == "PreparingRebalance"
+    assert len([each for each in clients.finished if each.purgatory == "Rebalance"]) < 10
