@@ -95,3 +95,9 @@ def test_kip_226_configs_of_brokers_are_changed_described_with_their_synonyms_an
         "InvalidRequestException",
         "left: 0",
     ]
+
+
+@pytest.mark.timeout(MAVEN_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
+@pytest.mark.parametrize("check", ["group", "consumer-protocol"])
+def test_consumers_of_both_group_protocols_share_a_topic_and_resume(run_check: Check, topic: str, check: str) -> None:
+    assert run_check(check, topic) == ["alone: 2", "shared: true", "alone again: 2", "resumed at 5", "resumed at 5"]

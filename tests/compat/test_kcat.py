@@ -39,3 +39,13 @@ def test_listing_shows_brokers_and_topics(cluster: RunningCluster, topic: str) -
 def test_seeking_by_timestamp(cluster: RunningCluster, topic: str) -> None:
     kcat(cluster, "-P", "-t", topic, given="one\ntwo\n")
     assert kcat(cluster, "-Q", "-t", f"{topic}:0:0").strip().endswith("offset 0")
+
+
+def test_a_balanced_consumer_reads_the_topic_and_the_next_one_resumes_after_it(
+    cluster: RunningCluster, topic: str
+) -> None:
+    group = ["-G", f"group-of-{topic}", "-X", "auto.offset.reset=earliest", "-e", "-q", topic]
+    kcat(cluster, "-P", "-t", topic, given="one\ntwo\n")
+    assert kcat(cluster, *group) == "one\ntwo\n"
+    kcat(cluster, "-P", "-t", topic, given="three\n")
+    assert kcat(cluster, *group) == "three\n"

@@ -37,6 +37,8 @@ public class Checks {
             case "record-errors" -> recordErrors();
             case "admin" -> admin();
             case "broker-configs" -> brokerConfigs();
+            case "group" -> group(Map.of("heartbeat.interval.ms", "300"));
+            case "consumer-protocol" -> group(Map.of("group.protocol", "consumer"));
             default -> throw new IllegalArgumentException(arguments[0]);
         }
     }
@@ -197,5 +199,60 @@ public class Checks {
         } catch (InterruptedException | ExecutionException error) {
             throw new IllegalStateException(error);
         }
+    }
+
+    /** Two consumers of a group share the topic's two partitions; the one that stays resumes where the other was. */
+    static void group(Map<String, String> more) throws Exception {
+        try (Admin admin = client()) {
+            create(admin, Map.of());
+        }
+        produce(5);
+        try (var first = member(more)) {
+            int read = 0;
+            while (read < 10) {
+                read += first.poll(Duration.ofMillis(50)).count();
+            }
+            first.commitSync();
+            System.out.println("alone: " + first.assignment().size());
+            try (var second = member(more)) {
+                while (first.assignment().size() != 1 || second.assignment().size() != 1) {
+                    first.poll(Duration.ofMillis(50));
+                    second.poll(Duration.ofMillis(50));
+                }
+                boolean shared = Collections.disjoint(first.assignment(), second.assignment());
+                System.out.println("shared: " + shared);
+            }
+            while (first.assignment().size() != 2) {
+                first.poll(Duration.ofMillis(50));
+            }
+            System.out.println("alone again: " + first.assignment().size());
+        }
+        produce(1);
+        try (var next = member(more)) {
+            int read = 0;
+            while (read < 2) {
+                for (var record : next.poll(Duration.ofMillis(50))) {
+                    System.out.println("resumed at " + record.offset());
+                    read++;
+                }
+            }
+        }
+    }
+
+    static void produce(int each) {
+        try (var producer = new KafkaProducer<>(settings(), new StringSerializer(), new StringSerializer())) {
+            for (int number = 0; number < 2 * each; number++) {
+                producer.send(new ProducerRecord<>(topic, number % 2, "key", "value"));
+            }
+        }
+    }
+
+    static KafkaConsumer<String, String> member(Map<String, String> more) {
+        Properties settings = settings("group.id", "group-of-" + topic, "auto.offset.reset", "earliest");
+        settings.putAll(more);
+        var strings = new StringDeserializer();
+        var consumer = new KafkaConsumer<>(settings, strings, strings);
+        consumer.subscribe(List.of(topic));
+        return consumer;
     }
 }
