@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,10 +54,12 @@ def _addresses(process: subprocess.Popen[str]) -> RunningCluster:
     return RunningCluster(",".join(brokers), page.group(1).rstrip("/"), process.pid)
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[RunningCluster]:
-    """`purgatorio cluster` on free ports."""
+@contextmanager
+def running_cluster(**settings: object) -> Iterator[RunningCluster]:
+    """`purgatorio cluster` on free ports, with these settings (`_` for `.`)."""
     command = [sys.executable, "-m", "purgatorio", "cluster", "--port", "0", "--admin-port", "0"]
+    for name, value in settings.items():
+        command += ["--set", f"{name.replace('_', '.')}={value}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
         yield _addresses(process)
@@ -65,6 +68,13 @@ def cluster() -> Iterator[RunningCluster]:
         assert process.wait(timeout=10) == 0, "the cluster stops cleanly"
         assert process.stdout is not None
         process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[RunningCluster]:
+    """A cluster with its default settings."""
+    with running_cluster() as running:
+        yield running
 
 
 @pytest.fixture
