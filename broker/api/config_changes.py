@@ -80,6 +80,10 @@ class ConfigsChange(ClusterChange[ResourceResult]):
         kind, name = edit.resource_type, edit.resource_name
         if kind == ResourceType.BROKER:
             return self._alter_broker(image, name, edit.edit), ResourceResult(kind, name)
+        if kind == ResourceType.GROUP:
+            raise Refused(
+                ErrorCode.INVALID_REQUEST, "Configs of one group cannot be changed here, only those of brokers."
+            )
         if kind != ResourceType.TOPIC:
             raise Refused(ErrorCode.INVALID_REQUEST, f"Resources of type {kind} have no configs here.")
         if problem := topic_name_problem(name):

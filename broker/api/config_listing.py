@@ -5,17 +5,25 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.metadata.image import ALL_BROKERS
 
+GROUP_CONFIGS: Final[Mapping[str, str]] = {
+    "consumer.heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms",
+    "consumer.session.timeout.ms": "group.consumer.session.timeout.ms",
+}
+"""Configs of groups (KIP-848), and the broker configs that are their defaults."""
+
 
 class ResourceType(enum.IntEnum):
-    """The types of config resources; Kafka's other types (8, 16, 32) do not exist here."""
+    """The types of config resources; Kafka's other types (8, 16) do not exist here."""
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 class ConfigSource(enum.IntEnum):
@@ -97,6 +105,16 @@ def cluster_entries(admin: AdminContext) -> list[ConfigEntry]:
         key = admin.dynamic_keys[name]
         synonym = ConfigSynonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
         entries.append(ConfigEntry(name, (synonym,), read_only=False, type=key.type, doc=key.doc))
+    return entries
+
+
+def group_entries(admin: AdminContext) -> list[ConfigEntry]:
+    """Return the configs of a group of the consumer protocol: those of all groups, which cannot be changed for one."""
+    entries = []
+    for name, broker_name in GROUP_CONFIGS.items():
+        setting = admin.broker_configs[broker_name]
+        synonym = _start_synonym(admin, broker_name, setting.value)
+        entries.append(ConfigEntry(name, (synonym,), read_only=True, type=setting.type, doc=setting.doc))
     return entries
 
 

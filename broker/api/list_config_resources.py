@@ -25,9 +25,8 @@ from purgatorio.protocol.messages.list_config_resources import (
 )
 
 BROKER_LOGGER: Final = 8
-GROUP: Final = 32
-LISTED_TYPES: Final = (ResourceType.TOPIC, ResourceType.BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
-"""The types that Kafka lists; here there are no resources of the last three."""
+LISTED_TYPES: Final = (ResourceType.TOPIC, ResourceType.BROKER, BROKER_LOGGER, CLIENT_METRICS, ResourceType.GROUP)
+"""The types that Kafka lists; here no resources of the last three have configs of their own."""
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: ListConfigResourcesRequest, reply: Reply) -> None:

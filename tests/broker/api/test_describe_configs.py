@@ -10,6 +10,7 @@ from purgatorio.broker.api import describe_configs
 from purgatorio.broker.log.config import TOPIC_CONFIGS, ConfigType
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tests.broker.api.conftest import Setting
 
 TOPIC, BROKER = 2, 4
 TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = range(1, 6)
@@ -158,3 +159,19 @@ def test_a_whole_request_can_be_answered_with_an_error(cluster: Any) -> None:
     request = DescribeConfigsRequest(resources=[about(TOPIC, "orders")])
     seen = cluster.travel(4, describe_configs.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR))
     assert [result.error_code for result in seen.results] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+
+
+def test_every_group_has_the_configs_of_the_brokers_groups(cluster: Any) -> None:
+    """kafka-configs asks for each group that it lists, and for one that need not exist."""
+    cluster.admin.broker_configs.update(
+        {
+            "group.consumer.heartbeat.interval.ms": Setting("5000", True, 3, "Time between heartbeats."),
+            "group.consumer.session.timeout.ms": Setting("50000", False, 3, "Session timeout."),
+        }
+    )
+    (result,) = ask(cluster, about(32, "billing"))
+    assert (result.error_code, result.resource_name) == (0, "billing")
+    assert [(each.name, each.value, each.config_source, each.read_only) for each in result.configs] == [
+        ("consumer.heartbeat.interval.ms", "5000", DEFAULT_CONFIG, True),
+        ("consumer.session.timeout.ms", "50000", STATIC_BROKER_CONFIG, True),
+    ]

@@ -132,6 +132,12 @@ def test_throttles_of_a_broker_are_set_and_reset_as_by_kafka_reassign_partitions
     assert cluster.image.broker_configs == {}
 
 
+def test_configs_of_a_group_cannot_be_changed(cluster: Any) -> None:
+    (result,) = ask(cluster, alter(32, "billing", ("consumer.session.timeout.ms", SET, "50000")))
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert result.error_message == "Configs of one group cannot be changed here, only those of brokers."
+
+
 def test_a_whole_request_can_be_answered_with_an_error(cluster: Any) -> None:
     request = IncrementalAlterConfigsRequest(resources=[alter(TOPIC, "a")])
     seen = cluster.travel(1, incremental_alter_configs.error_response(request, ErrorCode.NOT_CONTROLLER))
