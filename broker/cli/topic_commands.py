@@ -39,6 +39,8 @@ def _list_topics(admin: AdminClient, args: argparse.Namespace) -> int:
     if args.topic is not None and not partitions:
         print(f"purgatorio: there is no topic {args.topic}", file=sys.stderr)
         return 1
+    hidden = {row["topic"] for row in partitions if row["internal"]} if args.topic is None else set()
+    shown = [row for row in partitions if row["topic"] not in hidden or row["offline"]]
     rows = [
         (
             f"{row['topic']}-{row['partition']}",
@@ -49,12 +51,13 @@ def _list_topics(admin: AdminClient, args: argparse.Namespace) -> int:
             _ids(row["elr"]),
             _reassignment(row["reassignment"]),
         )
-        for row in partitions
+        for row in shown
     ]
     print_table(("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "ELR", "REASSIGNED"), rows)
-    further = listed["partition_count"] - len(partitions)
+    further = listed["partition_count"] - len(shown)
     if further > 0:
-        print(f"and {further} more; --topic lists those of one topic")
+        internal = f", those of {' and '.join(sorted(hidden))}" if hidden else ""
+        print(f"and {further} more{internal}; --topic lists those of one topic")
     if listed["offline_count"]:
         print(f"{_partitions(listed['offline_count'])} offline: no live broker has all records")
         print("to elect leaders without the lost records: purgatorio topics elect --unclean")

@@ -114,10 +114,12 @@ class Placement(TypedDict):
     """The leader and replicas of a partition in the metadata.
 
     A partition without a leader is `offline`, and its `leader` is -1. `elr`: the eligible leader replicas (KIP-966).
+    `internal`: its topic is the brokers' own.
     """
 
     topic: str
     partition: int
+    internal: bool
     leader: int
     leader_epoch: int
     partition_epoch: int
@@ -165,6 +167,7 @@ class Partition(TypedDict):
 
     topic: str
     partition: int
+    internal: bool
     leader: int
     leader_epoch: int
     partition_epoch: int

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from purgatorio.broker.metadata.image import NO_LEADER, NO_LEASE, ClusterImage, PartitionState
+from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.operator import ClusterControl, Member
 from purgatorio.broker.web import document
 from purgatorio.broker.web.views import ShownBroker
@@ -45,10 +46,13 @@ def read_member(member: Member, broker: ShownBroker | None, image: ClusterImage)
 
 
 def read_placements(image: ClusterImage, topic: str | None, limit: int) -> tuple[list[document.Placement], int, int]:
-    """Return up to `limit` partitions by name, of one topic or all; their number, and the number of offline ones."""
+    """Return up to `limit` partitions of one topic or all, by name, those of internal topics last.
+
+    Also returns the number of all, and the number of offline ones.
+    """
     states = [
         (name, index, state)
-        for name, found in sorted(image.topics.items())
+        for name, found in sorted(image.topics.items(), key=lambda item: (is_internal(item[0]), item[0]))
         if topic in (None, name)
         for index, state in enumerate(found.partitions)
     ]
@@ -62,6 +66,7 @@ def read_placement(topic: str, partition: int, state: PartitionState) -> documen
     return {
         "topic": topic,
         "partition": partition,
+        "internal": is_internal(topic),
         "leader": state.leader,
         "leader_epoch": state.leader_epoch,
         "partition_epoch": state.partition_epoch,

@@ -14,6 +14,7 @@ from typing import Any, Final
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
+from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.metrics.views import PartitionView
 from purgatorio.broker.operator import ClusterControl, GroupControl, Member
 from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation, Purgatory
@@ -27,8 +28,9 @@ OPERATIONS_PER_PURGATORY: Final = 60
 WATCH_LISTS_PER_PURGATORY: Final = 20
 PARTITIONS: Final = 40
 FINISHED: Final = 100
-FOLLOWER_FETCHES_FINISHED: Final = 30
-"""The follower fetches among them at most: they end all the time, and must not crowd out the rest."""
+FINISHED_OF_KIND: Final = {"follower fetch": 30, "heartbeat": 30}
+"""The most of these kinds among them: follower fetches end all the time, and the sessions of a thousand members may end
+together; they must not crowd out the rest."""
 FINISHED_LOOKED_AT: Final = 300
 """Finished operations of each broker that are searched for them."""
 KEYS: Final = 8
@@ -154,7 +156,7 @@ def read_partitions(
         limit: the most partitions.
     """
     running = {broker.broker_id: broker for broker in brokers}
-    shown = sorted(_most_telling(running, image, limit))
+    shown = sorted(_most_telling(running, image, limit), key=lambda tp: (is_internal(tp.topic), tp))
     rows = []
     for tp in shown:
         state = image.topics[tp.topic].partitions[tp.partition]
@@ -166,7 +168,8 @@ def read_partitions(
 def _most_telling(running: Mapping[int, ShownBroker], image: ClusterImage, limit: int) -> list[TopicPartition]:
     """Return up to `limit` partitions: offline ones, then those that wait for a replica, then others, each by name.
 
-    Makes names for these only: there may be thousands of partitions, and the page asks each second.
+    Makes names for these only: there may be thousands of partitions, and the page asks each second. Those of internal
+    topics come last, and only those with records: most are empty.
     """
     offline, waiting = [], []
     for topic in image.topics.values():
@@ -179,17 +182,31 @@ def _most_telling(running: Mapping[int, ShownBroker], image: ClusterImage, limit
         replica.tp
         for broker in running.values()
         for replica in broker.partitions
-        if replica.is_leader and replica.high_watermark < replica.log.log_end_offset
+        if replica.is_leader
+        and replica.high_watermark < replica.log.log_end_offset
+        and not is_internal(replica.tp.topic)
     )
     chosen = dict.fromkeys(
         tp
         for tp in (*heapq.nsmallest(limit, offline), *heapq.nsmallest(limit, dict.fromkeys(waiting)))
         if image.partition(*tp) is not None  # a broker may still have a topic that the image has lost
     )
-    some_topics = (image.topics[name] for name in heapq.nsmallest(2 * limit, image.topics))
-    others = (TopicPartition(topic.name, index) for topic in some_topics for index in range(len(topic.partitions)))
+    names = heapq.nsmallest(2 * limit, itertools.filterfalse(is_internal, image.topics))
+    others = (TopicPartition(name, index) for name in names for index in range(len(image.topics[name].partitions)))
     chosen.update(dict.fromkeys(itertools.islice(others, 2 * limit)))
+    if len(chosen) < limit:
+        chosen.update(dict.fromkeys(_internal_with_records(running, image)))
     return list(itertools.islice(chosen, limit))
+
+
+def _internal_with_records(running: Mapping[int, ShownBroker], image: ClusterImage) -> Iterator[TopicPartition]:
+    for name in sorted(filter(is_internal, image.topics)):
+        for index, state in enumerate(image.topics[name].partitions):
+            tp = TopicPartition(name, index)
+            broker = running.get(state.leader)
+            replica = None if broker is None else broker.replica(tp)
+            if replica is not None and replica.log.log_end_offset > 0:
+                yield tp
 
 
 def _seen(state: PartitionState, held: dict[int, PartitionView]) -> PartitionView | None:
@@ -242,17 +259,20 @@ def read_finished(brokers: Sequence[ShownBroker], limit: int) -> list[document.F
 
 
 def _finished_for_page(brokers: Sequence[ShownBroker], since_ms: int | None) -> list[document.Finished]:
-    """Return the newest operations, with a limit of their own for follower fetches."""
+    """Return the newest operations, with a limit of their own for some kinds; no sessions of members that have left."""
     rows: list[document.Finished] = []
-    follower_fetches = 0
+    left = dict(FINISHED_OF_KIND)
     newest_first = (_ended_on(broker, FINISHED_LOOKED_AT) for broker in brokers)
     for row in heapq.merge(*newest_first, key=lambda row: -row["done_ms"]):
         if len(rows) == FINISHED or (since_ms is not None and row["done_ms"] < since_ms):
             break
-        if row["kind"] == "follower fetch":
-            follower_fetches += 1
-            if follower_fetches > FOLLOWER_FETCHES_FINISHED:
+        kind = row["kind"]
+        if kind == "heartbeat" and row["outcome"] != "expired":
+            continue
+        if kind in left:
+            if left[kind] == 0:
                 continue
+            left[kind] -= 1
         rows.append(row)
     return rows
 

@@ -6,8 +6,13 @@ const NAMES = {
   produce: "Produce, acks=all",
   "consumer fetch": "Consumer fetch",
   "follower fetch": "Follower fetch",
+  rebalance: "Rebalance",
+  heartbeat: "Member session",
 };
 const HIDDEN_AT_FIRST = new Set(["follower fetch"]);
+
+/** Kinds that are in the wheel, and in no list: each member of a group has one all the time. */
+export const LISTLESS = new Set(["heartbeat"]);
 
 /** Marks, so that nothing is told by colour alone. */
 export const OUTCOMES = {
@@ -33,7 +38,8 @@ export const colours = {};
 
 export function readColours() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["text", "accent", "muted", "faint", "line", "ring", "panel", "produce", "consumer-fetch", "follower-fetch", "other",
+  for (const name of ["text", "accent", "muted", "faint", "line", "ring", "panel", "produce", "consumer-fetch", "follower-fetch",
+    "rebalance", "heartbeat", "other",
     "completed", "expired", "cancelled", "shutdown", "error"]) {
     colours[name] = style.getPropertyValue(`--${name}`).trim();
   }

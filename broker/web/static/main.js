@@ -2,6 +2,7 @@
 
 import { Brokers } from "./brokers.js";
 import { setText } from "./dom.js";
+import { Groups } from "./groups.js";
 import { Filters, readColours } from "./kinds.js";
 import { Live } from "./live.js";
 import { Parked } from "./parked.js";
@@ -19,6 +20,7 @@ function show(state) {
   brokers.update(state);
   parked.update(state);
   wheel.update(state);
+  groups.update(state);
   timeline.update(state);
   partitions.update(state);
   setText(document.getElementById("cluster"), `cluster ${state.cluster_id}`);
@@ -44,6 +46,7 @@ const filters = new Filters(document.getElementById("kinds"), document.getElemen
 const brokers = new Brokers(document.getElementById("brokers"), live);
 const parked = new Parked(live, filters);
 const wheel = new Wheel(live, filters);
+const groups = new Groups();
 const timeline = new Timeline(live, filters);
 const partitions = new Partitions();
 

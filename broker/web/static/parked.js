@@ -1,10 +1,11 @@
 // The list of parked operations: the client, the keys, since when, until when, and the condition that each misses.
 
 import { count, duration, keysText, make, plural, reconcile, setText } from "./dom.js";
-import { kindClass, kindName } from "./kinds.js";
+import { kindClass, kindName, LISTLESS } from "./kinds.js";
 
 const ROWS = 60;
-const ORDER = ["produce", "consumer fetch"]; // first; then other kinds, follower fetches last
+const ORDER = ["produce", "rebalance", "consumer fetch"]; // first; then other kinds, then these:
+const LAST = ["heartbeat", "follower fetch"];
 
 /** All parked operations that the filters let through: those that a client waits for first, then the oldest. */
 export function shownOperations(state, filters) {
@@ -18,7 +19,7 @@ export function shownOperations(state, filters) {
       }
     }
   }
-  const rank = (kind) => (kind === "follower fetch" ? 99 : ORDER.indexOf(kind) < 0 ? 50 : ORDER.indexOf(kind));
+  const rank = (kind) => (LAST.includes(kind) ? 90 + LAST.indexOf(kind) : ORDER.indexOf(kind) < 0 ? 50 : ORDER.indexOf(kind));
   return rows.sort((a, b) => rank(a.kind) - rank(b.kind) || a.parked_ms - b.parked_ms || a.id - b.id);
 }
 
@@ -28,7 +29,7 @@ function unlisted(state, filters) {
   for (const broker of state.brokers) {
     if (!filters.broker(broker.id)) continue;
     for (const purgatory of broker.purgatories) {
-      if (purgatory.operations.some((operation) => filters.kind(operation.kind))) {
+      if (purgatory.operations.some(({ kind }) => filters.kind(kind) && !LISTLESS.has(kind))) {
         missing += purgatory.num_delayed - purgatory.operations.length;
       }
     }
@@ -49,7 +50,7 @@ export class Parked {
   }
 
   update(state) {
-    const rows = shownOperations(state, this.filters);
+    const rows = shownOperations(state, this.filters).filter(({ kind }) => !LISTLESS.has(kind));
     const further = rows.length - Math.min(rows.length, ROWS) + unlisted(state, this.filters);
     reconcile(this.list, rows.slice(0, ROWS), (row) => row.name, (row) => new OperationRow(row, this.live));
     setText(this.count, rows.length ? count(Math.min(rows.length, ROWS) + further) : "");

@@ -6,6 +6,7 @@ import { colours, kindClass, kindName, OUTCOMES } from "./kinds.js";
 const WINDOW_MS = 30_000;
 const KEPT = 2000;
 const ROWS = 40;
+const QUIET_ROWS = 6; // among them
 const LANES = 16;
 const LANE_PX = 11;
 const MOVES = 12; // moves of leadership that are kept
@@ -83,7 +84,9 @@ export class Timeline {
 
   /** Show the newest of the kinds that are wanted. */
   showTable() {
-    const rows = this.#rows.filter((row) => this.#shown(row) && this.#visible(row)).slice(0, ROWS);
+    let quiet = 0; // long polls that found nothing end all the time, and would push all else out of sight
+    const telling = (row) => !isQuiet(row) || (quiet += 1) <= QUIET_ROWS;
+    const rows = this.#rows.filter((row) => this.#shown(row) && this.#visible(row) && telling(row)).slice(0, ROWS);
     const now = this.#now();
     reconcile(this.body, rows.map((row) => ({ row, now })), ({ row }) => row.name, ({ row }) => new FinishedRow(row));
   }

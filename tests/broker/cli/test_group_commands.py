@@ -188,6 +188,10 @@ def test_a_consumers_group_is_shown_reset_and_deleted(
     consumer = KafkaConsumer("orders", bootstrap_servers=bootstrap, group_id="billing", auto_offset_reset="earliest")
     assert next(consumer).value == b"a"
     consumer.commit()
+    assert cli.main(["topics", "list", "--admin", f"http://127.0.0.1:{admin}"]) == 0
+    listed = capsys.readouterr().out
+    assert [line.split()[0] for line in listed.splitlines()[1:]] == ["orders-0", "and"]
+    assert listed.endswith("and 50 more, those of __consumer_offsets; --topic lists those of one topic\n")
     assert "orders:0" in said("describe", "billing")
     assert said("delete", "billing", code=1).endswith("group billing has members; stop its consumers first\n")
     consumer.close()

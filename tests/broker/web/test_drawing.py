@@ -54,7 +54,8 @@ const clash = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 
   && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
 setTimeout(() => {
   const found = [];
-  for (const group of [".purgatory strong, .purgatory span", ".scale span"]) {
+  const groups = ".group h3, .group-state, .group-lag, .group-waits, .member-owns, .member-left, .member-says";
+  for (const group of [".purgatory strong, .purgatory span", ".scale span", groups]) {
     const all = boxes(group);
     if (all.length === 0) found.push(`nothing matches ${group}`);
     all.forEach((a, i) => all.slice(i + 1).forEach((b) => { if (clash(a, b)) found.push(`${a.text} | ${b.text}`); }));
@@ -133,6 +134,37 @@ def purgatory(name: str, delayed: int, entries: int) -> dict[str, Any]:
     }
 
 
+def group(group_id: str, number: int) -> dict[str, Any]:
+    """A group of the state with ten of its members, which own many partitions."""
+    owned = [
+        {"topic": f"orders-{each}", "partitions": list(range(0, 40, 3)), "partition_count": 400} for each in (1, 2)
+    ]
+    member = {
+        "instance_id": None,
+        "client": "an-application-with-a-long-client-id",
+        "host": "127.0.0.1",
+        "epoch": 1_234,
+        "owned": owned,
+        "waits_for": "has to give up orders-1-3, orders-1-6, orders-1-9 and 120 more",
+        "session_left_ms": 44_900 * number,
+        "session_timeout_ms": 100_000,
+    }
+    return {
+        "id": group_id,
+        "type": "consumer",
+        "state": "PreparingRebalance",
+        "protocol_type": "consumer",
+        "assignor": "cooperative-sticky",
+        "epoch": 1_234,
+        "coordinator": 1,
+        "member_count": 1_000,
+        "offset_count": 1_000,
+        "lag": 1_234_567,
+        "waits_for": "epoch 1234 of billing waits for members a, b, c, d, e and 995 more to give up partitions",
+        "members": [{**member, "member_id": f"{group_id}-{each}"} for each in range(10)],
+    }
+
+
 def state() -> dict[str, Any]:
     """The state of a busy cluster, as `/api/v1/state` tells it; its time stands still."""
     broker = {
@@ -165,6 +197,8 @@ def state() -> dict[str, Any]:
         "brokers": brokers,
         "partitions": partitions,
         "partition_count": len(partitions),
+        "groups": [group(f"a-group-with-a-name-of-its-own-{number}", number) for number in range(3)],
+        "group_count": 1_234,
         "finished": [],
     }
 

@@ -12,7 +12,7 @@ import pytest
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.operator.group_control import GROUP_TIME_LIMIT_MS
 from purgatorio.broker.web import group_state
-from purgatorio.broker.web.state import read_state
+from purgatorio.broker.web.state import FINISHED_OF_KIND, read_state
 from purgatorio.protocol.consumer_protocol import (
     ASSIGNMENT,
     SUBSCRIPTION,
@@ -365,3 +365,31 @@ async def test_the_page_shows_so_many_groups_and_members_and_adds_up_so_many_lag
     assert (shown, state["group_count"]) == ([("billing", 2, 1), ("g0", 0, 0)], 4)
     ends = group_state.Ends(cluster.brokers, cluster.control.image, 1)
     assert [group["lag"] for group in group_state.read_groups(cluster.groups, ends, 10)[0]] == [None, 9, None, None]
+
+
+def test_partitions_of_internal_topics_come_last_and_only_those_with_records(
+    cluster: Any, fake_log: Callable[..., Any], state_of: Callable[..., Any]
+) -> None:
+    cluster.has_topic("__consumer_offsets", *[state_of(1)] * 3)
+    cluster.has_topic("orders")
+    for partition, end in ((0, 0), (1, 7)):
+        cluster.brokers[0].holds("__consumer_offsets", partition, is_leader=True, log=fake_log(end))
+    state = read_state(cluster, cluster.control, cluster.groups)
+    shown = [(row["topic"], row["partition"], row["internal"]) for row in state["partitions"]]
+    assert shown == [("orders", 0, False), ("__consumer_offsets", 1, True)]
+    assert state["partition_count"] == 4
+
+
+async def test_sessions_of_members_that_ended_are_shown_if_they_expired_and_crowd_out_nothing(
+    cluster: Any, coordinator: Coordinator
+) -> None:
+    cluster.brokers[0].park_produce().expire()
+    coordinator.heartbeat_purgatory.on_finished = cluster.brokers[0].finished.add
+    stayed = [coordinator.join(group_id=f"g{number}") for number in range(200)]
+    coordinator.leave(stayed[0].member_id, group_id="g0")
+    coordinator.advance_ms(SESSION_MS)
+    finished = read_state(cluster, cluster.control, cluster.groups)["finished"]
+    sessions = [row for row in finished if row["kind"] == "heartbeat"]
+    assert {row["outcome"] for row in sessions} == {"expired"}
+    assert len(sessions) == FINISHED_OF_KIND["heartbeat"]
+    assert finished[-1]["kind"] == "produce"

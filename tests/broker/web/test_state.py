@@ -136,7 +136,7 @@ def test_follower_fetches_do_not_crowd_out_what_else_finished(cluster: Any) -> N
         cluster.clock.advance_ms(1)
         broker.park_fetch(follower=2).force_complete()
     kinds = [row["kind"] for row in read_state(cluster, cluster.control, cluster.groups)["finished"]]
-    assert kinds.count("follower fetch") == state.FOLLOWER_FETCHES_FINISHED
+    assert kinds.count("follower fetch") == state.FINISHED_OF_KIND["follower fetch"]
     assert kinds[-1] == "produce"
 
 

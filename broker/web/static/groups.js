@@ -1,0 +1,156 @@
+// Consumer groups: state, members, what each owns, how long each may be silent, and how far the group is behind.
+
+import { count, duration, make, plural, reconcile, setText } from "./dom.js";
+
+const STATES = {
+  Empty: "no members; its committed offsets are kept",
+  Stable: "every member has its partitions",
+  PreparingRebalance: "the members join again",
+  CompletingRebalance: "the members wait for the assignment, which one of them makes",
+  Assigning: "the coordinator makes a new assignment",
+  Reconciling: "the members move to the new assignment",
+};
+const GONE_MS = 30_000; // how long a card tells of a member that was removed
+const RUNS = 6; // runs of partitions that are written of one topic
+
+/** Shows the groups. */
+export class Groups {
+  constructor() {
+    this.box = document.getElementById("groups");
+    this.more = document.getElementById("groups-more");
+  }
+
+  update(state) {
+    const groups = state.groups ?? [];
+    const silent = state.finished.filter((row) => row.kind === "heartbeat" && row.outcome === "expired");
+    reconcile(this.box, groups.map((group) => ({ ...group, silent, now: state.now_ms })), (group) => group.id, (group) => new GroupCard(group));
+    const further = (state.group_count ?? 0) - groups.length;
+    this.more.hidden = groups.length > 0 && further <= 0;
+    setText(this.more, groups.length
+      ? `and ${plural(further, "group", "groups")} more, of which none is in a rebalance if these are not`
+      : "There is no consumer group yet. The first consumer with a group id makes one.");
+  }
+}
+
+class GroupCard {
+  constructor(group) {
+    this.state = make("span", "group-state");
+    this.lag = make("span", "group-lag");
+    this.meta = make("p", "meta");
+    this.waits = make("p", "group-waits");
+    this.gone = make("p", "group-gone");
+    this.names = new Map(); // of members that were shown, by the keys of their sessions
+    this.removed = null;
+    this.members = make("ol", "members");
+    this.more = make("p", "more");
+    this.element = make("article", "group panel", [
+      make("header", "", [make("h3", "", group.id || "(no name)"), this.state, this.lag]),
+      this.meta, this.gone, this.waits, this.members, this.more,
+    ], { "aria-label": `Group ${group.id}` });
+  }
+
+  update(group) {
+    const moves = group.waits_for !== "" || !["Stable", "Empty"].includes(group.state);
+    setText(this.state, group.state);
+    this.state.title = STATES[group.state] ?? "";
+    this.element.classList.toggle("moves", moves);
+    this.element.classList.toggle("empty-group", group.member_count === 0);
+    setText(this.lag, lagText(group));
+    this.lag.title = "Records between the committed offsets and the high watermarks";
+    this.lag.classList.toggle("behind", group.lag > 0);
+    setText(this.meta, metaText(group));
+    this.meta.title = "The generation, or the epoch, is one more with every rebalance. The coordinator is the broker that leads the group's partition of __consumer_offsets";
+    setText(this.waits, group.waits_for);
+    this.waits.hidden = group.waits_for === "";
+    reconcile(this.members, group.members, (member) => member.member_id, (member) => new MemberRow(member));
+    this.#tellGone(group);
+    const further = group.member_count - group.members.length;
+    this.more.hidden = further <= 0;
+    setText(this.more, `and ${plural(further, "member", "members")} more`);
+  }
+
+  /** Tell of the member that was removed last because it was silent. */
+  #tellGone(group) {
+    for (const row of group.silent) {
+      const name = this.names.get(row.keys[0]);
+      if (name === undefined) continue;
+      this.names.delete(row.keys[0]);
+      this.removed = { name, ms: row.done_ms };
+    }
+    for (const member of group.members) this.names.set(`${group.id}: ${member.member_id}`, nameOf(member));
+    while (this.names.size > 100) this.names.delete(this.names.keys().next().value);
+    if (this.removed !== null && group.now - this.removed.ms > GONE_MS) this.removed = null;
+    this.gone.hidden = this.removed === null;
+    if (this.removed !== null) {
+      setText(this.gone, `${this.removed.name} was silent for too long, and was removed ${duration(Math.max(1000, group.now - this.removed.ms))} ago`);
+    }
+  }
+}
+
+/** The name under which people know a member. */
+function nameOf(member) {
+  return member.instance_id ?? (member.client || member.member_id);
+}
+
+function lagText(group) {
+  if (group.lag === null) return group.offset_count ? "" : "nothing committed yet";
+  return group.lag === 0 ? "up to date" : `${plural(group.lag, "record", "records")} behind`;
+}
+
+function metaText(group) {
+  const parts = [plural(group.member_count, "member", "members")];
+  if (group.epoch > 0) parts.push(`${group.type === "classic" ? "generation" : "epoch"} ${group.epoch}`);
+  if (group.assignor) parts.push(group.assignor);
+  parts.push(`${group.type} protocol`, `coordinator broker ${group.coordinator}`);
+  return parts.join(" · ");
+}
+
+class MemberRow {
+  constructor(member) {
+    this.owns = make("span", "member-owns");
+    this.says = make("span", "member-says");
+    this.fill = make("i", "bar-fill");
+    this.left = make("span", "member-left");
+    this.session = make("span", "member-session", [make("span", "bar", this.fill, { "aria-hidden": "true" }), this.left], {
+      title: "Its session: each heartbeat fills it up; when it is empty, the member is removed and the others get its partitions",
+    });
+    this.element = make("li", "member", [
+      make("span", "member-name", nameOf(member), {
+        title: [`Member id ${member.member_id}`, `client ${member.client || "without a name"}`, member.host].filter(Boolean).join(", "),
+      }),
+      this.owns, this.session, this.says,
+    ]);
+  }
+
+  update(member) {
+    setText(this.owns, ownsText(member.owned));
+    this.owns.title = member.owned === null ? "Only the members know" : "The partitions that it consumes";
+    setText(this.says, member.waits_for);
+    this.element.classList.toggle("waiting", member.waits_for !== "");
+    const { session_left_ms: left, session_timeout_ms: total } = member;
+    this.session.hidden = left === null;
+    if (left === null) return;
+    const part = Math.max(0, Math.min(1, left / Math.max(1, total)));
+    this.fill.style.transform = `scaleX(${part.toFixed(3)})`;
+    setText(this.left, left > 0 ? duration(left) : "over");
+    this.element.classList.toggle("soon", part < 0.4);
+  }
+}
+
+function ownsText(owned) {
+  if (owned === null) return "its own kind of work";
+  if (owned.length === 0) return "owns nothing";
+  return owned.map(({ topic, partitions, partition_count: all }) => `${topic} ${runsText(partitions, all)}`).join(", ");
+}
+
+/** Ascending numbers with runs joined: 0–3, 7. */
+function runsText(numbers, all) {
+  const runs = [];
+  for (const number of numbers) {
+    const last = runs.at(-1);
+    if (last !== undefined && number === last[1] + 1) last[1] = number;
+    else runs.push([number, number]);
+  }
+  const text = runs.slice(0, RUNS).map(([from, to]) => (from === to ? `${from}` : `${from}–${to}`)).join(", ");
+  return runs.length > RUNS || all > numbers.length ? `${text} … (${count(all)})` : text;
+}
