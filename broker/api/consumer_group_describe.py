@@ -76,7 +76,7 @@ def _member(image: ClusterImage, group: ConsumerGroup, member: GroupMember) -> M
         subscribed_topic_regex=subscription.subscribed_topic_regex,
         assignment=_assignment(image, member.current.assigned),
         target_assignment=_assignment(image, group.target.get(member.member_id, NO_PARTITIONS)),
-        member_type=CONSUMER_MEMBER if subscription.classic_member_metadata is None else CLASSIC_MEMBER,
+        member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
-from purgatorio.broker.group.classic.classic_groups import ClassicGroups
 from purgatorio.broker.group.classic.records import replay_group
+from purgatorio.broker.group.consumer.classic_members import ClassicMembers
 from purgatorio.broker.group.consumer.consumer_groups import ConsumerGroups
 from purgatorio.broker.group.consumer.replays import REPLAYS as CONSUMER_REPLAYS
 from purgatorio.broker.group.coordinator import GroupCoordinator
@@ -40,7 +40,7 @@ class Groups:
         coordinator: the groups that this broker coordinates.
         offsets: commits and reads their offsets.
         cleaner: deletes groups and offsets.
-        classic: the requests of classic groups' members.
+        classic: the requests of members of the classic protocol.
         consumer: the groups of the consumer protocol (KIP-848).
         rebalance_purgatory: what waits for members.
     """
@@ -53,8 +53,8 @@ class Groups:
         self._has_work = asyncio.Event()
         self._has_cleaning = asyncio.Event()
         replays: dict[type, Replay] = {GroupMetadataKey: replay_group, **CONSUMER_REPLAYS}
-        self.classic = ClassicGroups(services, lambda group_id: self.coordinator.shard_of(group_id), self._discard)
-        self.consumer = ConsumerGroups(services, lambda group_id: self.coordinator.shard_of(group_id), self._discard)
+        self.consumer = ConsumerGroups(services, self._shard_of, self._discard)
+        self.classic = ClassicMembers(services, self._shard_of, self._discard, self.consumer.heartbeats)
         self.coordinator = GroupCoordinator(
             services,
             replicas,
@@ -114,6 +114,9 @@ class Groups:
                     yield group_id, TopicPartition(topic, partition), committed.offset
 
     # --- work ---
+
+    def _shard_of(self, group_id: str) -> GroupShard:
+        return self.coordinator.shard_of(group_id)
 
     def _discard(self, shard: GroupShard, group: Group) -> bool:
         return self.cleaner.discard(shard, group)

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -100,6 +101,32 @@ def test_a_static_member_that_comes_back_keeps_its_partitions(cluster: RunningCl
     assert len(two.partitions) == 3
     for member in (again, two):
         member.consumer.close()
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_group_goes_from_the_classic_protocol_to_the_new_one_and_back(
+    cluster: RunningCluster, topic: str, strategy: str
+) -> None:
+    make_topic(cluster, topic)
+    classic = {"group.protocol": "classic", "partition.assignment.strategy": strategy, "heartbeat.interval.ms": 500}
+    old = Member(cluster, topic, topic, **classic)
+    poll_until([old], lambda: len(old.partitions) == PARTITIONS)
+    new = Member(cluster, topic, topic)
+    poll_until([old, new], lambda: len(old.partitions) == len(new.partitions) == 3)
+    produce(cluster, topic, range(60))
+    poll_until([old, new], lambda: len(old.seen) + len(new.seen) == 60)
+    new.consumer.close()
+    poll_until([old], lambda: len(old.partitions) == PARTITIONS)
+    produce(cluster, topic, range(60, 120))
+    poll_until([old], lambda: len(old.seen) + len(new.seen) == 120)
+    last = Member(cluster, topic, topic)
+    poll_until([old, last], lambda: len(old.partitions) == len(last.partitions) == 3)
+    old.consumer.close()
+    poll_until([last], lambda: len(last.partitions) == PARTITIONS)
+    produce(cluster, topic, range(120, 180))
+    poll_until([last], lambda: len(old.seen) + len(new.seen) + len(last.seen) == 180)
+    assert set((old.seen + new.seen + last.seen).values()) == {1}, "each record was consumed once"
+    last.consumer.close()
 
 
 def test_a_group_is_described_by_the_admin_client(cluster: RunningCluster, topic: str) -> None:

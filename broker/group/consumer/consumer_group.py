@@ -130,11 +130,14 @@ class ConsumerGroup(Group):
 
         Raises:
             GroupError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH for any other epoch than the member's; UNSUPPORTED_VERSION
-                if the request is too old to be told so.
+                if the request is too old to be told so. ILLEGAL_GENERATION for members of the classic protocol.
         """
         if generation_or_epoch < 0 and not self.members:
             return
         member = self._known(member_id)
+        if member.is_classic:
+            check_generation(member, generation_or_epoch)
+            return
         if version < COMMIT_VERSION_WITH_EPOCHS:
             message = f"members of consumer groups commit with version {COMMIT_VERSION_WITH_EPOCHS} or newer"
             raise GroupError(ErrorCode.UNSUPPORTED_VERSION, message)
@@ -228,3 +231,14 @@ def _check_epoch(member: Member, epoch: int) -> None:
     if epoch != member.current.epoch or epoch == LEFT_FOR_A_WHILE:
         message = f"member {member.member_id} is in epoch {member.current.epoch}, not in {epoch}"
         raise GroupError(ErrorCode.STALE_MEMBER_EPOCH, message)
+
+
+def check_generation(member: Member, generation: int) -> None:
+    """Check the generation that a member of the classic protocol sends: its epoch.
+
+    Raises:
+        GroupError: ILLEGAL_GENERATION.
+    """
+    if generation != member.current.epoch:
+        message = f"member {member.member_id} is in generation {member.current.epoch}, not in {generation}"
+        raise GroupError(ErrorCode.ILLEGAL_GENERATION, message)

@@ -47,9 +47,7 @@ class ConsumerGroups:
     def unloaded(self, shard: GroupShard, group: Group) -> None:
         """Stop the timers of a group; the log answers what waits for the replicas."""
         assert isinstance(group, ConsumerGroup)
-        for member in group.members.values():
-            self.heartbeats.timers.stop(member)
-        self._index.forget(group)
+        self.heartbeats.end(group, group.members.values())
 
     def image_changed(self, image: ClusterImage) -> None:
         """Have groups look at their topics that were created, deleted, or have more partitions."""

@@ -64,6 +64,12 @@ class ConsumerHeartbeats:
         shard_of: returns the shard of a group, or raises GroupError.
         discard: deletes an empty group of the classic protocol, but for its offsets; returns whether it could.
         index: told when a group's subscriptions change.
+
+    Attributes:
+        subscribing: writes subscriptions.
+        timers: the timers of members.
+        writer: writes updates of groups.
+        upgrade: makes a classic group with members a consumer group, or raises GroupError.
     """
 
     def __init__(
@@ -76,9 +82,11 @@ class ConsumerHeartbeats:
         self._services = services
         self._shard_of = shard_of
         self._discard = discard
-        self._subscribing = Subscribing(services)
+        self._index = index
+        self.subscribing = Subscribing(services)
         self.timers = MemberTimers(services, self.fence)
-        self._writer = GroupWriter(services.log, services.clock, self.timers, index)
+        self.writer = GroupWriter(services.log, services.clock, self.timers, index)
+        self.upgrade: Callable[[GroupShard, Group], ConsumerGroup] = _stay_classic
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest, client: Client, answer: Answer) -> None:
         """Handle a heartbeat; `answer` is called once, now or later, unless this raises.
@@ -96,8 +104,9 @@ class ConsumerHeartbeats:
         sender = identify(group, request, member_id, max_size=self._services.config.consumer_max_size)
         update = GroupUpdate(group, self._services.image())
         subscription = subscription_of(sender, request, client.client_id, client.host)
-        self._subscribing.subscribe(update, sender, subscription)
-        following = self._reconcile(update, sender, request)
+        self.subscribing.subscribe(update, sender, subscription)
+        reported = None if request.topic_partitions is None else from_wire(request.topic_partitions)
+        following = self.reconcile(update, sender, reported)
         response = ConsumerGroupHeartbeatResponse(member_id=sender.member_id, member_epoch=following.epoch)
         if _must_tell_assignment(request, sender.current, following):
             response.assignment = Assignment(topic_partitions=to_wire(following.assigned, TopicPartitions))
@@ -107,8 +116,14 @@ class ConsumerHeartbeats:
         """Remove a member that is taken for dead, and return whether that could be written."""
         logger.info("member fenced", group=group.group_id, member=member.member_id, why=why)
         update = GroupUpdate(group, self._services.image())
-        self._subscribing.remove(update, member)
-        return self._writer.write(shard, update, _ignore)
+        self.subscribing.remove(update, [member])
+        return self.writer.write(shard, update, _ignore)
+
+    def end(self, group: ConsumerGroup, members: Iterable[Member]) -> None:
+        """Stop the timers of a group that this broker no longer coordinates, or that is none any more."""
+        for member in members:
+            self.timers.stop(member)
+        self._index.forget(group)
 
     # --- what a heartbeat changes ---
 
@@ -123,10 +138,11 @@ class ConsumerHeartbeats:
             return group
         if request.member_epoch != JOINS:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
-        # An empty group takes the protocol of the member that comes.
-        if group is not None and not (group.is_empty and self._discard(shard, group)):
-            message = f"group {request.group_id} has members of the classic protocol"
-            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+        if group is not None and not group.is_empty:
+            return self.upgrade(shard, group)
+        if group is not None and not self._discard(shard, group):
+            message = f"group {request.group_id} uses the classic protocol"
+            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
         if len(shard.groups) >= self._services.config.max_groups:
             message = f"this broker keeps {len(shard.groups)} groups in {shard.tp}, the most that it may"
             raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
@@ -137,17 +153,18 @@ class ConsumerHeartbeats:
         existing = [name for name in names if name in image.topics]
         for group in groups:
             for text, resolved in group.expressions.items():
-                matching = self._subscribing.expressions.matching(text, existing)
+                matching = self.subscribing.expressions.matching(text, existing)
                 if matching != resolved.topics.intersection(names):
                     group.stale_expressions[text] = None
                     group.is_metadata_stale = True
 
     @staticmethod
-    def _reconcile(update: GroupUpdate, sender: Sender, request: ConsumerGroupHeartbeatRequest) -> CurrentAssignment:
-        """Return what the member owns from now on, and write it if that is new."""
-        reported: Partitions | None = None
-        if request.topic_partitions is not None:
-            reported = from_wire(request.topic_partitions)
+    def reconcile(update: GroupUpdate, sender: Sender, reported: Partitions | None) -> CurrentAssignment:
+        """Return what the member owns from now on, and write it if that is new.
+
+        Args:
+            reported: what the member says that it owns; None: as before.
+        """
         following = reconcile(
             sender.member_id,
             sender.current,
@@ -176,9 +193,9 @@ class ConsumerHeartbeats:
                 member.member_id, CurrentAssignment(LEFT_FOR_A_WHILE, member.current.epoch, assigned=assigned)
             )
         else:
-            self._subscribing.remove(update, member)
+            self.subscribing.remove(update, [member])
         response = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
-        self._writer.write(shard, update, _when_committed(response, answer), client=client.client_id)
+        self.writer.write(shard, update, _when_committed(response, answer), client=client.client_id)
 
     def _answer(
         self,
@@ -197,14 +214,20 @@ class ConsumerHeartbeats:
 
         done = _when_committed(response, answer)
         if update.changes:
-            self._writer.write(shard, update, done, applied=applied, client=client.client_id)
+            self.writer.write(shard, update, done, applied=applied, client=client.client_id)
         else:
             applied()
-            self._writer.when_committed(shard, group, done, client=client.client_id)
+            self.writer.when_committed(shard, group, done, client=client.client_id)
 
     def _new_member_id(self) -> str:
         """Return an id for a member whose client makes none: 128 random bits, as in Kafka."""
         return base64.urlsafe_b64encode(self._services.rng.randbytes(16)).rstrip(b"=").decode()
+
+
+def _stay_classic(shard: GroupShard, group: Group) -> ConsumerGroup:
+    """Refuse to convert a group."""
+    message = f"group {group.group_id} has members of the classic protocol"
+    raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
 def _ignore(error_code: ErrorCode) -> None:

@@ -105,8 +105,11 @@ def _missed_an_answer(current: CurrentAssignment, request: ConsumerGroupHeartbea
 
 
 def _replacement(holder: Member, instance_id: str, member_id: str) -> Sender:
-    """Return a member that takes the place of a static one that has left for a while (KIP-345)."""
-    if holder.current.epoch != LEFT_FOR_A_WHILE:
+    """Return a member that takes the place of a static one that has left for a while (KIP-345).
+
+    Members of the classic protocol do not leave: their place is taken at once (KAFKA-17228).
+    """
+    if holder.current.epoch != LEFT_FOR_A_WHILE and not holder.is_classic:
         message = f"instance {instance_id} is member {holder.member_id}, which has not left"
         raise GroupError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
     taken_over = CurrentAssignment(assigned=holder.current.assigned)

@@ -89,7 +89,8 @@ class Member:
         subscription: its last record; a change replaces it.
         current: what it owns.
         session: ends when the member is taken for dead; None while its broker loads it.
-        revocation: fires when it has taken too long to give up partitions; None while it need not give up any.
+        revocation: fires when it has taken too long to give up partitions, or as a classic member to join or sync; None
+            while it need not.
     """
 
     __slots__ = ("current", "member_id", "revocation", "session", "subscription")
@@ -100,6 +101,11 @@ class Member:
         self.current = NOTHING_YET
         self.session: DelayedHeartbeat | None = None
         self.revocation: TimerEntry | None = None
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol."""
+        return self.subscription.classic_member_metadata is not None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         """Return whether it owns what the target assignment of this epoch gives it."""

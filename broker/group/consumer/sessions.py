@@ -52,26 +52,46 @@ class MemberTimers:
 
     def renew_session(self, shard: GroupShard, group: ConsumerGroup, member: Member) -> None:
         """Let the member's session begin anew: it has shown that it lives."""
+        classic = member.subscription.classic_member_metadata
+        timeout_ms = (
+            self._services.config.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        )
         if member.session is not None:
+            member.session.session_timeout_ms = timeout_ms
             member.session.beat()
             return
         self._members += 1
         member.session = DelayedHeartbeat(
             self._services.heartbeat_purgatory,
             MemberKey(group.group_id, member.member_id),
-            self._services.config.consumer_session_timeout_ms,
+            timeout_ms,
             expired=partial(self._over, shard, group, member, "its session has ended"),
         ).start(member.subscription.client_id)
 
     def watch_revocation(self, shard: GroupShard, group: ConsumerGroup, member: Member) -> None:
-        """Give the member its rebalance timeout to give up partitions, if its new assignment says that it has to."""
+        """Give the member its rebalance timeout to give up partitions, if its new assignment says that it has to.
+
+        Members of the classic protocol have it to join again, and to sync (see `expect`).
+        """
+        if member.is_classic:
+            return
+        self.expect_no_more(member)
+        if member.current.state is MemberState.UNREVOKED:
+            self.expect(shard, group, member, "it has not given up partitions in time")
+
+    def expect(self, shard: GroupShard, group: ConsumerGroup, member: Member, otherwise: str) -> None:
+        """Give the member its rebalance timeout to do something, unless it runs already; `otherwise` is why it goes."""
+        if member.revocation is None:
+            over = partial(self._over, shard, group, member, otherwise)
+            timeout_ms = max(1, member.subscription.rebalance_timeout_ms)
+            member.revocation = self._services.timer.call_later(timeout_ms, over)
+
+    @staticmethod
+    def expect_no_more(member: Member) -> None:
+        """Stop waiting for what a member was expected to do: it has done it."""
         if member.revocation is not None:
             member.revocation.cancel()
             member.revocation = None
-        if member.current.state is MemberState.UNREVOKED:
-            over = partial(self._over, shard, group, member, "it has not given up partitions in time")
-            timeout_ms = max(1, member.subscription.rebalance_timeout_ms)
-            member.revocation = self._services.timer.call_later(timeout_ms, over)
 
     def start(self, shard: GroupShard, group: ConsumerGroup, member: Member) -> None:
         """Start the timers of a member that was loaded."""
@@ -83,9 +103,8 @@ class MemberTimers:
         if member.session is not None:
             member.session.end()
             self._members -= 1
-        if member.revocation is not None:
-            member.revocation.cancel()
-        member.session = member.revocation = None
+        self.expect_no_more(member)
+        member.session = None
 
     def _over(self, shard: GroupShard, group: ConsumerGroup, member: Member, why: str) -> None:
         if not shard.is_active or group.members.get(member.member_id) is not member:

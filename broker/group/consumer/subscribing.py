@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -54,9 +55,10 @@ class Subscribing:
         if update.epoch > update.target_epoch and self._is_due(group):
             update.assign(self._services.clock.wall_ms())
 
-    def remove(self, update: GroupUpdate, member: Member) -> None:
-        """Remove a member; the others share its partitions from their next heartbeats on."""
-        update.remove_member(member.member_id)
+    def remove(self, update: GroupUpdate, members: Iterable[Member]) -> None:
+        """Remove members; the others share their partitions from their next heartbeats on."""
+        for member in members:
+            update.remove_member(member.member_id)
         self._begin_epoch(update, is_needed=True)
 
     def _begin_epoch(self, update: GroupUpdate, *, is_needed: bool) -> None:
@@ -109,6 +111,7 @@ def subscription_of(
         # librdkafka sends an empty expression if the consumer has none.
         subscribed_topic_regex=before.subscribed_topic_regex if expression is None else expression or None,
         rebalance_timeout_ms=before.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        classic_member_metadata=None,  # it may take the place of a static member of the classic protocol
         server_assignor=before.server_assignor if request.server_assignor is None else request.server_assignor,
     )
 

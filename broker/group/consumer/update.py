@@ -190,9 +190,13 @@ class GroupUpdate:
 
     def bump_epoch(self, metadata_hash: int) -> None:
         """Begin a new epoch of the group."""
-        self.epoch += 1
         self.begins_epoch = True
-        value = ConsumerGroupMetadataValue(epoch=self.epoch, metadata_hash=metadata_hash)
+        self.put_epoch(self.epoch + 1, metadata_hash)
+
+    def put_epoch(self, epoch: int, metadata_hash: int) -> None:
+        """Change the epoch of the group."""
+        self.epoch = epoch
+        value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
         self.changes.append(Change(ConsumerGroupMetadataKey(group_id=self._group_id), value))
 
     def assign(self, wall_ms: int) -> None:
@@ -203,9 +207,20 @@ class GroupUpdate:
         for member_id, partitions in assignor(members, partition_counts).items():
             if partitions != self.target_of(member_id) or member_id not in self.group.target:
                 self.put_target(member_id, partitions)
-        self.target_epoch = self.epoch
-        value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=self.epoch, assignment_timestamp_ms=wall_ms)
+        self.put_target_epoch(self.epoch, wall_ms)
+
+    def put_target_epoch(self, epoch: int, wall_ms: int) -> None:
+        """Change the epoch of the target assignment."""
+        self.target_epoch = epoch
+        value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp_ms=wall_ms)
         self.changes.append(Change(ConsumerGroupTargetAssignmentMetadataKey(group_id=self._group_id), value))
+
+    def remove_group(self) -> None:
+        """Remove the group, whose members leave it."""
+        self.changes += (
+            Change(ConsumerGroupTargetAssignmentMetadataKey(group_id=self._group_id), None),
+            Change(ConsumerGroupMetadataKey(group_id=self._group_id), None),
+        )
 
     def _assigned_members(
         self, subscriptions: dict[str, ConsumerGroupMemberMetadataValue]

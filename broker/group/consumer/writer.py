@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
+from purgatorio.broker.group.consumer.member import Member
 from purgatorio.broker.group.consumer.replays import REPLAYS
 from purgatorio.broker.group.consumer.sessions import MemberTimers
 from purgatorio.broker.group.consumer.topic_index import TopicIndex
@@ -13,11 +14,15 @@ from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.coordinator_log import Committed, CoordinatorLog
 from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.protocol.consumer_offsets import GroupMetadataKey
 from purgatorio.protocol.errors import EncodeError, ErrorCode
 
 
 class GroupWriter:
     """Writes updates of consumer groups.
+
+    Attributes:
+        only_classic_left: called when the last member of the consumer protocol has left others, of the classic one.
 
     Args:
         log: the coordinator's log.
@@ -31,6 +36,7 @@ class GroupWriter:
         self._clock = clock
         self._timers = timers
         self._index = index
+        self.only_classic_left: Callable[[GroupShard, ConsumerGroup], None] = _stay
 
     def write(
         self,
@@ -59,9 +65,12 @@ class GroupWriter:
 
         def replay() -> None:
             group.appended = nth
-            self._apply(shard, update)
+            removed = self._apply(shard, update)
             if applied is not None:
                 applied()
+            is_over = not all(member.is_classic for member in removed)
+            if is_over and group.members and all(member.is_classic for member in group.members.values()):
+                self.only_classic_left(shard, group)
 
         def settled(error_code: ErrorCode) -> None:
             if not error_code:
@@ -88,13 +97,15 @@ class GroupWriter:
 
         self._log.when_committed(shard.tp, settled, client=client)
 
-    def _apply(self, shard: GroupShard, update: GroupUpdate) -> None:
+    def _apply(self, shard: GroupShard, update: GroupUpdate) -> list[Member]:
+        """Apply an update; return the members that it removes."""
         group = update.group
         before = group.target_epoch
         removed = [group.members[member_id] for member_id in update.removed]
         shard.groups[group.group_id] = group  # a new group enters, or replaces one that was converted
         for key, value in update.changes:
-            REPLAYS[type(key)](shard, key, value)
+            if type(key) is not GroupMetadataKey:  # the tombstone of a classic group, which was just replaced
+                REPLAYS[type(key)](shard, key, value)
         for member in removed:
             self._timers.stop(member)
         for member_id in update.moved:
@@ -106,3 +117,8 @@ class GroupWriter:
             group.stale_expressions.clear()
         if update.target_epoch > before:
             group.assigned_ms = self._clock.now_ms()
+        return removed
+
+
+def _stay(shard: GroupShard, group: ConsumerGroup) -> None:
+    """Leave the group as it is."""

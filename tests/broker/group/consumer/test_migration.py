@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.errors import GroupError
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -70,22 +69,10 @@ def test_a_group_goes_back_and_forth(broker: ConsumerHarness) -> None:
     assert protocol(broker) == "classic"
 
 
-def test_members_of_the_other_protocol_are_refused(broker: ConsumerHarness) -> None:
-    joined = join(broker)
-    assert broker.refusal(**Consumer(broker, "one").request()) == ErrorCode.GROUP_ID_NOT_FOUND
-    leave(broker, joined.member_id)
-    one = Consumer(broker, "one")
-    broker.settle(one)
-    with pytest.raises(GroupError) as refused:
-        join(broker)
-    assert refused.value.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert isinstance(broker.group(), ConsumerGroup)
-
-
 def test_a_group_that_cannot_be_written_keeps_its_protocol(broker: ConsumerHarness) -> None:
     leave(broker, join(broker).member_id)
     broker.groups.cleaner.discard = lambda shard, group: False
-    assert broker.refusal(**Consumer(broker, "one").request()) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert broker.refusal(**Consumer(broker, "one").request()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert protocol(broker) == "classic"
 
 

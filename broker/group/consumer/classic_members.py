@@ -1,0 +1,342 @@
+"""Members of the classic protocol in consumer groups, while a group goes from one protocol to the other (KIP-848).
+
+JoinGroup, SyncGroup, Heartbeat and LeaveGroup work as the members know them: the generation is the member's epoch, no
+member leads, and SyncGroup gives what the coordinator has assigned. A heartbeat asks the member to join again when it
+is behind, has partitions to give up, or can get more. A group becomes a consumer group when the first member of that
+protocol joins, and a classic group again when the last one has gone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from purgatorio.broker.group.classic.classic_group import ClassicGroup
+from purgatorio.broker.group.classic.classic_groups import ClassicGroups, Discard, ShardOf
+from purgatorio.broker.group.classic.joins import MEMBER_ID_REQUIRED_VERSION, Join, join_of
+from purgatorio.broker.group.classic.member import JoinReply, SyncReply
+from purgatorio.broker.group.classic.member import Member as ClassicMember
+from purgatorio.broker.group.classic.rebalances import join_error
+from purgatorio.broker.group.classic.records import group_record
+from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, check_generation
+from purgatorio.broker.group.consumer.conversion import (
+    by_topic_id,
+    classic_protocols,
+    downgraded,
+    member_record,
+    read_subscription,
+    removal_of,
+    upgraded,
+    write_assignment,
+)
+from purgatorio.broker.group.consumer.heartbeats import ConsumerHeartbeats
+from purgatorio.broker.group.consumer.identification import Sender, static_member, unknown_member
+from purgatorio.broker.group.consumer.member import NOTHING_YET, CurrentAssignment, Member, MemberState
+from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, minus
+from purgatorio.broker.group.consumer.update import GroupUpdate
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.group import Group
+from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.request import RequestContext
+from purgatorio.logger import get_logger
+from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
+from purgatorio.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from purgatorio.protocol.messages.leave_group import MemberIdentity
+from purgatorio.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+logger = get_logger(__name__)
+
+Found = tuple[GroupShard, ConsumerGroup]
+
+
+class ClassicMembers(ClassicGroups):
+    """Handles the requests of the classic protocol, in classic groups and in consumer groups.
+
+    Args:
+        services: the log, the clock, the purgatories.
+        shard_of: finds the shard of a group.
+        discard: deletes an empty group of the other protocol, but for its offsets; returns whether it could.
+        consumers: handles the members of the consumer protocol.
+    """
+
+    def __init__(
+        self, services: GroupServices, shard_of: ShardOf, discard: Discard, consumers: ConsumerHeartbeats
+    ) -> None:
+        super().__init__(services, shard_of, discard)
+        self._consumers = consumers
+        consumers.upgrade = self.upgrade
+        consumers.writer.only_classic_left = self.downgrade
+
+    # --- requests ---
+
+    def join(self, ctx: RequestContext, request: JoinGroupRequest, reply: JoinReply) -> None:
+        """Let a member join; see `ClassicGroups.join`. In a consumer group it is answered at once, or when committed.
+
+        Raises:
+            GroupError: with the error code of the answer.
+        """
+        found = self._consumer_group(request.group_id)
+        if found is None:
+            super().join(ctx, request, reply)
+            return
+        group = found[1]
+        join = join_of(ctx, request, reply)
+        self._check_join(group, join)
+        if join.instance_id is None and not join.member_id and join.version >= MEMBER_ID_REQUIRED_VERSION:
+            reply(join_error(self._new_member_id(join), ErrorCode.MEMBER_ID_REQUIRED))
+            return
+        image = self._services.image()
+        subscription = read_subscription(join.protocols)
+        sender = self._sender(group, join)
+        as_member = ClassicMember(
+            member_id=sender.member_id,
+            instance_id=join.instance_id,
+            client_id=join.client_id,
+            client_host=join.client_host,
+            rebalance_timeout_ms=join.rebalance_timeout_ms,
+            session_timeout_ms=join.session_timeout_ms,
+            protocols=join.protocols,
+        )
+        update = GroupUpdate(group, image)
+        self._consumers.subscribing.subscribe(update, sender, member_record(as_member, subscription))
+        reported = by_topic_id(subscription.owned_partitions, image)
+        following = self._consumers.reconcile(update, sender, reported)
+        self._answer_join(found, update, join, following, sender.member_id)
+
+    def sync(self, ctx: RequestContext, request: SyncGroupRequest, reply: SyncReply) -> None:
+        """Give a member its assignment; see `ClassicGroups.sync`.
+
+        Raises:
+            GroupError: with the error code of the answer.
+        """
+        found = self._consumer_group(request.group_id)
+        if found is None:
+            super().sync(ctx, request, reply)
+            return
+        shard, group = found
+        member = _find(group, request.member_id, request.group_instance_id)
+        check_generation(member, request.generation_id)
+        protocols = classic_protocols(member)
+        name = protocols[0][0]
+        if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
+            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member uses {name}")
+        if member.current.epoch < group.epoch and member.current.state is not MemberState.UNREVOKED:
+            self._consumers.timers.expect(shard, group, member, "it has not joined again")
+            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
+        self._consumers.timers.expect_no_more(member)
+        self._consumers.timers.renew_session(shard, group, member)
+        assignment = write_assignment(member.current.assigned, protocols, self._services.image())
+        response = SyncGroupResponse(protocol_type=CONSUMER_PROTOCOL_TYPE, protocol_name=name, assignment=assignment)
+
+        def done(error_code: ErrorCode) -> None:
+            reply(SyncGroupResponse(error_code=error_code) if error_code else response)
+
+        self._consumers.writer.when_committed(shard, group, done, client=ctx.client_id or "")
+
+    def heartbeat(self, request: HeartbeatRequest) -> None:
+        """Count a sign of life of a member; see `ClassicGroups.heartbeat`.
+
+        Raises:
+            GroupError: with the error code of the answer; REBALANCE_IN_PROGRESS if the member has to join again.
+        """
+        found = self._consumer_group(request.group_id)
+        if found is None:
+            super().heartbeat(request)
+            return
+        shard, group = found
+        member = _find(group, request.member_id, request.group_instance_id)
+        check_generation(member, request.generation_id)
+        self._consumers.timers.renew_session(shard, group, member)
+        if _has_to_join(group, member):
+            self._consumers.timers.expect(shard, group, member, "it has not joined again")
+            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
+
+    def leave(self, group_id: str, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
+        """Remove members; see `ClassicGroups.leave`.
+
+        Returns:
+            An error code for each.
+
+        Raises:
+            GroupError: none was removed: with the error code of the answer.
+        """
+        found = self._consumer_group(group_id)
+        if found is None:
+            return super().leave(group_id, leaving)
+        shard, group = found
+        results = []
+        members: dict[str, Member] = {}
+        for each in leaving:
+            try:
+                member = _leaving(group, each)
+                members[member.member_id] = member
+                results.append(ErrorCode.NONE)
+            except GroupError as error:
+                results.append(error.error_code)
+        if members:
+            update = GroupUpdate(group, self._services.image())
+            self._consumers.subscribing.remove(update, members.values())
+            if not self._consumers.writer.write(shard, update, _ignore):
+                raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the change could not be written")
+        return results
+
+    # --- from one protocol to the other ---
+
+    def upgrade(self, shard: GroupShard, group: Group) -> ConsumerGroup:
+        """Make a classic group a consumer group; its members are asked to join again by their heartbeats.
+
+        Raises:
+            GroupError: GROUP_ID_NOT_FOUND: it cannot be one; COORDINATOR_NOT_AVAILABLE: that could not be written.
+        """
+        assert isinstance(group, ClassicGroup)
+        config = self._services.config
+        update = upgraded(group, self._services.image(), max_size=config.consumer_max_size)
+
+        def applied() -> None:
+            self.rebalances.answer_joins(group, ErrorCode.REBALANCE_IN_PROGRESS)
+            self.rebalances.answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
+            self.unloaded(shard, group)
+            for member in update.group.members.values():
+                self._consumers.timers.renew_session(shard, update.group, member)
+
+        if not self._consumers.writer.write(shard, update, _ignore, applied=applied):
+            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group could not be converted")
+        logger.info("group upgraded to the consumer protocol", group=group.group_id, members=len(group.members))
+        return update.group
+
+    def downgrade(self, shard: GroupShard, group: ConsumerGroup) -> None:
+        """Make a consumer group with classic members only a classic group, and have them join again."""
+        image = self._services.image()
+        classic, assignments = downgraded(shard, group, image, self._services.clock.wall_ms())
+        records = [change.encode() for change in removal_of(group, image)]
+        members = list(group.members.values())
+
+        def applied() -> None:
+            self._consumers.end(group, members)
+            shard.groups[group.group_id] = classic
+            for member in classic.members.values():
+                self.rebalances.start_session(classic, member)
+
+        # If it cannot be written, this broker is no leader, or will be asked to remove the next member.
+        if self._services.log.append(
+            shard.tp, [*records, group_record(classic, assignments)], _ignore, applied=applied
+        ):
+            logger.info("group downgraded to the classic protocol", group=group.group_id, members=len(members))
+            self.rebalances.prepare(classic, "its last member of the consumer protocol has gone")
+
+    # --- joins ---
+
+    def _consumer_group(self, group_id: str) -> Found | None:
+        """Return the group if it is a consumer group with members."""
+        shard = self._shard_for_member(group_id)
+        group = shard.groups.get(group_id)
+        return (shard, group) if isinstance(group, ConsumerGroup) and not group.is_empty else None
+
+    def _check_join(self, group: ConsumerGroup, join: Join) -> None:
+        config = self._services.config
+        if not config.min_session_timeout_ms <= join.session_timeout_ms <= config.max_session_timeout_ms:
+            message = f"a session timeout of {join.session_timeout_ms} ms is not allowed"
+            raise GroupError(ErrorCode.INVALID_SESSION_TIMEOUT, message)
+        common = {name for name, _ in join.protocols}
+        for member in group.members.values():
+            if member.is_classic:
+                common.intersection_update(name for name, _ in classic_protocols(member))
+        if join.protocol_type != CONSUMER_PROTOCOL_TYPE or not common:
+            message = "the members of a group need one type, and a protocol in common"
+            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
+
+    def _sender(self, group: ConsumerGroup, join: Join) -> Sender:
+        """Return who joins.
+
+        Raises:
+            GroupError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or GROUP_MAX_SIZE_REACHED.
+        """
+        if join.instance_id is not None:
+            holder_id = group.static_members.get(join.instance_id)
+            if join.member_id:
+                member = static_member(group, join.instance_id, join.member_id)
+                return Sender(member.member_id, member.current, member.subscription)
+            if holder_id is not None:
+                holder = group.members[holder_id]
+                taken_over = CurrentAssignment(assigned=holder.current.assigned)
+                return Sender(self._new_member_id(join), taken_over, holder.subscription, replaces=holder_id)
+        known = group.members.get(join.member_id)
+        if known is not None:
+            return Sender(known.member_id, known.current, known.subscription)
+        if len(group.members) >= self._services.config.consumer_max_size:
+            raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has the most members")
+        return Sender(join.member_id or self._new_member_id(join), NOTHING_YET, None)
+
+    def _new_member_id(self, join: Join) -> str:
+        random_id = uuid.UUID(int=self._services.rng.getrandbits(128), version=4)
+        return f"{join.instance_id or join.client_id}-{random_id}"
+
+    def _answer_join(
+        self, found: Found, update: GroupUpdate, join: Join, following: CurrentAssignment, member_id: str
+    ) -> None:
+        shard, group = found
+        timers = self._consumers.timers
+        response = JoinGroupResponse(
+            generation_id=following.epoch,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=join.protocols[0][0],
+            member_id=member_id,
+        )
+
+        def applied() -> None:
+            current = shard.groups.get(group.group_id)
+            if current is not group:
+                return  # a member of the classic protocol took the place of the last other one
+            member = group.members[member_id]
+            timers.expect_no_more(member)
+            timers.renew_session(shard, group, member)
+            timers.expect(shard, group, member, "it has not synced")
+
+        def done(error_code: ErrorCode) -> None:
+            join.reply(join_error(member_id, error_code) if error_code else response)
+
+        if update.changes:
+            self._consumers.writer.write(shard, update, done, applied=applied, client=join.client_id)
+        else:
+            applied()
+            self._consumers.writer.when_committed(shard, group, done, client=join.client_id)
+
+
+def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
+    """Return the classic member that a request names.
+
+    Raises:
+        GroupError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+    """
+    if instance_id is not None:
+        static_member(group, instance_id, member_id)
+    member = group.members.get(member_id)
+    if member is None or not member.is_classic:
+        raise unknown_member(group, member_id)
+    return member
+
+
+def _leaving(group: ConsumerGroup, leaving: MemberIdentity) -> Member:
+    """Return the member that shall leave; an administrator names static members of both protocols without an id."""
+    instance_id = leaving.group_instance_id
+    if instance_id is not None and not leaving.member_id:
+        return static_member(group, instance_id, group.static_members.get(instance_id, ""))
+    return _find(group, leaving.member_id, instance_id)
+
+
+def _has_to_join(group: ConsumerGroup, member: Member) -> bool:
+    """Whether the member is behind, has partitions to give up, or waits for some that are all free now."""
+    current = member.current
+    if current.epoch < group.epoch or current.state is MemberState.UNREVOKED:
+        return True
+    if current.state is not MemberState.UNRELEASED:
+        return False
+    missing = minus(group.target.get(member.member_id, NO_PARTITIONS), current.assigned)
+    return group.owners.free(missing, member.member_id) == missing
+
+
+def _ignore(error_code: ErrorCode) -> None:
+    """No client waits for this."""
