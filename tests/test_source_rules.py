@@ -17,7 +17,8 @@ MAX_FUNCTION_LINES = 70
 
 TIME_SOURCES = {
     "broker/clock.py": "it is the clock",
-    "broker/cli/commands.py": "a one-shot command tells the seconds that it took; no clock reaches its process",
+    "broker/cli/broker_commands.py": "a one-shot command tells the seconds that it took; no clock reaches its process",
+    "broker/cli/group_commands.py": "a time that the user typed becomes milliseconds; it reads no clock",
     "broker/purgatory/group.py": "the default of a library that stands alone; brokers pass their clock",
     "broker/purgatory/reaper.py": "the default of a library that stands alone; brokers pass their clock",
 }
