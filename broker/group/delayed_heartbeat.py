@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from purgatorio.broker.group.shown import shown
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 
 
@@ -21,7 +22,7 @@ class MemberKey:
     member_id: str
 
     def __str__(self) -> str:
-        return f"{self.group_id}: {self.member_id}"
+        return f"{shown(self.group_id)}: {shown(self.member_id)}"
 
 
 class DelayedHeartbeat(DelayedOperation):
@@ -87,8 +88,8 @@ class DelayedHeartbeat(DelayedOperation):
 
     def missing(self) -> str:
         """Name the member whose heartbeat is waited for."""
-        return f"no heartbeat of member {self._key.member_id} of {self._key.group_id} yet"
+        return f"no heartbeat of member {shown(self._key.member_id)} of {shown(self._key.group_id)} yet"
 
     def held_by(self) -> tuple[str]:
         """Return the member's id."""
-        return (self._key.member_id,)
+        return (shown(self._key.member_id),)

@@ -11,6 +11,7 @@ from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.shard import GroupShard, ShardState
+from purgatorio.broker.group.shown import shown
 from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE, SUBSCRIPTION
 from purgatorio.protocol.errors import DecodeError, ErrorCode
 from purgatorio.protocol.messages.join_group import JoinGroupResponseMember
@@ -325,9 +326,9 @@ class ClassicGroup(Group):
     def label(self, member: Member) -> str:
         """Return a member's name for people: its instance id, or its client id if no other member has the same."""
         if member.instance_id is not None:
-            return member.instance_id
+            return shown(member.instance_id)
         same = sum(each.client_id == member.client_id for each in self.members.values())
-        return member.client_id if member.client_id and same == 1 else member.member_id
+        return shown(member.client_id if member.client_id and same == 1 else member.member_id)
 
     def labels(self, members: Iterable[Member]) -> str:
         """Return the names of members in a sentence; of many, the first ones."""

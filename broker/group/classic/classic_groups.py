@@ -132,7 +132,7 @@ class ClassicGroups:
         for member in group.members.values():
             self.rebalances.start_session(group, member)
         if len(group.members) > self._services.config.max_size:
-            self.rebalances.prepare(group, f"it has more than {self._services.config.max_size} members")
+            self.rebalances.prepare(group, "group too large")
 
     def unloaded(self, shard: GroupShard, group: Group) -> None:
         """Answer all parked joins and syncs with NOT_COORDINATOR, and end all sessions."""

@@ -113,7 +113,7 @@ class Joins:
         if group.state is GroupState.DEAD:
             raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group.group_id} is dead")
         if not self._has_room(group, join):
-            self._rebalances.drop_pending(group, join.member_id, "the group is full")
+            self._rebalances.drop_pending(group, join.member_id, "group full")
             raise GroupError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has {config.max_size} members, its maximum"
             )
@@ -164,7 +164,7 @@ class Joins:
         group.has_newcomers = True
         group.park_join(member, join.reply)
         self._rebalances.start_session(group, member)
-        self._rebalances.changed(group, f"member {member_id} joins: {join.reason}")
+        self._rebalances.changed(group, "join", f"new member {member_id}: {join.reason}")
 
     # --- members with an id ---
 
@@ -191,7 +191,7 @@ class Joins:
     def _join_again(self, group: ClassicGroup, join: Join, member: Member) -> None:
         self._update(group, join, member)
         self._park(group, join, member)
-        self._rebalances.changed(group, f"member {member.member_id} joins again: {join.reason}")
+        self._rebalances.changed(group, "join", f"member {member.member_id}: {join.reason}")
 
     @staticmethod
     def _update(group: ClassicGroup, join: Join, member: Member) -> None:
@@ -223,7 +223,7 @@ class Joins:
             return
         # In the midst of a rebalance the leader may already have assigned to the old id (KAFKA-9801).
         self._park(group, join, member)
-        self._rebalances.changed(group, f"static member {join.instance_id} joins again: {join.reason}")
+        self._rebalances.changed(group, "join", f"static member {join.instance_id}: {join.reason}")
 
     def _keep_assignment(
         self, group: ClassicGroup, join: Join, member: Member, returned: _Returned, old_leader_id: str

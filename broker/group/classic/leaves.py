@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances
@@ -10,6 +11,9 @@ from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.group.errors import GroupError
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.leave_group import MemberIdentity
+
+MAX_REASONS: Final = 3
+"""The most members of a request whose reasons are logged."""
 
 
 def leave(rebalances: Rebalances, group: ClassicGroup, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
@@ -32,7 +36,7 @@ def leave(rebalances: Rebalances, group: ClassicGroup, leaving: Sequence[MemberI
         except GroupError as error:
             results.append(error.error_code)
     if reasons:
-        rebalances.changed(group, "; ".join(reasons[:3]))
+        rebalances.changed(group, "leave", "; ".join(reasons[:MAX_REASONS]))
     return results
 
 
@@ -43,9 +47,9 @@ def _leave_one(rebalances: Rebalances, group: ClassicGroup, leaving: MemberIdent
     if not member_id and instance_id is not None:
         member_id = group.instances.get(instance_id, "")
     if instance_id is None and member_id in group.pending:
-        rebalances.drop_pending(group, member_id, f"{member_id} leaves before it has joined")
+        rebalances.drop_pending(group, member_id, "leave")
         return []
     member = group.find(member_id, instance_id)
-    reason = f"member {member_id} leaves: {(leaving.reason or 'no reason given')[:MAX_REASON]}"
+    reason = f"member {member_id}: {(leaving.reason or 'no reason given')[:MAX_REASON]}"
     rebalances.drop(group, member)
     return [reason]

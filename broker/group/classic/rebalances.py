@@ -51,16 +51,17 @@ class Rebalances:
 
     # --- rebalances ---
 
-    def changed(self, group: ClassicGroup, reason: str) -> None:
+    def changed(self, group: ClassicGroup, cause: str, detail: str = "") -> None:
         """Prepare a rebalance because the members have changed; if one is prepared already, check whether all joined.
 
         Args:
-            reason: why, for the log.
+            cause: why, for observers, who count operations by it: one of a few words.
+            detail: more about it, for the log: which member, and the client's own reason.
         """
         if group.state is GroupState.PREPARING_REBALANCE:
-            self.check_joins(group, reason)
+            self.check_joins(group, cause)
         elif group.state is not GroupState.DEAD:
-            self.prepare(group, reason)
+            self.prepare(group, cause, detail)
 
     def check_joins(self, group: ClassicGroup, cause: str) -> None:
         """Complete the rebalance if all members have joined."""
@@ -70,21 +71,22 @@ class Rebalances:
         """End the wait for syncs if all members have synced, or their generation is over."""
         self._services.rebalance_purgatory.check_and_complete(SyncKey(group.group_id), cause)
 
-    def prepare(self, group: ClassicGroup, reason: str) -> None:
+    def prepare(self, group: ClassicGroup, cause: str, detail: str = "") -> None:
         """Ask all members to join again: they learn it from their heartbeats, and from their syncs."""
         logger.info(
             "group rebalances",
             group=group.group_id,
             generation=group.generation,
             members=len(group.members),
-            reason=reason,
+            cause=cause,
+            detail=detail,
         )
         before = group.state
         group.unsynced = {}
         group.move_to(GroupState.PREPARING_REBALANCE, self._services.clock.wall_ms())
         if before is GroupState.COMPLETING_REBALANCE:
             self.answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
-        self.check_syncs(group, reason)
+        self.check_syncs(group, "rebalance")
         if before is GroupState.EMPTY:
             self._await_first_members(group, group.rebalance_timeout_ms)
         else:
@@ -192,7 +194,7 @@ class Rebalances:
         if not group.is_alive or generation != group.generation or not group.unsynced:
             return
         self._drop_all(group, [group.members[member_id] for member_id in group.unsynced], "they have not synced")
-        self.changed(group, "members have not synced")
+        self.changed(group, "no sync")
 
     # --- answers of parked requests ---
 
@@ -257,10 +259,10 @@ class Rebalances:
             self._services.heartbeat_purgatory,
             MemberKey(group.group_id, member_id),
             session_timeout_ms,
-            expired=partial(self.drop_pending, group, member_id, "a new member id was not used"),
+            expired=partial(self.drop_pending, group, member_id, "session over"),
         ).start(client)
 
-    def drop_pending(self, group: ClassicGroup, member_id: str, reason: str) -> None:
+    def drop_pending(self, group: ClassicGroup, member_id: str, cause: str) -> None:
         """Expect a member no more; the others may have waited for it alone (KAFKA-7909)."""
         session = group.pending.pop(member_id, None)
         if session is None:
@@ -269,7 +271,7 @@ class Rebalances:
         if not group.is_alive:
             return
         if group.state is GroupState.PREPARING_REBALANCE:
-            self.check_joins(group, reason)
+            self.check_joins(group, cause)
         self._forget_unused(group)
 
     def _drop_all(self, group: ClassicGroup, members: Sequence[Member], reason: str) -> None:
@@ -302,7 +304,7 @@ class Rebalances:
         if group.is_alive and group.members.get(member.member_id) is member:
             logger.info("session is over", group=group.group_id, member=member.member_id)
             self.drop(group, member)
-            self.changed(group, f"the session of member {member.member_id} is over")
+            self.changed(group, "session over", f"member {member.member_id}")
 
     @staticmethod
     def keep(group: ClassicGroup) -> None:

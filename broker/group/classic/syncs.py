@@ -40,7 +40,7 @@ class Syncs:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the members have to join again")
         member.beat()
         if group.unsynced.pop(member.member_id, "") is None and not group.unsynced:
-            self._rebalances.check_syncs(group, f"sync of {group.label(member)}")
+            self._rebalances.check_syncs(group, "sync")
         if group.state is GroupState.STABLE:
             reply(self._rebalances.assignment_of(group, member))
             return
@@ -64,7 +64,7 @@ class Syncs:
                 return
             if error_code:
                 self._rebalances.answer_syncs(group, error_code)
-                self._rebalances.changed(group, f"the assignment was not written: {error_code.name}")
+                self._rebalances.changed(group, "assignment not written", error_code.name)
                 return
             for member in group.members.values():
                 member.assignment = assignments.get(member.member_id, b"")

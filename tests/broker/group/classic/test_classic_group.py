@@ -7,8 +7,10 @@ from itertools import product
 import pytest
 
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
+from purgatorio.broker.group.classic.delayed_join import JoinKey
 from purgatorio.broker.group.classic.member import Member
 from purgatorio.broker.group.classic.state import TRANSITIONS, GroupState
+from purgatorio.broker.group.delayed_heartbeat import MemberKey
 from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.protocol.consumer_protocol import SUBSCRIPTION, ConsumerProtocolSubscription
@@ -168,3 +170,11 @@ def test_of_many_members_a_sentence_names_the_first_ones(group: ClassicGroup) ->
     assert group.labels(named[:1]) == "0"
     assert group.labels(named[:2]) == "0 and 1"
     assert group.labels(named) == "0, 1, 2, 3, 4 and 3 more"
+
+
+def test_very_long_ids_are_cut_where_people_see_them(group: ClassicGroup) -> None:
+    endless = member("m" * 32_000, client_id="")
+    stable(group, endless)
+    assert group.label(endless) == "m" * 100 + "…"
+    assert len(str(JoinKey("g" * 32_000))) < 120
+    assert len(str(MemberKey("g" * 32_000, endless.member_id))) < 220

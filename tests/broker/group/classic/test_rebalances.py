@@ -122,3 +122,20 @@ def test_static_members_with_a_rebalance_timeout_of_0_do_not_keep_the_broker_bus
     clients.stay_alive([first.member_id], 4_000)
     assert clients.state == "PreparingRebalance"
     assert len([each for each in clients.finished if each.purgatory == "Rebalance"]) < 10
+
+
+def test_the_end_of_a_rebalance_is_told_with_its_cause_and_the_member_that_was_last(clients: Clients) -> None:
+    first = clients.join(client_id="app-1")
+    clients.join(client_id="app-2")
+    clients.join(first.member_id, client_id="app-1")
+    (join,) = [each for each in clients.finished if each.purgatory == "Rebalance" and "join" in str(each.keys[0])]
+    assert (join.outcome, join.cause, join.held_by, join.client) == ("completed", "join", ("app-1",), "app-2")
+
+
+def test_a_rebalance_that_expires_is_told_with_the_members_that_it_waited_for(clients: Clients) -> None:
+    first = clients.join(client_id="app-1")
+    clients.join(client_id="app-2")
+    clients.stay_alive([first.member_id], REBALANCE_MS + 1)
+    (join,) = [each for each in clients.finished if each.purgatory == "Rebalance" and "join" in str(each.keys[0])]
+    assert (join.outcome, join.held_by) == ("expired", ("app-1",))
+    assert join.detail == "rebalance of billing waits for member app-1"
