@@ -17,6 +17,7 @@ from purgatorio.broker.simulation.history import Acked, Failed, History, Sent, U
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode, ProtocolError
+from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -25,6 +26,7 @@ from purgatorio.protocol.records import Record, build_batch
 METADATA_VERSION: Final = 12
 PRODUCE_VERSION: Final = 9
 INIT_PRODUCER_ID_VERSION: Final = 4
+FIND_COORDINATOR_VERSION: Final = 4
 REQUEST_TIMEOUT_MS: Final = 1_500
 RETRY_BACKOFF_MS: Final = (20, 120)
 
@@ -121,6 +123,21 @@ class Client:
             if found.partition_index == partition and found.leader_id in self._addresses:
                 return Leader(found.leader_id, found.leader_epoch)
         raise Unavailable(f"{topic}-{partition} has no leader")
+
+    async def coordinator(self, group_id: str) -> int:
+        """Look up the broker that coordinates a group.
+
+        Raises:
+            Unavailable: the group has no coordinator, or no broker answers.
+        """
+        request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
+        response = await self.ask_any(ApiKey.FIND_COORDINATOR, FIND_COORDINATOR_VERSION, request)
+        found = response.coordinators[0]
+        if found.error_code:
+            raise Unavailable(ErrorCode(found.error_code).name)
+        self._addresses[found.node_id] = (found.host, found.port)
+        broker_id: int = found.node_id
+        return broker_id
 
     def close(self) -> None:
         """Close all connections."""

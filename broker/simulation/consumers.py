@@ -77,6 +77,7 @@ class Consumer:
     Args:
         final: stop at the partition's end offset, as the leader gives it at first.
         reader: how it reads.
+        start: the offset to begin at; negative: the earliest.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Consumer:
         clock: Clock,
         final: bool = False,
         reader: Reader | None = None,
+        start: int = -1,
     ) -> None:
         self._client = client
         self._topic = topic
@@ -99,10 +101,16 @@ class Consumer:
         self._final = final
         self._reader = reader or Reader()
         self._near = -1  # the follower that the leader has sent this consumer to
-        self._position = -1
-        self._start = 0
+        self._position = self._start = start
         self._last_epoch = -1
+        if start >= 0:
+            history.record(Assigned(clock.now_ms(), client.name, self._name, start))
         self._sessions: dict[int, ReaderSession] = {}
+
+    @property
+    def position(self) -> int:
+        """The offset of the next record to read; negative while it is not known."""
+        return self._position
 
     async def run(self, stopped: Callable[[], bool]) -> None:
         """Read until `stopped`; the final reader stops at the end offset."""

@@ -210,6 +210,62 @@ class UncleanElection(Event):
     partition: str
 
 
+@dataclass(frozen=True, slots=True)
+class GroupAssigned(Event):
+    """The coordinator of a group told a member what it owns.
+
+    Attributes:
+        member: the client; it has this name as a consumer, too (`Polled`).
+        identity: the member id, or the instance id of a static member, which outlives its client.
+        generation: the generation, or the member epoch (KIP-848).
+        partitions: all that the member owns from now on.
+    """
+
+    group: str
+    member: str
+    identity: str
+    generation: int
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBeat(Event):
+    """The coordinator took the heartbeat of a member of a classic group, which was sent at `asked_ms`."""
+
+    group: str
+    member: str
+    generation: int
+    asked_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitted(Event):
+    """An attempt to commit an offset ended.
+
+    Attributes:
+        identity: as in `GroupAssigned`.
+        outcome: "acked"; "refused": it was certainly not written; "unknown": it may still be.
+    """
+
+    group: str
+    identity: str
+    generation: int
+    partition: str
+    offset: int
+    asked_ms: int
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRead(Event):
+    """A client, which asked at `asked_ms`, was told the committed offset of a group; -1: there is none."""
+
+    group: str
+    partition: str
+    offset: int
+    asked_ms: int
+
+
 E = TypeVar("E", bound=Event)
 
 _TYPES: Final[dict[str, type[Event]]] = {
@@ -229,6 +285,10 @@ _TYPES: Final[dict[str, type[Event]]] = {
         LeaderElected,
         TopicRecreated,
         UncleanElection,
+        GroupAssigned,
+        GroupBeat,
+        OffsetCommitted,
+        OffsetRead,
     )
 }
 
@@ -258,11 +318,18 @@ def _records(value: object) -> tuple[tuple[int, int], ...]:
     return tuple((_whole(offset), _whole(polled)) for offset, polled in value)
 
 
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list of texts")
+    return tuple(map(_text, value))
+
+
 _READERS: Final[dict[Any, Callable[[object], Any]]] = {
     "int": _whole,
     "str": _text,
     "bool": _flag,
     "tuple[tuple[int, int], ...]": _records,
+    "tuple[str, ...]": _texts,
 }
 
 _FIELDS: Final = {name: {field.name: _READERS[field.type] for field in fields(kind)} for name, kind in _TYPES.items()}

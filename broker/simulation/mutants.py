@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 from unittest import mock
 
 from purgatorio.broker.api.fetch import FetchHandler
+from purgatorio.broker.group import coordinator, loading
+from purgatorio.broker.group.classic.classic_group import ClassicGroup
+from purgatorio.broker.group.classic.classic_groups import ClassicGroups
+from purgatorio.broker.group.coordinator_log import Committed, CoordinatorLog, NewRecord
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.loading import Replay
+from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.producer_state import ProducerStates
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata import broker_lifecycle
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import TopicSettings, elections, resume_broker
@@ -35,7 +44,9 @@ from purgatorio.broker.simulation.checkers import Anomaly
 from purgatorio.broker.simulation.nemesis import Nemesis
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import EpochEndOffset, FetchPartition
+from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
 from purgatorio.protocol.primitives import Buffer
+from purgatorio.protocol.records import iter_batches
 
 Patches = Iterator[contextlib.AbstractContextManager[Any]]
 
@@ -245,6 +256,77 @@ def _ended_registrations() -> Patches:
     yield replaced(broker_lifecycle, "resume_broker", resume_any)
 
 
+def _replicated_commits() -> Patches:
+    """17. A commit of offsets is answered once it is replicated. Without: as soon as it is in the leader's log."""
+    append = CoordinatorLog.append
+
+    def append_and_answer(
+        log: CoordinatorLog,
+        tp: TopicPartition,
+        records: Sequence[NewRecord],
+        done: Committed,
+        *,
+        applied: Callable[[], None] | None = None,
+        client: str = "",
+    ) -> bool:
+        answered = False
+
+        def once(error_code: ErrorCode) -> None:
+            nonlocal answered
+            if not answered:
+                answered = True
+                done(error_code)
+
+        is_appended = append(log, tp, records, once, applied=applied, client=client)
+        if is_appended:
+            once(ErrorCode.NONE)
+        return is_appended
+
+    yield replaced(CoordinatorLog, "append", append_and_answer)
+
+
+def _current_generations() -> Patches:
+    """18. Members commit in the group's generation. Without: also in an earlier one, whatever they own by now."""
+    yield replaced(ClassicGroup, "check_generation", lambda group, generation: None)
+
+
+def _whole_loads() -> Patches:
+    """19. A coordinator loads all records of its groups. Without: not those of the last batch."""
+
+    def load_less(shard: GroupShard, log: Log, replays: Mapping[type, Replay]) -> Iterator[None]:
+        return loading.load_steps(shard, cast("Log", _WithoutLastBatch(log)), replays)
+
+    yield replaced(coordinator, "load_steps", load_less)
+
+
+class _WithoutLastBatch:
+    """A log as it is read by a load, which ends before the last batch."""
+
+    def __init__(self, log: Log) -> None:
+        self.log_start_offset, self.log_end_offset = log.log_start_offset, log.log_end_offset
+        self.read = log.read
+        offset = self.log_start_offset
+        while offset < log.log_end_offset:
+            read = log.read(offset, max_bytes=1, end_offset=log.log_end_offset)
+            self.log_end_offset = offset
+            for header, _ in iter_batches(b"".join(read.parts)):
+                offset = header.last_offset + 1
+
+
+def _ended_sessions() -> Patches:
+    """20. A member whose session is over must join again. Without: its heartbeats are taken as before."""
+    heartbeat = ClassicGroups.heartbeat
+
+    def beat(groups: ClassicGroups, request: HeartbeatRequest) -> None:
+        try:
+            heartbeat(groups, request)
+        except GroupError as error:
+            if error.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
+                raise
+
+    yield replaced(ClassicGroups, "heartbeat", beat)
+
+
 _LOSS: Final = frozenset(
     {"lost-write", "unseen", "vanished", "inconsistent-offsets", "consumer-reset", "committed-prefix"}
 )
@@ -287,6 +369,10 @@ RULES: Final[Mapping[str, Rule]] = {
     "marked-cuts": Rule(_marked_cuts, frozenset({"lost-wake-up"})),
     # A process that was replaced, and missed the image in which another broker leads, appends what is lost later.
     "ended-registrations": Rule(_ended_registrations, frozenset({"fenced-answer"})),
+    "replicated-commits": Rule(_replicated_commits, frozenset({"lost-commit"})),
+    "current-generations": Rule(_current_generations, frozenset({"stale-commit"})),
+    "whole-loads": Rule(_whole_loads, frozenset({"lost-commit"})),
+    "ended-sessions": Rule(_ended_sessions, frozenset({"stale-beat"})),
 }
 """Every rule, by its name on the command line."""
 

@@ -8,13 +8,18 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.simulation.checkers import Anomaly, check
-from purgatorio.broker.simulation.clients import Client, Output, Producer
+from purgatorio.broker.simulation.clients import REQUEST_TIMEOUT_MS, Client, Output, Producer
 from purgatorio.broker.simulation.cluster import SimulatedCluster
 from purgatorio.broker.simulation.consumers import Consumer
 from purgatorio.broker.simulation.fenced import FencedWatch
+from purgatorio.broker.simulation.group_checkers import check_groups
+from purgatorio.broker.simulation.group_clients import GroupClients
+from purgatorio.broker.simulation.group_plan import REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS, Surroundings
 from purgatorio.broker.simulation.history import Acked, Cleaned, History, Sent
 from purgatorio.broker.simulation.internal_errors import collected
 from purgatorio.broker.simulation.invariants import Invariants
@@ -26,6 +31,10 @@ from purgatorio.broker.simulation.network import Network
 from purgatorio.broker.simulation.pipelined import Pace, PipelinedProducer
 from purgatorio.broker.simulation.sometimes import counted
 from purgatorio.broker.simulation.swarm import Swarm, TopicPlan, draw, plain
+
+STABLE_SECONDS: Final = (SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS + 2 * REQUEST_TIMEOUT_MS) / 1000
+"""The time in which a group has to become stable after all faults: the session of a member that is gone, a rebalance,
+and before that a request without an answer, and one that finds the coordinator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +153,7 @@ class _Simulation:
         self._invariants = Invariants(self._cluster)
         self._values = itertools.count(1)
         self._clients: dict[str, _Work] = {}
+        self._groups: GroupClients | None = None
         self._stopped = False
 
     def _random(self) -> random.Random:
@@ -158,7 +168,7 @@ class _Simulation:
             self._anomaly("not-converged", f"the simulation was not done after {limit_seconds:g} s")
         finally:
             self.loop.close()
-        self._report.anomalies += check(self._history)
+        self._report.anomalies += check(self._history) + check_groups(self._history)
         self._report.anomalies += self._invariants.anomalies
         return self._report
 
@@ -171,9 +181,10 @@ class _Simulation:
         watches = (FencedWatch(cluster, self._history), self._invariants)
         watching = [self.loop.create_task(watch.run()) for watch in watches]
         self._start_clients()
+        self._start_groups()
         nemesis = Nemesis(
             cluster,
-            list(self._clients),
+            self._client_names(),
             self._history,
             self._random(),
             crash_client=self._crash_client,
@@ -185,6 +196,7 @@ class _Simulation:
         await asyncio.sleep(0.5)
         await nemesis.run(scenario.seconds)
         self._stopped = True
+        await self._settle_groups()
         await self._converge()
         await self._drain()
         for task in watching:
@@ -255,7 +267,59 @@ class _Simulation:
 
     def _crash_client(self, name: str) -> None:
         self.loop.node(name).kill()
-        self._start_client(name)
+        if name in self._clients or self._groups is None:
+            self._start_client(name)
+        else:
+            self._groups.start(name)
+
+    # --- groups ---
+
+    def _start_groups(self) -> None:
+        """Start the members of each group, and a client that observes its committed offsets."""
+        plans, image, clock = self._swarm.groups, self._cluster.image, self._clock
+        if not plans:
+            return
+        rng = self._random()
+        shared = [
+            Surroundings(
+                plan=plan,
+                partitions=tuple(TopicPartition(topic.name, partition) for topic, partition in self._partitions()),
+                topic_ids={topic.name: image.topics[topic.name].topic_id for topic in self._swarm.topics},
+                reader=replace(self._swarm.reader, pause_ms=(0.0, 0.0)),
+                history=self._history,
+                clock=clock,
+                new_client=lambda name: Client(
+                    name, self._cluster.addresses, clock=clock, rng=random.Random(rng.random())
+                ),
+                is_restless=lambda: not self._stopped,
+            )
+            for plan in plans
+        ]
+        self._groups = GroupClients(self._cluster, shared, first=len(self._clients) + 1)
+        for name in self._groups.names:
+            self._network.place(name, self._swarm.client_latency_ms)
+            self._groups.start(name)
+
+    def _client_names(self) -> list[str]:
+        return [*self._clients, *(self._groups.names if self._groups is not None else ())]
+
+    async def _settle_groups(self) -> None:
+        """Wait until each group is stable, and has read everything; then its members leave."""
+        if self._groups is None:
+            return
+        limits = {
+            "unstable-group": (self._groups.unstable, STABLE_SECONDS),
+            "not-converged": (self._groups.unread, self._scenario.heal_seconds),
+        }
+        for name, (missing, seconds) in limits.items():
+            try:
+                async with asyncio.timeout(seconds):
+                    while missing() is not None:  # noqa: ASYNC110 - seen from outside
+                        await asyncio.sleep(0.05)
+            except TimeoutError:
+                self._anomaly(name, f"{seconds:g} s after the faults had healed: {missing()}")
+                break
+        await self._groups.stop()
 
     def _is_stopped(self) -> bool:
         return self._stopped

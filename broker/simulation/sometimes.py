@@ -12,11 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 from unittest import mock
 
+from purgatorio.broker.group.classic.rebalances import Rebalances
+from purgatorio.broker.group.coordinator import GroupCoordinator
+from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.group.offset_manager import OffsetManager
+from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.log.errors import OutOfOrderSequence
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.segments import Segments
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.embedded import EmbeddedView
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
@@ -28,6 +34,7 @@ from purgatorio.broker.replica.roles import ReplicaRoles
 from purgatorio.broker.simulation.cluster import Process, SimulatedCluster, WatchedStore
 from purgatorio.broker.simulation.history import Event, History, TopicRecreated
 from purgatorio.broker.simulation.java_producer import JavaProducer
+from purgatorio.protocol.errors import ErrorCode
 
 SOMETIMES: Final[Mapping[str, str]] = {
     "out-of-range": "A follower asked the leader for its offsets, since the leader had nothing at the follower's end.",
@@ -50,8 +57,16 @@ SOMETIMES: Final[Mapping[str, str]] = {
     "clock-margin": "A broker whose clock may be slow stopped leading before its lease ended.",
     "skipped-images": "A broker learned an image, and had missed the one before.",
     "replaced-process": "A process found that another had registered under its broker id, and ended.",
+    "group-load": "A coordinator loaded groups or committed offsets.",
+    "rebalance-moved": "A group's coordinator changed in the midst of a rebalance.",
+    "fenced-static": "A static member was fenced, since another client had come with its instance id.",
+    "expired-member": "A member was silent for its session timeout, and was removed.",
+    "moved-offsets": "A client read committed offsets from a coordinator that had loaded them.",
 }
 """Each path's name, and its meaning in one sentence."""
+
+
+REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
 def _truncates_segments(segments: Segments, offset: int) -> bool:
@@ -83,6 +98,24 @@ def _is_skipping(store: WatchedStore, view: EmbeddedView) -> bool:
 
 def _was_replaced(cluster: SimulatedCluster, process: Process, failure: BaseException | None) -> bool:
     return process in cluster.replaced
+
+
+def _has_groups(coordinator: GroupCoordinator, shard: GroupShard) -> bool:
+    return bool(shard.groups or shard.offsets.count)
+
+
+def _is_rebalancing(coordinator: GroupCoordinator, tp: TopicPartition) -> bool:
+    shard = coordinator._shards.get(tp)
+    return shard is not None and any(group.state_name in REBALANCING for group in shard.groups.values())
+
+
+def _is_fenced(error: GroupError, error_code: ErrorCode, message: str) -> bool:
+    return error_code == ErrorCode.FENCED_INSTANCE_ID
+
+
+def _are_loaded(manager: OffsetManager, group_id: str, *_: Any, **__: Any) -> bool:
+    shards = manager._coordinator.shards
+    return any(group_id in shard.offsets.groups and shard.leader_epoch > 0 for shard in shards)
 
 
 def _wrapped(owner: type, name: str, count: Callable[[], None], before: Callable[..., bool], after: Any) -> Any:
@@ -125,6 +158,11 @@ _PATHS: Final[Mapping[str, tuple[type, str, Callable[..., bool], Callable[[Any],
     "clock-margin": (BrokerLifecycleManager, "_resume", _is_margin, _always),
     "skipped-images": (WatchedStore, "_arrive", _is_skipping, _always),
     "replaced-process": (SimulatedCluster, "_replaced_ended", _was_replaced, _always),
+    "group-load": (GroupCoordinator, "_start", _has_groups, _always),
+    "rebalance-moved": (GroupCoordinator, "resigned", _is_rebalancing, _always),
+    "fenced-static": (GroupError, "__init__", _is_fenced, _always),
+    "expired-member": (Rebalances, "_session_over", _always, _always),
+    "moved-offsets": (OffsetManager, "offsets_of", _are_loaded, bool),
 }
 
 

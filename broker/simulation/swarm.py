@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from purgatorio.broker.simulation.consumers import Reader
+from purgatorio.broker.simulation.group_plan import SESSION_TIMEOUT_MS, GroupPlan, Protocol
 from purgatorio.protocol.compression import Compression
 
 SMALL_BYTES: Final = 1024
@@ -64,6 +65,7 @@ class Swarm:
         clock_rates: the range of the rates of brokers' clocks; those of one process share a clock of rate 1.
         replaces: whether a broker's process may be replaced on another host, and go on later, unless all are one.
         skips_images: whether a broker learns the store's newest image only, else each of them in turn.
+        groups: the consumer groups; each consumes all topics.
         settings: of the brokers.
     """
 
@@ -84,6 +86,7 @@ class Swarm:
     clock_rates: tuple[float, float] = (1.0, 1.0)
     replaces: bool = False
     skips_images: bool = False
+    groups: tuple[GroupPlan, ...] = ()
     settings: dict[str, object] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -113,6 +116,9 @@ class Swarm:
             f"at most {FEW_SESSIONS} fetch sessions" if FETCH_SESSIONS in self.settings else "",
             f"follower fetches of {SMALL_BYTES} bytes" if FOLLOWER_FETCH in self.settings else "",
         ]
+        for group in self.groups:
+            kind = "static members" if group.static else "members"
+            features.append(f"group {group.group_id} of {group.members} {kind}, {group.protocol} protocol")
         return "\n".join([*lines, ", ".join(filter(None, features))])
 
 
@@ -160,7 +166,29 @@ def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replic
     swarm = replace(swarm, reader=replace(swarm.reader, sessions=rng.random() < 0.6))
     if rng.random() >= 0.7:
         swarm = replace(swarm, settings=swarm.settings | {FETCH_SESSIONS: FEW_SESSIONS})
-    return replace(swarm, replaces=rng.random() < 0.5, skips_images=rng.random() < 0.5)
+    swarm = replace(swarm, replaces=rng.random() < 0.5, skips_images=rng.random() < 0.5)
+    if rng.random() < 0.5 and not swarm.recreates and not swarm.memory_bytes:
+        return _with_groups(rng, swarm, min_insync_replicas)
+    return swarm
+
+
+def _with_groups(rng: random.Random, swarm: Swarm, min_insync_replicas: int) -> Swarm:
+    """Add one group or two, to a swarm that deletes no records of groups: by a memory cap, or with a topic."""
+    groups = []
+    for protocol in rng.choice((("classic",), ("classic",), ("consumer",), ("classic", "consumer"))):
+        members, static = rng.choice((2, 3)), rng.random() < 0.4
+        kind: Protocol = "classic" if protocol == "classic" else "consumer"
+        groups.append(GroupPlan(f"{protocol}-group", kind, members, static and kind == "classic"))
+    settings: dict[str, object] = {
+        "offsets_topic_num_partitions": 2,
+        "min_insync_replicas": min_insync_replicas,
+        "offsets_commit_timeout_ms": 1_000,
+        "group_min_session_timeout_ms": SESSION_TIMEOUT_MS,
+        "group_consumer_session_timeout_ms": SESSION_TIMEOUT_MS,
+        "group_initial_rebalance_delay_ms": rng.choice((0, 300)),
+    }
+    settings = swarm.settings | settings
+    return replace(swarm, groups=tuple(groups), settings=settings)
 
 
 def _topic(rng: random.Random, name: str, partitions: int, min_insync_replicas: int, segment_bytes: int) -> TopicPlan:

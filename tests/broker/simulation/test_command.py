@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from purgatorio.broker.simulation.checkers import CHECKS
+from purgatorio.broker.simulation.group_checkers import GROUP_CHECKS
 from purgatorio.broker.simulation.history import Fault, History
 from tests.compiled import COMPILED
 
@@ -27,7 +28,7 @@ def test_it_tells_what_happened_and_what_was_checked_and_writes_it_down(tmp_path
     code, said, errors = simulate("--seed", "42", "--history", str(file))
     assert (code, errors) == (0, "")
     assert said.startswith("Seed 42: 4 brokers, ")
-    for name, meaning in CHECKS.items():
+    for name, meaning in {**CHECKS, **GROUP_CHECKS}.items():
         assert f"{name:<22} none" in said
         assert meaning in said
     history = History.read(file)

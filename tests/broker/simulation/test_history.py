@@ -18,8 +18,12 @@ from purgatorio.broker.simulation.history import (
     Failed,
     Fault,
     FencedAnswer,
+    GroupAssigned,
+    GroupBeat,
     History,
     LeaderElected,
+    OffsetCommitted,
+    OffsetRead,
     Polled,
     Sent,
     SequenceRefused,
@@ -46,6 +50,10 @@ EVENTS: list[Event] = [
     LeaderElected(14, "orders-0", -1, 6),
     TopicRecreated(14, "orders-0"),
     Polled(14, "c", "orders-0", ((2, 8),), 3, False, 3, 5, True, 13),
+    GroupAssigned(15, "g", "c", "c-1", 2, ("orders-0", "orders-1")),
+    GroupBeat(16, "g", "c", 2, 15),
+    OffsetCommitted(17, "g", "c-1", 2, "orders-0", 3, 16, "acked"),
+    OffsetRead(18, "g", "orders-0", 3, 17),
 ]
 
 

@@ -38,6 +38,13 @@ def test_a_hundred_seeds_that_never_reach_a_path_fail(
     assert command.run(seed=1, seeds=100, seconds=3.0) == 0, "not the usual time"
 
 
+def test_a_rare_path_is_not_missed_by_a_part_of_the_default_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for path, seeds in command.RARE.items():
+        fake(monkeypatch, *(other for other in SOMETIMES if other != path))
+        assert command.run(seed=101, seeds=100) == 0
+        assert command.run(seed=1, seeds=seeds) == 1
+
+
 def test_a_hundred_seeds_that_reach_all_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     fake(monkeypatch, *SOMETIMES)
     assert command.run(seed=1, seeds=100) == 0

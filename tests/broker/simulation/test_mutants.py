@@ -9,6 +9,7 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
 from purgatorio.broker.simulation import mutants
 from purgatorio.broker.simulation.checkers import CHECKS, Anomaly
+from purgatorio.broker.simulation.group_checkers import GROUP_CHECKS
 from purgatorio.broker.simulation.internal_errors import INTERNAL_ERROR
 from purgatorio.broker.simulation.invariants import INVARIANTS
 from tests.compiled import replaces_functions
@@ -48,7 +49,7 @@ def test_a_static_method_and_a_function_of_a_module_are_compared_with_all_their_
 
 @pytest.mark.parametrize("rule", mutants.RULES)
 def test_only_the_kinds_of_anomaly_that_a_mutant_declares_prove_it(rule: str) -> None:
-    assert mutants.RULES[rule].found_by <= {*CHECKS, *INVARIANTS, "not-converged"}
+    assert mutants.RULES[rule].found_by <= {*CHECKS, *GROUP_CHECKS, *INVARIANTS, "not-converged"}
     assert mutants.proofs(rule, [Anomaly(INTERNAL_ERROR, "broker-1", "TypeError"), Anomaly("phantom", "", "")]) == []
     for kind in mutants.RULES[rule].found_by:
         expected = Anomaly(kind, "orders-0", "")

@@ -50,7 +50,7 @@ def test_many_seeds_pass_all_checks(heavy_seeds: Seeds) -> None:
 # seeds, and what it finds is worth a place here.
 FOUND_AT = {
     "identity": (16, 27, 48),
-    "old-assignments": (29, 34, 37),
+    "old-assignments": (37,),
     "maximal-isr": (72,),
     "min-isr": (7, 16, 28),
     "elr": (4, 45, 48),
@@ -64,7 +64,11 @@ FOUND_AT = {
     "whole-sessions": (3, 8, 10),
     "session-epochs": (19, 36, 39),
     "marked-cuts": (7, 8, 10),
-    "ended-registrations": (43, 48, 118),
+    "ended-registrations": (48, 118),
+    "replicated-commits": (47, 53, 59),
+    "current-generations": (3,),
+    "whole-loads": (3,),
+    "ended-sessions": (3,),
 }
 
 SCENARIOS = {

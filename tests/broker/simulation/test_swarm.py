@@ -45,9 +45,14 @@ REACHED_AT = {
     "deletion": 5,
     "delete-records": 11,
     "recreation": 19,
-    "clock-margin": 43,
+    "clock-margin": 48,
     "skipped-images": 4,
-    "replaced-process": 43,
+    "replaced-process": 48,
+    "group-load": 3,
+    "rebalance-moved": 39,
+    "fenced-static": 39,
+    "expired-member": 3,
+    "moved-offsets": 3,
 }
 
 
@@ -93,6 +98,9 @@ def test_every_feature_is_on_in_some_seeds_and_off_in_others() -> None:
         {swarm.clock_rates == CLOCK_RATES for swarm in swarms},
         {swarm.replaces for swarm in swarms},
         {swarm.skips_images for swarm in swarms},
+        {bool(swarm.groups) for swarm in swarms},
+        {any(group.protocol == "consumer" for group in swarm.groups) for swarm in swarms},
+        {any(group.static for group in swarm.groups) for swarm in swarms},
         {swarm.compression is Compression.NONE for swarm in swarms},
         {len(swarm.topics) > 1 for swarm in swarms},
         {swarm.brokers > 3 for swarm in swarms},

@@ -1,0 +1,101 @@
+"""The clients of a simulation's consumer groups: they are started, killed, and settle in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.simulation.classic_members import ClassicMember
+from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.broker.simulation.committed_offsets import OffsetObserver
+from purgatorio.broker.simulation.consumer_members import ConsumerMember
+from purgatorio.broker.simulation.group_members import GroupMember
+from purgatorio.broker.simulation.group_plan import Surroundings
+
+
+@dataclass(slots=True)
+class _Place:
+    """One client: a member, which others may follow after crashes, or the observer of a group."""
+
+    shared: Surroundings
+    instance_id: str | None
+    is_observer: bool = False
+    incarnations: int = 0
+    member: GroupMember | None = None
+    task: asyncio.Task[None] | None = None
+
+
+class GroupClients:
+    """The members and the observer of each group, each as its own node.
+
+    Args:
+        first: the number of the first client; the nodes are named ``client-7`` and so on.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, groups: Sequence[Surroundings], *, first: int) -> None:
+        self._cluster = cluster
+        self._stopped = False
+        names = (f"client-{number}" for number in itertools.count(first))
+        self._places: dict[str, _Place] = {}
+        for shared in groups:
+            for nth in range(shared.plan.members):
+                instance_id = f"{shared.plan.group_id}-{nth}" if shared.plan.static else None
+                self._places[next(names)] = _Place(shared, instance_id)
+            self._places[next(names)] = _Place(shared, None, is_observer=True)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the clients' nodes."""
+        return list(self._places)
+
+    def start(self, name: str) -> None:
+        """Start a client; if it was killed, the next one in its place."""
+        place = self._places[name]
+        place.incarnations += 1
+        shared = place.shared
+        client = shared.new_client(name if place.incarnations == 1 else f"{name}.{place.incarnations}")
+        if place.is_observer:
+            worker: GroupMember | OffsetObserver = OffsetObserver(client, shared)
+        else:
+            kind = ClassicMember if shared.plan.protocol == "classic" else ConsumerMember
+            worker = place.member = kind(client, shared, place.instance_id)
+        place.task = self._cluster.loop.node(name).spawn(worker.run(lambda: self._stopped), name=name)
+
+    def _members(self) -> dict[str, tuple[Surroundings, list[GroupMember]]]:
+        groups: dict[str, tuple[Surroundings, list[GroupMember]]] = {}
+        for place in self._places.values():
+            if place.member is not None:
+                groups.setdefault(place.shared.plan.group_id, (place.shared, []))[1].append(place.member)
+        return groups
+
+    def unstable(self) -> str | None:
+        """Return why a group is not stable: its members have to own all partitions exactly once. Or None."""
+        for group_id, (shared, members) in self._members().items():
+            owned = sorted(tp for member in members for tp in member.owned)
+            if owned != sorted(shared.partitions) or any(member.generation <= 0 for member in members):
+                generations = [member.generation for member in members]
+                return f"members of {group_id}, in generations {generations}, own {[str(tp) for tp in owned]}"
+        return None
+
+    def unread(self) -> str | None:
+        """Return which group has not read everything, or None."""
+        for group_id, (shared, members) in self._members().items():
+            end_offsets = {tp: self._end_offset(tp) for tp in shared.partitions}
+            if not all(member.has_read_to(end_offsets) for member in members):
+                return f"the members of {group_id} have not read everything"
+        return None
+
+    def _end_offset(self, tp: TopicPartition) -> int:
+        """Return the high watermark of a partition's leader."""
+        state = self._cluster.partitions[tp.topic, tp.partition]
+        broker = self._cluster.brokers.get(state.leader)
+        partition = None if broker is None else broker.replicas.partitions.get(tp)
+        return -1 if partition is None else partition.high_watermark
+
+    async def stop(self) -> None:
+        """Let the members leave, and the observers read once more."""
+        self._stopped = True
+        await asyncio.gather(*(place.task for place in self._places.values() if place.task is not None))

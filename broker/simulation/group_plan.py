@@ -1,0 +1,57 @@
+"""What a simulated consumer group is, and what its clients share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.simulation.clients import Client
+from purgatorio.broker.simulation.consumers import Reader
+from purgatorio.broker.simulation.history import History
+
+SESSION_TIMEOUT_MS: Final = 2_000
+REBALANCE_TIMEOUT_MS: Final = 2_500
+
+Protocol = Literal["classic", "consumer"]
+"""The protocol of a group: that of JoinGroup, or that of ConsumerGroupHeartbeat (KIP-848)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """One consumer group, which consumes all topics.
+
+    Attributes:
+        protocol: how its members join.
+        members: the number of its members.
+        static: whether they are static members (KIP-345).
+    """
+
+    group_id: str
+    protocol: Protocol = "classic"
+    members: int = 2
+    static: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the clients of one group share.
+
+    Attributes:
+        partitions: what the group consumes.
+        topic_ids: the ids of its topics by name.
+        reader: how members read.
+        new_client: makes a client of a name.
+        is_restless: whether members may leave, or be silent: not once the faults are over.
+    """
+
+    plan: GroupPlan
+    partitions: tuple[TopicPartition, ...]
+    topic_ids: dict[str, bytes]
+    reader: Reader
+    history: History
+    clock: Clock
+    new_client: Callable[[str], Client]
+    is_restless: Callable[[], bool]
