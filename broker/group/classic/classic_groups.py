@@ -92,7 +92,10 @@ class ClassicGroups:
         Raises:
             GroupError: with the error code of the answer; REBALANCE_IN_PROGRESS if the member has to join again.
         """
-        group = self._known_group(request.group_id)
+        self._beat(self._known_group(request.group_id), request)
+
+    @staticmethod
+    def _beat(group: ClassicGroup, request: HeartbeatRequest) -> None:
         member = group.find(request.member_id, request.group_instance_id)
         group.check_generation(request.generation_id)
         member.beat()
@@ -119,7 +122,10 @@ class ClassicGroups:
         return self._shard_of(group_id)
 
     def _known_group(self, group_id: str) -> ClassicGroup:
-        group = self._shard_for_member(group_id).groups.get(group_id)
+        return self._classic(self._shard_for_member(group_id).groups.get(group_id), group_id)
+
+    @staticmethod
+    def _classic(group: Group | None, group_id: str) -> ClassicGroup:
         if not isinstance(group, ClassicGroup):
             raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no classic group {group_id}")
         return group

@@ -142,11 +142,11 @@ class ClassicMembers(ClassicGroups):
         Raises:
             GroupError: with the error code of the answer; REBALANCE_IN_PROGRESS if the member has to join again.
         """
-        found = self._consumer_group(request.group_id)
-        if found is None:
-            super().heartbeat(request)
+        shard = self._shard_for_member(request.group_id)
+        group = shard.groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup) or group.is_empty:
+            self._beat(self._classic(group, request.group_id), request)
             return
-        shard, group = found
         member = _find(group, request.member_id, request.group_instance_id)
         check_generation(member, request.generation_id)
         self._consumers.timers.renew_session(shard, group, member)
