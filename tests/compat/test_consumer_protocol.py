@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -10,7 +11,9 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from purgatorio.broker.cli.admin_client import AdminClient as Operator
 from tests.compat.conftest import RunningCluster
+from tests.conftest import StartPurgatorio
 
 PATIENCE_SECONDS = 20
 PARTITIONS = 6
@@ -151,3 +154,28 @@ def test_the_coordinator_finds_the_topics_of_a_regular_expression(cluster: Runni
     poll_until([one], lambda: len(one.partitions) == 2 * PARTITIONS)
     assert {partition.topic for partition in one.consumer.assignment()} == {f"{topic}-a", f"{topic}-b"}
     one.consumer.close()
+
+
+def test_a_group_whose_coordinator_is_killed_goes_on_where_it_was(start_purgatorio: StartPurgatorio) -> None:
+    process = start_purgatorio("cluster", "--port", "0", "--admin-port", "0")
+    greeting = process.greeting()
+    page = re.search(r"page +(\S+)", greeting)
+    assert page is not None
+    brokers = ",".join(re.findall(r"broker \d+ +(\S+:\d+)", greeting))
+    cluster = RunningCluster(brokers, page.group(1).rstrip("/"), process.process.pid)
+    make_topic(cluster, "orders")
+    both = [Member(cluster, "app", "orders") for _ in range(2)]
+    produce(cluster, "orders", range(60))
+    poll_until(both, lambda: sum(len(each.seen) for each in both) == 60)
+    poll_until(both, lambda: all(len(each.partitions) == 3 for each in both))
+    owned = [each.partitions for each in both]
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    coordinator = admin.describe_consumer_groups(["app"])["app"].result(PATIENCE_SECONDS).coordinator
+    Operator(cluster.admin_url).post(f"brokers/{coordinator.id}/kill")
+    produce(cluster, "orders", range(60, 120))
+    poll_until(both, lambda: sum(len(each.seen) for each in both) == 120)
+    assert [each.partitions for each in both] == owned
+    third = Member(cluster, "app", "orders")
+    poll_until([*both, third], lambda: len(third.partitions) == 2)
+    for member in (*both, third):
+        member.consumer.close()
