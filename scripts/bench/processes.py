@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -85,6 +86,12 @@ def _cpu_seconds(pid: int) -> float:
     fields = stat.read_text().rpartition(")")[2].split()  # the name before may contain spaces
     user, system = int(fields[11]), int(fields[12])
     return (user + system) / os.sysconf("SC_CLK_TCK")
+
+
+def allow_open_files(count: int) -> None:
+    """Raise this process's limit of open files as far as the system lets it; the broker raises its own."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(count, 1024)), hard))
 
 
 @contextlib.contextmanager

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 import statistics
 import threading
 import time
 from contextlib import ExitStack, closing
 
 from loads import lone_requests, pipelined
-from processes import Brokers, brokers
+from processes import Brokers, allow_open_files, brokers
 from rows import Row, at_most, percentile
 from wire import Wire, create_topic, produce_frame
 
@@ -67,7 +66,7 @@ def idle_connections(quick: bool) -> list[Row]:
     """Idle connections beside one that produces."""
     rows = []
     wanted = CONNECTIONS[:2] if quick else CONNECTIONS
-    _allow_open_files(wanted[-1] + 100)
+    allow_open_files(wanted[-1] + 100)
     with brokers(1, **{"max.connections": wanted[-1] + 100, "max.connections.per.ip": wanted[-1] + 100}) as running:
         leader = create_topic(running.addresses[0], "busy", 1)
         request = produce_frame("busy", 100, acks=1)
@@ -85,16 +84,10 @@ def idle_connections(quick: bool) -> list[Row]:
     return rows
 
 
-def _allow_open_files(count: int) -> None:
-    """Raise this process's limit of open files as far as the system lets it; the broker raises its own."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(count, 1024)), hard))
-
-
 def many_producers(quick: bool) -> list[Row]:
     """A thousand producers with one request each, and a hundred with eight each on one partition."""
     rows = []
-    _allow_open_files(1_100)
+    allow_open_files(1_100)
     with brokers() as running:
         leader = create_topic(running.addresses[0], "busy", 3)
         for connections, depth, acks in ((1_000, 1, 1), (100, 8, -1)):

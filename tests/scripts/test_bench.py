@@ -13,7 +13,9 @@ pytestmark = pytest.mark.process
 BENCH = Path(__file__).resolve().parents[2] / "scripts" / "bench"
 
 
-@pytest.mark.parametrize("name", ["codec", "lag", "latency", "purgatory", "scale", "startup", "throughput", "wheel"])
+@pytest.mark.parametrize(
+    "name", ["codec", "groups", "lag", "latency", "purgatory", "scale", "startup", "throughput", "wheel"]
+)
 def test_a_quick_run_prints_its_table(name: str) -> None:
     command = [sys.executable, str(BENCH), "--quick", "--only", name]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)

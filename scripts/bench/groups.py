@@ -1,0 +1,293 @@
+"""Consumer groups: the first record, many members, their heartbeats, commits, and a coordinator that is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, closing
+
+from confluent_kafka import Consumer, Producer
+
+from members import Board, connected
+from processes import Brokers, allow_open_files, brokers
+from purgatorio.broker.cli.admin_client import AdminClient
+from purgatorio.protocol.api import ApiKey, decode_response
+from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from purgatorio.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from purgatorio.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from rows import Row, at_most, percentile
+from wire import PRODUCE_VERSION, TIMEOUT_SECONDS, Wire, create_topic, frame, metadata_of, produce_frame
+
+FIND_VERSION, COMMIT_VERSION, FETCH_OFFSETS_VERSION = 3, 7, 7
+ROUNDS = 5
+SUBSCRIPTIONS = 10
+MEMBERS = 1_000
+IDLE_GROUPS, IDLE_MEMBERS = 100, 100
+HEARTBEAT_SECONDS = 3.0
+MEASURED_INTERVALS = 4
+OFFSETS_OF_A_GROUP, GROUPS_WITH_OFFSETS = 1_000, 100
+OFFSETS_TOPIC = "__consumer_offsets"
+RETRY_SECONDS = 0.002
+
+
+def coordinator_of(address: tuple[str, int], group_id: str, *, other_than: int = -1) -> FindCoordinatorResponse:
+    """The coordinator of a group, once a broker names one that is not dead."""
+    deadline = time.perf_counter() + TIMEOUT_SECONDS
+    with closing(Wire(address)) as wire:
+        while True:
+            found: FindCoordinatorResponse = wire.ask(
+                ApiKey.FIND_COORDINATOR, FIND_VERSION, FindCoordinatorRequest(key=group_id)
+            )
+            if not found.error_code and found.node_id != other_than:
+                return found
+            assert time.perf_counter() < deadline, found
+            time.sleep(RETRY_SECONDS)
+
+
+def commit_frame(group_id: str, topic: str, partitions: int = 1) -> bytes:
+    """A commit of a client that is no member of the group."""
+    offsets = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=1, committed_metadata="")
+        for index in range(partitions)
+    ]
+    topics = [OffsetCommitRequestTopic(name=topic, partitions=offsets)]
+    request = OffsetCommitRequest(group_id=group_id, generation_id_or_member_epoch=-1, topics=topics)
+    return frame(ApiKey.OFFSET_COMMIT, COMMIT_VERSION, request)
+
+
+def commit_error(answer: bytes) -> int:
+    """The first error of a commit's answer, or 0."""
+    response: OffsetCommitResponse = decode_response(ApiKey.OFFSET_COMMIT, COMMIT_VERSION, answer)[1]
+    return next((p.error_code for topic in response.topics for p in topic.partitions if p.error_code), 0)
+
+
+def first_record(running: Brokers, group_id: str, *, commit: bool) -> float:
+    """Milliseconds from `subscribe` to the first record, with librdkafka's defaults."""
+    config = {"bootstrap.servers": running.bootstrap, "group.id": group_id, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**config, "log_level": 0})
+    started = time.perf_counter()
+    consumer.subscribe(["first"])
+    message = consumer.poll(TIMEOUT_SECONDS)
+    waited_ms = (time.perf_counter() - started) * 1000
+    assert message is not None
+    assert message.error() is None, message.error()
+    if commit:
+        consumer.commit(message, asynchronous=False)
+    consumer.close()
+    return waited_ms
+
+
+def first_records(running: Brokers, quick: bool) -> list[Row]:
+    """Fresh groups, and the same groups again with what they have committed."""
+    create_topic(running.addresses[0], "first", 3)
+    producer = Producer({"bootstrap.servers": running.bootstrap})
+    for number in range(10):
+        producer.produce("first", str(number))
+    assert producer.flush(TIMEOUT_SECONDS) == 0
+    fresh, resumed = [], []
+    for number in range(2 if quick else SUBSCRIPTIONS):
+        fresh.append(first_record(running, f"fresh-{number}", commit=True))
+        resumed.append(first_record(running, f"fresh-{number}", commit=False))
+    rows = []
+    for what, waits_ms, bar_ms in (("a fresh group", fresh, 200), ("committed offsets", resumed, 75)):
+        name = f"subscribe → first record, {what}, librdkafka's defaults: median of {len(waits_ms)}"
+        rows.append(at_most(name, statistics.median(waits_ms), bar_ms, " ms", f" (best {min(waits_ms):.0f} ms)"))
+    return rows
+
+
+async def _rebalance(address: tuple[str, int], count: int) -> tuple[float, int]:
+    """Seconds until members that come at once are stable, and the rebalances that it took."""
+    board = Board(count)
+    async with AsyncExitStack() as stack:
+        members = await connected(stack, address, "crowd", board, count)
+        started = time.perf_counter()
+        living = [asyncio.create_task(member.live(HEARTBEAT_SECONDS)) for member in members]
+        stable = asyncio.create_task(board.stable.wait())
+        done, _ = await asyncio.wait([stable, *living], return_when=asyncio.FIRST_COMPLETED)
+        seconds = time.perf_counter() - started
+        assert stable in done, done
+        for task in living:
+            task.cancel()
+        await asyncio.gather(*living, return_exceptions=True)
+    return seconds, board.generation
+
+
+def crowds(quick: bool) -> list[Row]:
+    """Many members come at once, with the two initial delays."""
+    count = 20 if quick else MEMBERS
+    allow_open_files(count + 100)
+    rows = []
+    for delay_ms in (0, 300 if quick else 3000):
+        with brokers(**_settings(count, **{"group.initial.rebalance.delay.ms": delay_ms})) as running:
+            found = coordinator_of(running.addresses[0], "crowd")
+            seconds, rebalances = asyncio.run(_rebalance((found.host, found.port), count))
+        name = f"{count:,} members come at once, initial delay {delay_ms} ms"
+        if delay_ms == 0:
+            rows.append(at_most(f"{name}: stable after", seconds, 10, " s", f" ({rebalances} rebalances)"))
+        else:
+            rows.append(at_most(f"{name}: rebalances", rebalances, 1, "", f" ({seconds:.1f} s)"))
+    return rows
+
+
+def _settings(connections: int, **settings: object) -> dict[str, object]:
+    return {"max.connections": connections + 100, "max.connections.per.ip": connections + 100, **settings}
+
+
+async def _idle(running: Brokers, groups: int, members: int, interval_seconds: float) -> float:
+    """The share of a core in % that brokers use while stable members beat."""
+    async with AsyncExitStack() as stack:
+        everyone = []
+        for number in range(groups):
+            found = coordinator_of(running.addresses[0], f"idle-{number}")
+            board = Board(members)
+            everyone += await connected(stack, (found.host, found.port), f"idle-{number}", board, members)
+        await asyncio.gather(*(member.join() for member in everyone))
+        step_seconds = interval_seconds / len(everyone)
+        beating = [
+            asyncio.create_task(member.beat(interval_seconds, number * step_seconds))
+            for number, member in enumerate(everyone)
+        ]
+        await asyncio.sleep(interval_seconds)
+        before, started = running.cpu_seconds, time.perf_counter()
+        await asyncio.wait(beating, timeout=MEASURED_INTERVALS * interval_seconds, return_when=asyncio.FIRST_COMPLETED)
+        assert not any(task.done() for task in beating), "a member has lost its group"
+        share = (running.cpu_seconds - before) / (time.perf_counter() - started) * 100
+        for task in beating:
+            task.cancel()
+        await asyncio.gather(*beating, return_exceptions=True)
+    return share
+
+
+def idle_members(quick: bool) -> Row:
+    """Members that do nothing but beat, each over a connection of its own."""
+    groups, members = (2, 10) if quick else (IDLE_GROUPS, IDLE_MEMBERS)
+    count = groups * members
+    allow_open_files(count + 100)
+    settings = _settings(count, **{"group.initial.rebalance.delay.ms": 300 if quick else 3000})
+    with brokers(**settings) as running:
+        share = asyncio.run(_idle(running, groups, members, 0.3 if quick else HEARTBEAT_SECONDS))
+    return at_most(f"{count:,} idle members in {groups} groups, a heartbeat every 3 s: CPU", share, 25, " % of a core")
+
+
+def _lone_exchanges(wire: Wire, request: bytes, count: int) -> list[float]:
+    times = []
+    for _ in range(count):
+        started = time.perf_counter()
+        wire.exchange(request)
+        times.append(time.perf_counter() - started)
+    return times
+
+
+def commits_against_produce(running: Brokers, quick: bool) -> Row:
+    """Lone requests over one connection each, in turn."""
+    count = 50 if quick else 1000
+    leader = create_topic(running.addresses[0], "beside", 3)
+    found = coordinator_of(running.addresses[0], "commits")
+    commit, produce = commit_frame("commits", "beside"), produce_frame("beside", 100, acks=-1)
+    ratios, commits_us = [], []
+    with closing(Wire((found.host, found.port))) as committing, closing(Wire(leader)) as producing:
+        assert not commit_error(committing.exchange(commit))
+        produced = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, producing.exchange(produce))[1]
+        assert not produced.responses[0].partition_responses[0].error_code, produced
+        for _ in range(1 if quick else ROUNDS + 1):  # the first round warms up
+            produced_seconds = percentile(_lone_exchanges(producing, produce, count), 0.5)
+            commits_us.append(percentile(_lone_exchanges(committing, commit, count), 0.5) * 1e6)
+            ratios.append(commits_us[-1] / 1e6 / produced_seconds)
+    detail = f" ({statistics.median(commits_us[-ROUNDS:]):.0f} µs)"
+    name = "commit of an offset: p50 against produce with acks=-1"
+    return at_most(name, statistics.median(ratios[-ROUNDS:]), 1.3, "×", detail)
+
+
+def _kill_coordinator(running: Brokers, group_id: str) -> tuple[int, tuple[str, int], float]:
+    """Kill a group's coordinator: its id, the address of a broker that lives, and when it was killed."""
+    found = coordinator_of(running.addresses[0], group_id)
+    survivor = next(address for address in running.addresses if address[1] != found.port)
+    AdminClient(running.admin_url).post(f"brokers/{found.node_id}/kill")
+    return found.node_id, survivor, time.perf_counter()
+
+
+def _answers(address: tuple[str, int], request: bytes) -> Iterator[bytes]:
+    """The answers to a request that is repeated."""
+    deadline = time.perf_counter() + TIMEOUT_SECONDS
+    with closing(Wire(address)) as wire:
+        while time.perf_counter() < deadline:
+            yield wire.exchange(request)
+            time.sleep(RETRY_SECONDS)
+    raise AssertionError("the coordinator does not answer in time")
+
+
+def _wait_for_all_replicas(running: Brokers) -> None:
+    deadline = time.perf_counter() + TIMEOUT_SECONDS
+    with closing(Wire(running.addresses[0])) as wire:
+        while any(len(p.isr_nodes) < 3 for p in metadata_of(wire, [OFFSETS_TOPIC]).topics[0].partitions):
+            assert time.perf_counter() < deadline, "the in-sync sets are not full"
+            time.sleep(RETRY_SECONDS)
+
+
+def killed_coordinators(running: Brokers, quick: bool) -> Row:
+    """From the death of a coordinator until its successor has answered a commit; the client asks all the time."""
+    create_topic(running.addresses[0], "survives", 3)
+    waits = []
+    for number in range(1 if quick else SUBSCRIPTIONS):
+        group_id = f"orphans-{number}"
+        request = commit_frame(group_id, "survives")
+        first = coordinator_of(running.addresses[0], group_id)
+        next(answer for answer in _answers((first.host, first.port), request) if not commit_error(answer))
+        killed, survivor, killed_at = _kill_coordinator(running, group_id)
+        found = coordinator_of(survivor, group_id, other_than=killed)
+        next(answer for answer in _answers((found.host, found.port), request) if not commit_error(answer))
+        waits.append(time.perf_counter() - killed_at)
+        AdminClient(running.admin_url).post(f"brokers/{killed}/start")
+        _wait_for_all_replicas(running)
+    name = f"coordinator killed → a commit is answered: worst of {len(waits)}"
+    return at_most(name, max(waits), 2, " s", f" (median {statistics.median(waits):.2f} s)")
+
+
+def load_of_offsets(quick: bool) -> Row:
+    """From the moment when brokers name the new coordinator until it answers with what was committed."""
+    groups, offsets = (2, 10) if quick else (GROUPS_WITH_OFFSETS, OFFSETS_OF_A_GROUP)
+    waits, cpu_seconds = [], []
+    with brokers(**{"offsets.topic.num.partitions": 1}) as running:
+        create_topic(running.addresses[0], "many", 1, partitions=offsets)
+        found = coordinator_of(running.addresses[0], "group-0")
+        for number in range(groups):
+            request = commit_frame(f"group-{number}", "many", offsets)
+            next(a for a in _answers((found.host, found.port), request) if not commit_error(a))
+        topics = [OffsetFetchRequestTopic(name="many", partition_indexes=[offsets - 1])]
+        fetch = OffsetFetchRequest(group_id=f"group-{groups - 1}", topics=topics)
+        request = frame(ApiKey.OFFSET_FETCH, FETCH_OFFSETS_VERSION, fetch)
+        for _ in range(1 if quick else 3):
+            used = running.cpu_seconds
+            killed, survivor, _ = _kill_coordinator(running, "group-0")
+            found = coordinator_of(survivor, "group-0", other_than=killed)
+            named_at = time.perf_counter()
+            for answer in _answers((found.host, found.port), request):
+                fetched: OffsetFetchResponse = decode_response(ApiKey.OFFSET_FETCH, FETCH_OFFSETS_VERSION, answer)[1]
+                if not fetched.error_code:
+                    break
+            waits.append(time.perf_counter() - named_at)
+            cpu_seconds.append(running.cpu_seconds - used)
+            assert fetched.topics[0].partitions[0].committed_offset == 1, fetched
+            AdminClient(running.admin_url).post(f"brokers/{killed}/start")
+            _wait_for_all_replicas(running)
+    name = f"{groups * offsets:,} committed offsets are loaded by the next coordinator"
+    detail = f" (worst {max(waits):.2f} s; {statistics.median(cpu_seconds):.2f} s of CPU with the election)"
+    return at_most(name, statistics.median(waits), 1, " s", detail)
+
+
+def rows(quick: bool = False) -> list[Row]:
+    """Run all measurements of this file."""
+    with brokers() as running:
+        measured = [
+            *first_records(running, quick),
+            commits_against_produce(running, quick),
+            killed_coordinators(running, quick),
+        ]
+    return [*measured, load_of_offsets(quick), *crowds(quick), idle_members(quick)]
