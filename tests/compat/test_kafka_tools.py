@@ -1,0 +1,174 @@
+"""Kafka's own command-line tools, which Maven brings from Maven Central."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.compat.conftest import RunningCluster
+
+JAVA, MAVEN = shutil.which("java"), shutil.which("mvn")
+MAVEN_TIMEOUT_SECONDS = 300
+TOOL_TIMEOUT_SECONDS = 60
+PATIENCE_SECONDS = 20
+pytestmark = [
+    pytest.mark.timeout(MAVEN_TIMEOUT_SECONDS + 4 * TOOL_TIMEOUT_SECONDS),
+    pytest.mark.skipif(
+        (JAVA is None or MAVEN is None) and not os.environ.get("CI"),
+        reason="Java 17 or Maven is not installed (Debian: apt-get install default-jdk-headless maven)",
+    ),
+]
+FOLDER = Path(__file__).parent / "kafka_tools"
+TOOLS = {
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+}
+RECORDS = 40
+
+Tool = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def tool(cluster: RunningCluster, tmp_path_factory: pytest.TempPathFactory) -> Tool:
+    """Runs a tool with arguments against the cluster; returns what it prints."""
+    assert JAVA is not None, "CI installs Java"
+    assert MAVEN is not None, "CI installs Maven"
+    folder = tmp_path_factory.mktemp("kafka-tools")
+    shutil.copy(FOLDER / "pom.xml", folder)
+    copy = [MAVEN, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder / 'lib'}"]
+    copied = subprocess.run(
+        copy, cwd=folder, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_SECONDS, check=False
+    )
+    if copied.returncode and not os.environ.get("CI"):
+        pytest.skip("Maven cannot reach Maven Central")
+    assert copied.returncode == 0, copied.stdout + copied.stderr
+
+    def run(name: str, arguments: str) -> str:
+        java = [JAVA, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", str(folder / "lib" / "*")]
+        command = [*java, TOOLS[name], "--bootstrap-server", cluster.bootstrap, *arguments.split()]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_SECONDS, check=False)
+        assert "Exception" not in ran.stdout + ran.stderr, ran.stdout + ran.stderr
+        return ran.stdout
+
+    return run
+
+
+@pytest.fixture
+def orders(cluster: RunningCluster, topic: str) -> str:
+    """A topic of two partitions, with records."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, 2, 3)])[topic].result()
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(RECORDS):
+        producer.produce(topic, str(number), partition=number % 2)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    return topic
+
+
+@contextmanager
+def consumer(cluster: RunningCluster, group: str, topic: str, protocol: str) -> Iterator[None]:
+    """A consumer that has read and committed everything, and stays."""
+    own = {"group.id": group, "client.id": "app", "group.protocol": protocol, "auto.offset.reset": "earliest"}
+    member = Consumer({"bootstrap.servers": cluster.bootstrap, **own})
+    member.subscribe([topic])
+    left, until = RECORDS, time.monotonic() + PATIENCE_SECONDS
+    while left and time.monotonic() < until:
+        record = member.poll(0.1)
+        left -= record is not None and record.error() is None
+    assert left == 0
+    member.commit(asynchronous=False)
+    try:
+        yield
+    finally:
+        member.close()
+
+
+def rows(table: str) -> list[list[str]]:
+    """The sorted rows of a tool's table, without its head."""
+    return sorted([line.split() for line in table.splitlines() if line.strip()][1:])
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_consumer_groups_are_listed_and_described(
+    cluster: RunningCluster, tool: Tool, orders: str, protocol: str
+) -> None:
+    group = f"g-{protocol}-{orders}"
+    with consumer(cluster, group, orders, protocol):
+        assert group in tool("kafka-consumer-groups", "--list").splitlines()
+        assert [group, protocol.capitalize(), "consumer"] in rows(tool("kafka-groups", "--list"))
+        described = [[*row[:6], *row[7:]] for row in rows(tool("kafka-consumer-groups", f"--describe --group {group}"))]
+        half = str(RECORDS // 2)
+        assert described == [[group, orders, index, half, half, "0", "/127.0.0.1", "app"] for index in ("0", "1")]
+        (member,) = rows(tool("kafka-consumer-groups", f"--describe --group {group} --members --verbose"))
+        assert member[2:5] == ["/127.0.0.1", "app", "2"]
+        assert f"{orders}:0,1" in member
+        (state,) = rows(tool("kafka-consumer-groups", f"--describe --group {group} --state"))
+        assert state[-2:] == ["Stable", "1"]
+
+
+def test_offsets_of_a_group_are_reset_only_when_it_has_no_members_and_then_it_is_deleted(
+    cluster: RunningCluster, tool: Tool, orders: str
+) -> None:
+    group = f"g-{orders}"
+    reset = f"--reset-offsets --group {group} --topic {orders} --to-offset 3 --execute"
+    with consumer(cluster, group, orders, "classic"):
+        tool("kafka-consumer-groups", reset)
+    with consumer_of_committed(cluster, group, orders) as committed:
+        assert committed() == [RECORDS // 2] * 2, "a group with members keeps its offsets"
+        assert [row[-1] for row in rows(tool("kafka-consumer-groups", reset))] == ["3", "3"]
+        assert committed() == [3, 3]
+        deleted = tool("kafka-consumer-groups", f"--delete-offsets --group {group} --topic {orders}:1")
+        assert "Successful" in deleted
+        assert committed() == [3, -1001]
+    assert "was successful" in tool("kafka-consumer-groups", f"--delete --group {group}")
+    assert group not in tool("kafka-consumer-groups", "--list").splitlines()
+
+
+@contextmanager
+def consumer_of_committed(cluster: RunningCluster, group: str, topic: str) -> Iterator[Callable[[], list[int]]]:
+    """Reads the committed offsets of both partitions, without being a member."""
+    reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    partitions = [TopicPartition(topic, index) for index in (0, 1)]
+    try:
+        yield lambda: [each.offset for each in reader.committed(partitions, timeout=PATIENCE_SECONDS)]
+    finally:
+        reader.close()
+
+
+def test_topics_are_listed_and_described(tool: Tool, orders: str) -> None:
+    listed = tool("kafka-topics", "--list").splitlines()
+    assert orders in listed
+    assert "__consumer_offsets" not in tool("kafka-topics", "--list --exclude-internal").splitlines()
+    described = tool("kafka-topics", f"--describe --topic {orders}")
+    assert "PartitionCount: 2\tReplicationFactor: 3" in described
+    assert described.count("Isr: ") == 2
+
+
+def test_configs_of_topics_and_groups_are_described_and_those_of_topics_changed(tool: Tool, orders: str) -> None:
+    topic = f"--entity-type topics --entity-name {orders}"
+    assert "Completed updating" in tool("kafka-configs", f"--alter {topic} --add-config retention.ms=60000")
+    assert "retention.ms=60000" in tool("kafka-configs", f"--describe {topic}")
+    group = f"--describe --entity-type groups --entity-name g-{orders} --all"
+    assert "consumer.session.timeout.ms=45000" in tool("kafka-configs", group)
+
+
+def test_offsets_and_sizes_of_replicas_are_shown(tool: Tool, orders: str) -> None:
+    half = RECORDS // 2
+    assert tool("kafka-get-offsets", f"--topic {orders}").splitlines() == [f"{orders}:0:{half}", f"{orders}:1:{half}"]
+    told = json.loads(tool("kafka-log-dirs", f"--describe --topic-list {orders}").splitlines()[-1])
+    replicas = [each["partition"] for broker in told["brokers"] for each in broker["logDirs"][0]["partitions"]]
+    assert sorted(replicas) == [f"{orders}-0"] * 3 + [f"{orders}-1"] * 3
