@@ -24,6 +24,9 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
     Raises:
         GroupError: INVALID_REQUEST, or UNSUPPORTED_ASSIGNOR.
     """
+    is_plain = request.member_epoch > 0 and request.instance_id is None and request.rack_id is None
+    if is_plain and request.group_id and request.member_id and request.server_assignor is None:
+        return  # nearly all heartbeats
     mistake = _mistake(request, version)
     if mistake is None and request.member_epoch == JOINS:
         mistake = _mistake_of_join(request)

@@ -98,7 +98,14 @@ def subscription_of(
     sender: Sender, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str
 ) -> ConsumerGroupMemberMetadataValue:
     """Return a member's subscription as of a request, in which null means "as before"."""
-    before = sender.subscription or ConsumerGroupMemberMetadataValue()
+    known = sender.subscription
+    if (
+        known is not None
+        and _tells_nothing(request)
+        and (known.client_id, known.client_host) == (client_id, client_host)
+    ):
+        return known  # nearly all heartbeats
+    before = known or ConsumerGroupMemberMetadataValue()
     names, expression = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
     return replace(
@@ -113,6 +120,18 @@ def subscription_of(
         rebalance_timeout_ms=before.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         classic_member_metadata=None,  # it may take the place of a static member of the classic protocol
         server_assignor=before.server_assignor if request.server_assignor is None else request.server_assignor,
+    )
+
+
+def _tells_nothing(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Return whether the subscription is as before; static members tell their name each time."""
+    return (
+        request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.instance_id is None
+        and request.rebalance_timeout_ms == -1
+        and request.rack_id is None
+        and request.server_assignor is None
     )
 
 
