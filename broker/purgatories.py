@@ -21,6 +21,8 @@ class BrokerPurgatories:
     Args:
         config: the broker's configs.
         clock: the source of time.
+        lease_clock: the time in which this process ran. Members of groups are judged by it: while the process stands
+            still it hears no heartbeat, and a member must not be removed for that.
         image: this broker's current image.
         on_finished: called with every operation that has ended.
 
@@ -28,21 +30,22 @@ class BrokerPurgatories:
         all: all of them, in the order in which the page shows them.
         actions: the queue of events that they share.
         reaper: runs the deadlines; a task runs it.
-        timer: deadlines that no operation waits for.
+        timer: deadlines of groups that no operation waits for.
     """
 
     def __init__(
         self,
         config: BrokerConfig,
         clock: Clock,
+        lease_clock: Clock,
         image: ClusterImage,
         on_finished: Callable[[FinishedOperation], None],
     ) -> None:
         self.actions = ActionQueue()
         self.all: list[Purgatory[Any]] = []
-        self.timer = Timer(clock.now_ms)
+        self.timer = Timer(lease_clock.now_ms)
         self.reaper = Reaper(clock.now_ms, [self.timer], actions=self.actions, call_later=clock.call_later)
-        self._now_ms = clock.now_ms
+        self._clock = clock
         self._on_finished = on_finished
         self.produce: Purgatory[DelayedProduce] = self._add(
             "Produce", config.producer_purgatory_purge_interval_requests
@@ -52,15 +55,27 @@ class BrokerPurgatories:
             "DeleteRecords", config.delete_records_purgatory_purge_interval_requests
         )
         self.metadata = MetadataPurgatories(self._add("topic"), self._add("ElectLeader"), image)
-        self.rebalance: Purgatory[Any] = self._add("Rebalance")
-        self.heartbeat: Purgatory[Any] = self._add("Heartbeat")
+        self.rebalance: Purgatory[Any] = self._add("Rebalance", clock=lease_clock)
+        self.heartbeat: Purgatory[Any] = self._add("Heartbeat", clock=lease_clock)
 
-    def _add(self, name: str, purge_interval: int = 1_000) -> Purgatory[Any]:
+    def _add(self, name: str, purge_interval: int = 1_000, *, clock: Clock | None = None) -> Purgatory[Any]:
         """Add a purgatory with a timer of its own, so that each has its own counters."""
-        timer = Timer(self._now_ms)
+        timer = Timer((clock or self._clock).now_ms)
+        on_finished = self._on_finished if clock is None else self._on_finished_by_another_clock
         purgatory: Purgatory[Any] = Purgatory(
-            name, timer, actions=self.actions, purge_interval=purge_interval, on_finished=self._on_finished
+            name, timer, actions=self.actions, purge_interval=purge_interval, on_finished=on_finished
         )
         self.reaper.add(timer)
         self.all.append(purgatory)
         return purgatory
+
+    def _on_finished_by_another_clock(self, operation: FinishedOperation) -> None:
+        """Report an operation with its times on the broker's clock, as those of all others."""
+        shift_ms = self._clock.now_ms() - operation.done_ms
+        self._on_finished(
+            operation._replace(
+                parked_ms=operation.parked_ms + shift_ms,
+                done_ms=operation.done_ms + shift_ms,
+                deadline_ms=operation.deadline_ms + shift_ms,
+            )
+        )

@@ -33,8 +33,9 @@ class Reaper:
     An earlier bucket that appears in the meantime wakes it.
 
     Args:
-        now_ms: the clock that the timers use.
-        timers: the timers to run; `add` takes more later.
+        now_ms: the clock that its slices are timed by.
+        timers: the timers to run; `add` takes more later. Each goes by its own clock, which may stand still at times
+            but is never faster than `call_later`'s.
         actions: if given, the reaper also drains the actions that this queue leaves over (see `ActionQueue`).
         call_later: ``call_later(delay_ms, callback)`` makes the reaper's wake-up call, `delay_ms` later on the same
             clock as `now_ms`; delays are in milliseconds. The default is the running event loop's `call_later`. With a
@@ -87,26 +88,25 @@ class Reaper:
         actions = self._actions
         if actions is not None:
             actions.drain()
-        now_ms = started_ms = self._now_ms()
+        started_ms = self._now_ms()
         due = self._timers
         handled = 0
         while due:
             handled += STEP * len(due)
-            due = [timer for timer in due if timer.advance(now_ms, STEP) == STEP]
-            now_ms = self._now_ms()
-            if due and (now_ms - started_ms >= SLICE_MS or handled >= SLICE_ENTRIES):
+            due = [timer for timer in due if timer.advance(timer.now_ms(), STEP) == STEP]
+            if due and (self._now_ms() - started_ms >= SLICE_MS or handled >= SLICE_ENTRIES):
                 return True
         ahead = [timer.advance_ahead(AHEAD_ENTRIES) == AHEAD_ENTRIES for timer in self._timers]
         return any(ahead) or (actions is not None and len(actions) > 0)
 
     async def _rest(self) -> None:
         """Sleep until the earliest bucket begins, or `wake`."""
-        expirations_ms = [ms for timer in self._timers if (ms := timer.next_expiration_ms) is not None]
+        delays_ms = [ms - timer.now_ms() for timer in self._timers if (ms := timer.next_expiration_ms) is not None]
         self._sleep = sleep = asyncio.get_running_loop().create_future()
         alarm = None
-        if expirations_ms:
+        if delays_ms:
             # At least 1 ms, since the clock may stand still or the loop's may be ahead: never a busy loop.
-            alarm = self._call_later(max(1, min(expirations_ms) - self._now_ms()), self.wake)
+            alarm = self._call_later(max(1, min(delays_ms)), self.wake)
         try:
             await sleep
         finally:

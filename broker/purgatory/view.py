@@ -44,6 +44,10 @@ class PurgatoryView(Generic[Op]):
         """Number of parked operations (Kafka's NumDelayedOperations), exactly."""
         return len(self._parked)
 
+    def now_ms(self) -> int:
+        """The time on this purgatory's clock, to which all its times belong."""
+        return self._timer.now_ms()
+
     def find(self, operation_id: int) -> Op | None:
         """The parked operation with that id; None if no such operation is parked."""
         return self._parked.get(operation_id)

@@ -104,12 +104,13 @@ def read_follower(broker: ShownBroker) -> document.Follower:
 
 
 def read_purgatory(purgatory: Purgatory[Any], now_ms: int, operations: int) -> document.Purgatory:
-    """Return a purgatory with up to `operations` of its operations."""
+    """Return a purgatory with up to `operations` of its operations, all its times on the clock of `now_ms`."""
+    shift_ms = now_ms - purgatory.now_ms()
     return {
         "name": purgatory.name,
         "watched": purgatory.watched,
         "num_delayed": purgatory.num_delayed,
-        "operations": [_operation(parked, now_ms) for parked in purgatory.operations(operations)],
+        "operations": [_operation(parked, now_ms, shift_ms) for parked in purgatory.operations(operations)],
         "watch_lists": [
             {"key": str(watch_list.key), "watched": watch_list.watched}
             for watch_list in purgatory.watch_lists(WATCH_LISTS_PER_PURGATORY)
@@ -118,24 +119,28 @@ def read_purgatory(purgatory: Purgatory[Any], now_ms: int, operations: int) -> d
             {
                 "tick_ms": level.tick_ms,
                 "wheel_size": level.wheel_size,
-                "current_ms": level.current_ms,
-                "buckets": [{"expiration_ms": b.expiration_ms, "entries": b.entries} for b in level.buckets],
+                "current_ms": level.current_ms + shift_ms,
+                "buckets": [
+                    {"expiration_ms": bucket.expiration_ms + shift_ms, "entries": bucket.entries}
+                    for bucket in level.buckets
+                ],
             }
             for level in purgatory.wheel()
         ],
     }
 
 
-def _operation(parked: ParkedOperation, now_ms: int) -> document.Operation:
+def _operation(parked: ParkedOperation, now_ms: int, shift_ms: int) -> document.Operation:
+    parked_ms, deadline_ms = parked.parked_ms + shift_ms, parked.deadline_ms + shift_ms
     return {
         "id": parked.id,
         "kind": kind_of(parked.purgatory, parked.keys),
         "keys": [str(key) for key in parked.keys[:KEYS]],
         "key_count": len(parked.keys),
-        "parked_ms": parked.parked_ms,
-        "deadline_ms": parked.deadline_ms,
-        "waited_ms": now_ms - parked.parked_ms,
-        "remaining_ms": parked.deadline_ms - now_ms,
+        "parked_ms": parked_ms,
+        "deadline_ms": deadline_ms,
+        "waited_ms": now_ms - parked_ms,
+        "remaining_ms": deadline_ms - now_ms,
         "checks": parked.checks,
         "missing": _cut(parked.missing),
         "client": _cut(parked.client),

@@ -1,0 +1,80 @@
+"""The purgatories of a broker: which clock their deadlines go by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from purgatorio.broker.clock import ManualClock, RunningClock
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.purgatories import BrokerPurgatories
+from purgatorio.broker.purgatory import FinishedOperation
+from purgatorio.broker.web.state import read_purgatory
+
+SESSION_MS = 1_000
+
+
+class Process:
+    """A process whose time the test sets: it runs, or stands still."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.running = RunningClock(self.clock)
+        self.finished: list[FinishedOperation] = []
+        image = ClusterImage(0, "test", 1, {}, {})
+        self.parked = BrokerPurgatories(BrokerConfig(), self.clock, self.running, image, self.finished.append)
+        self.expired = 0
+        self.session = DelayedHeartbeat(
+            self.parked.heartbeat, MemberKey("billing", "app-1"), SESSION_MS, expired=self._expired
+        ).start()
+
+    def _expired(self) -> None:
+        self.expired += 1
+
+    async def run_for(self, delta_ms: int) -> None:
+        for _ in range(delta_ms // RunningClock.BEAT_MS):
+            await self.stand_still_for(RunningClock.BEAT_MS)
+
+    async def stand_still_for(self, delta_ms: int) -> None:
+        self.clock.advance_ms(delta_ms)
+        self.running.beat()
+        for _ in range(4):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def process() -> AsyncIterator[Process]:
+    made = Process()
+    reaper = asyncio.create_task(made.parked.reaper.run())
+    await asyncio.sleep(0)
+    yield made
+    reaper.cancel()
+
+
+async def test_a_member_outlives_a_standstill_of_the_process(process: Process) -> None:
+    await process.stand_still_for(10 * SESSION_MS)
+    assert process.expired == 0
+    await process.run_for(SESSION_MS)
+    assert process.expired == 1
+
+
+async def test_a_member_that_is_silent_while_the_process_runs_is_expired_in_time(process: Process) -> None:
+    await process.run_for(SESSION_MS - 100)
+    assert process.expired == 0
+    await process.run_for(200)
+    assert process.expired == 1
+
+
+async def test_observers_see_all_times_on_the_brokers_clock(process: Process) -> None:
+    await process.stand_still_for(5 * SESSION_MS)
+    now_ms = process.clock.now_ms()
+    (shown,) = read_purgatory(process.parked.heartbeat, now_ms, 10)["operations"]
+    assert shown["remaining_ms"] == SESSION_MS - RunningClock.MAX_GAP_MS
+    await process.run_for(SESSION_MS)
+    (ended,) = process.finished
+    assert now_ms < ended.done_ms <= process.clock.now_ms()
+    assert ended.deadline_ms - ended.parked_ms == SESSION_MS
