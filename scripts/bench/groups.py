@@ -102,6 +102,28 @@ def first_records(running: Brokers, quick: bool) -> list[Row]:
     return rows
 
 
+def second_members(running: Brokers, quick: bool) -> Row:
+    """From the `subscribe` of a second consumer until it owns its share, by the consumer protocol (KIP-848)."""
+    create_topic(running.addresses[0], "shared", 3, partitions=6)
+    waits = []
+    for number in range(2 if quick else SUBSCRIPTIONS):
+        config = {"bootstrap.servers": running.bootstrap, "group.id": f"pair-{number}", "group.protocol": "consumer"}
+        both = [Consumer({**config, "log_level": 0}) for _ in range(2)]
+        for consumer, share in zip(both, (6, 3), strict=True):
+            started = time.perf_counter()
+            consumer.subscribe(["shared"])
+            while len(consumer.assignment()) < share:
+                assert time.perf_counter() < started + TIMEOUT_SECONDS, "the member gets no share"
+                for each in both:
+                    each.poll(0.002)
+            waited_seconds = time.perf_counter() - started
+        waits.append(waited_seconds)
+        for consumer in both:
+            consumer.close()
+    name = f"a second member of the consumer protocol owns its share after: median of {len(waits)}"
+    return at_most(name, statistics.median(waits), 0.4, " s", f" (worst {max(waits):.2f} s)")
+
+
 async def _rebalance(address: tuple[str, int], count: int) -> tuple[float, int]:
     """Seconds until members that come at once are stable, and the rebalances that it took."""
     board = Board(count)
@@ -287,6 +309,7 @@ def rows(quick: bool = False) -> list[Row]:
     with brokers() as running:
         measured = [
             *first_records(running, quick),
+            second_members(running, quick),
             commits_against_produce(running, quick),
             killed_coordinators(running, quick),
         ]
