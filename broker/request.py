@@ -53,7 +53,6 @@ class Session:
     principal: Principal = ANONYMOUS
 
 
-@dataclass(slots=True)
 class RequestContext:
     """The facts about a request besides its message.
 
@@ -63,11 +62,16 @@ class RequestContext:
         received_ms: the clock's monotonic time when the last byte of the request was received.
     """
 
-    session: Session
-    client_id: str | None
-    api_key: int
-    api_version: int
-    received_ms: int
+    __slots__ = ("api_key", "api_version", "client_id", "received_ms", "session")
+
+    def __init__(
+        self, session: Session, client_id: str | None, api_key: int, api_version: int, received_ms: int
+    ) -> None:
+        self.session = session
+        self.client_id = client_id
+        self.api_key = api_key
+        self.api_version = api_version
+        self.received_ms = received_ms
 
 
 class Reply(Protocol):

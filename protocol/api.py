@@ -12,7 +12,6 @@ length even in header version 2 (KIP-482).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from types import MappingProxyType
@@ -137,7 +136,6 @@ _CONTROLLED_SHUTDOWN_0: Final = ApiKey.CONTROLLED_SHUTDOWN << 16
 F = TypeVar("F")
 
 
-@dataclass(slots=True)
 class RequestHeader:
     """The header of a request.
 
@@ -148,10 +146,13 @@ class RequestHeader:
         client_id: the client's name for itself (`client.id`).
     """
 
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
+    __slots__ = ("api_key", "api_version", "client_id", "correlation_id")
+
+    def __init__(self, api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
 
 
 class EncodedResponse:

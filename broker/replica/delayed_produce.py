@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation
@@ -13,7 +12,6 @@ from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.errors import ErrorCode
 
 
-@dataclass(slots=True)
 class PendingAck:
     """One partition of the request whose records are appended and not acknowledged yet.
 
@@ -23,9 +21,12 @@ class PendingAck:
         result: the partition's result; only its error code may still change.
     """
 
-    partition: Partition
-    required_offset: int
-    result: AppendResult
+    __slots__ = ("partition", "required_offset", "result")
+
+    def __init__(self, partition: Partition, required_offset: int, result: AppendResult) -> None:
+        self.partition = partition
+        self.required_offset = required_offset
+        self.result = result
 
 
 class DelayedProduce(DelayedOperation):

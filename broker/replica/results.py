@@ -15,7 +15,6 @@ from purgatorio.protocol.errors import ErrorCode
 UNKNOWN = -1
 
 
-@dataclass(slots=True)
 class AppendResult:
     """The result of appending one batch.
 
@@ -30,14 +29,26 @@ class AppendResult:
         leader_epoch: the leader epoch of that leader; else -1.
     """
 
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    base_offset: int = UNKNOWN
-    log_append_time_ms: int = UNKNOWN
-    log_start_offset: int = UNKNOWN
-    record_errors: Sequence[RecordError] = ()
-    leader_id: int = UNKNOWN
-    leader_epoch: int = UNKNOWN
+    __slots__ = (
+        "base_offset",
+        "error_code",
+        "error_message",
+        "leader_epoch",
+        "leader_id",
+        "log_append_time_ms",
+        "log_start_offset",
+        "record_errors",
+    )
+
+    def __init__(self, error_code: ErrorCode = ErrorCode.NONE, error_message: str | None = None) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.base_offset = UNKNOWN
+        self.log_append_time_ms = UNKNOWN
+        self.log_start_offset = UNKNOWN
+        self.record_errors: Sequence[RecordError] = ()
+        self.leader_id = UNKNOWN
+        self.leader_epoch = UNKNOWN
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.request import RequestContext, Route, Routes, Session, api_versions_response
+from purgatorio.broker.request import Route, Routes, Session, api_versions_response
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import Refusal
@@ -55,7 +55,10 @@ def _dispatch(routes: Routes, data: bytes) -> _Owner:
 def test_a_handler_gets_the_session_of_the_request(routes: Routes, handler: Any, request_of: RequestOf) -> None:
     """The context carries the connection's session and what the header says."""
     owner = _dispatch(routes, request_of(1, ApiKey.API_VERSIONS, 2))
-    assert handler.contexts == [RequestContext(owner.session, "tester", ApiKey.API_VERSIONS, 2, 7)]
+    (context,) = handler.contexts
+    assert context.session is owner.session
+    assert (context.client_id, context.api_key, context.api_version) == ("tester", ApiKey.API_VERSIONS, 2)
+    assert context.received_ms == 7
     assert owner.session.client_id == "tester"
 
 
