@@ -130,7 +130,7 @@ def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:
     if request.replica_id >= 0:
         return partition.log.log_end_offset
     if request.isolation_level == READ_COMMITTED:
-        return partition.log.last_stable_offset(partition.high_watermark)
+        return partition.last_stable_offset
     return partition.high_watermark
 
 

@@ -6,7 +6,9 @@ LogError                    carries the error code of the answer
 ├── UnexpectedOffset        batches fetched from the leader do not continue this log
 ├── OutOfOrderSequence      a batch of an idempotent producer is missing before this one
 ├── StaleProducerEpoch      a newer producer has taken over the same id
+├── StaleCoordinatorEpoch   a newer transaction coordinator has ended a transaction of the same producer
 ├── InvalidTransactionState    a plain record within a transaction
+├── TooManyTransactions     the log has no room for another open transaction
 └── MemoryExhausted         the broker's cap on log memory is reached, and nothing may be deleted
 """
 
@@ -74,6 +76,18 @@ class InvalidTransactionState(LogError):
     """A producer with an open transaction sends a batch that is not part of it."""
 
     error_code = ErrorCode.INVALID_TXN_STATE
+
+
+class StaleCoordinatorEpoch(LogError):
+    """The marker is from a transaction coordinator that was replaced."""
+
+    error_code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+class TooManyTransactions(LogError):
+    """The log has no room for another open transaction now; a retry may succeed."""
+
+    error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class MemoryExhausted(LogError):

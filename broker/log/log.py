@@ -20,9 +20,9 @@ from purgatorio.broker.log.producer_state import ProducerBatch, ProducerStates
 from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
 from purgatorio.broker.log.segments import LogRead, Segments
 from purgatorio.broker.log.time_index import LookUpBudget, TimestampOffset, find_max_timestamp, find_timestamp
+from purgatorio.broker.log.transactions import AbortedTransaction
 from purgatorio.broker.log.validator import Admission, RecordValidation
 from purgatorio.protocol.compression import Buffer
-from purgatorio.protocol.end_marker import read_end_marker
 from purgatorio.protocol.errors import CorruptRecordError
 from purgatorio.protocol.records import BatchHeader, TimestampType, check_crc, iter_batches, place_batch, read_header
 
@@ -136,17 +136,19 @@ class Log:
             records: exactly one batch; it is copied.
             leader_epoch: the leader epoch of this replica.
             wall_ms: the time, in milliseconds since 1970.
-            from_client: False for the broker's own batches: control batches are allowed, and sequences are not checked.
+            from_client: False for the broker's own batches, such as end markers: control batches are allowed, and
+                sequences are not checked.
 
         Raises:
             InvalidBatch: as `Admission.admit`.
-            OutOfOrderSequence, StaleProducerEpoch, InvalidTransactionState: as `ProducerStates.check`.
+            OutOfOrderSequence, StaleProducerEpoch, InvalidTransactionState, StaleCoordinatorEpoch, TooManyTransactions:
+                as `ProducerStates.check` and, for the broker's own batches, `check_own`.
             MemoryExhausted: the memory cap is reached, and no segment can be deleted.
         """
         header, batch = self._admission.admit(records, wall_ms, from_client=from_client)
         if header.producer_id >= 0:
             if not from_client:
-                self.producers.check_epoch(header)
+                self.producers.check_own(header, batch)
             elif (known := self.producers.check(header)) is not None:
                 return self._duplicate(known)
         offset = self.log_end_offset
@@ -252,20 +254,9 @@ class Log:
         if leader_epoch != self.epochs.latest_epoch:
             self.epochs.assign(leader_epoch, offset)
         if header.producer_id >= 0:
-            self._note_producer(header, batch, offset, wall_ms)
+            self.producers.appended(header, batch, offset, wall_ms)
         if ages:
             self._memory.aged(self)
-
-    def _note_producer(self, header: BatchHeader, batch: bytes, offset: int, wall_ms: int) -> None:
-        if not header.is_control:
-            self.producers.appended(header, offset, wall_ms)
-            return
-        try:
-            marker = read_end_marker(batch)
-        except CorruptRecordError:
-            return  # not a marker that ends a transaction
-        if marker is not None:
-            self.producers.transaction_ended(header, marker, offset, wall_ms)
 
     def _is_full(self, segment: Segment, size_bytes: int, timestamp_ms: int, wall_ms: int) -> bool:
         """Whether the next batch starts a new segment, by size or by time.
@@ -327,6 +318,10 @@ class Log:
         # The start of an open transaction may have been deleted.
         return min(high_watermark, max(self.log_start_offset, self.producers.last_stable_offset(high_watermark)))
 
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with a part in [start, end), by their first offsets: for what a read returned."""
+        return self.producers.aborted.overlapping(start_offset, end_offset) if start_offset < end_offset else []
+
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch not above `epoch`, and its end offset; (−1, −1) if unknown (KIP-101, KIP-279)."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
@@ -358,7 +353,7 @@ class Log:
         self.high_watermark = min(self.high_watermark, offset)
         self._compaction.truncated(offset)
         self.epochs.truncate_from_end(offset)
-        self._rebuild_producers()
+        self._segments.rebuild(self.producers)
         self.on_cut()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -371,28 +366,13 @@ class Log:
         self.producers.clear()
         self.on_cut()
 
-    def _rebuild_producers(self) -> None:
-        """Rebuild the producers' state at the end of the log from the last snapshot and the batches after it."""
-        numbers = range(len(self._segments) - 1, -1, -1)
-        first = next((n for n in numbers if self._segments[n].producers is not None), 0)
-        snapshot = self._segments[first].producers
-        if snapshot is not None:
-            self.producers.restore(snapshot)
-        else:
-            self.producers.clear()
-        for number in range(first, len(self._segments)):
-            segment = self._segments[number]
-            for batch in segment.batches:
-                header = read_header(batch)
-                if header.producer_id >= 0:
-                    self._note_producer(header, batch, header.base_offset, segment.appended_ms)
-
     # --- delete and compact --------------------------------------------------------------------------------------
 
     def _start_at(self, offset: int) -> None:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
+            self.producers.aborted.delete_before(offset)
             self.on_cut()
 
     def _delete_oldest(self, count: int) -> int:

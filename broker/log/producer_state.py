@@ -6,15 +6,32 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from purgatorio.broker.log.errors import InvalidTransactionState, OutOfOrderSequence, StaleProducerEpoch
-from purgatorio.protocol.end_marker import EndMarker
+from purgatorio.broker.log.errors import (
+    InvalidTransactionState,
+    OutOfOrderSequence,
+    StaleCoordinatorEpoch,
+    StaleProducerEpoch,
+    TooManyTransactions,
+)
+from purgatorio.broker.log.transactions import (
+    AbortedTransaction,
+    AbortedTransactions,
+    EndedTransaction,
+    UnstableTransactions,
+)
+from purgatorio.protocol.compression import Buffer
+from purgatorio.protocol.end_marker import EndMarker, read_end_marker
+from purgatorio.protocol.errors import CorruptRecordError
 from purgatorio.protocol.records import MAX_SEQUENCE, BatchHeader
 
 BATCHES_KEPT: Final = 5
 """Batches of a producer that are kept to recognise duplicates: as many as a client may have in flight."""
 MAX_PRODUCERS: Final = 1000
 """Producers per log. Past it the log forgets the producer that was idle longest, and takes its next batch as from an
-unknown producer."""
+unknown producer. It forgets none with an open transaction."""
+MAX_OPEN_TRANSACTIONS: Final = 5000
+"""Open transactions per log. Past it the leader refuses the first batch of another one, until one has ended. The states
+of so many producers are copied in 10 ms, when a segment is full."""
 PRODUCER_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 """Idle time after which a log forgets a producer (producer.id.expiration.ms)."""
 
@@ -39,17 +56,29 @@ class ProducerState:
         coordinator_epoch: the epoch in the last transaction marker, or −1.
         batches: the last batches of that epoch.
         appended_ms: wall time of its last append.
+        marker_offset: the offset of its last transaction marker, or −1.
         transaction_start: the first offset of its open transaction, or −1.
+        transaction_start_ms: wall time of the append of that offset, or −1.
     """
 
-    __slots__ = ("appended_ms", "batches", "coordinator_epoch", "epoch", "transaction_start")
+    __slots__ = (
+        "appended_ms",
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "marker_offset",
+        "transaction_start",
+        "transaction_start_ms",
+    )
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.coordinator_epoch = _NONE
         self.batches: deque[ProducerBatch] = deque(maxlen=BATCHES_KEPT)
         self.appended_ms = _NONE
+        self.marker_offset = _NONE
         self.transaction_start = _NONE
+        self.transaction_start_ms = _NONE
 
     def copy(self) -> ProducerState:
         """A copy that does not change with this one."""
@@ -57,7 +86,9 @@ class ProducerState:
         other.coordinator_epoch = self.coordinator_epoch
         other.batches = self.batches.copy()
         other.appended_ms = self.appended_ms
+        other.marker_offset = self.marker_offset
         other.transaction_start = self.transaction_start
+        other.transaction_start_ms = self.transaction_start_ms
         return other
 
     @property
@@ -66,45 +97,63 @@ class ProducerState:
         return (self.batches[-1].last_sequence + 1) & MAX_SEQUENCE if self.batches else 0
 
 
-class EndedTransaction(NamedTuple):
-    """A transaction whose marker is in the log."""
-
-    first_offset: int
-    marker_offset: int
-
-
 class ProducerSnapshot(NamedTuple):
-    """The state of all producers at one offset of a log."""
+    """The state of all producers at one offset of a log; of those with open transactions only if `is_reduced`."""
 
     states: dict[int, ProducerState]
     ended: list[EndedTransaction]
+    is_reduced: bool = False
+
+    def reduced(self) -> ProducerSnapshot | None:
+        """What is kept longer: the open transactions; None if there were none."""
+        states = {pid: state for pid, state in self.states.items() if state.transaction_start >= 0}
+        return ProducerSnapshot(states, [], is_reduced=True) if states else None
 
 
 class ProducerStates:
-    """The producers of one log, in the order of their last appends.
+    """The producers and transactions of one log.
 
     Args:
         max_producers: the number of producers kept; producers with an open transaction are kept in any case.
+        max_open: the number of open transactions.
         expiration_ms: idle time after which a producer is forgotten.
+
+    Attributes:
+        aborted: the aborted transactions whose markers are in the log.
     """
 
-    def __init__(self, *, max_producers: int = MAX_PRODUCERS, expiration_ms: int = PRODUCER_EXPIRATION_MS) -> None:
+    def __init__(
+        self,
+        *,
+        max_producers: int = MAX_PRODUCERS,
+        max_open: int = MAX_OPEN_TRANSACTIONS,
+        expiration_ms: int = PRODUCER_EXPIRATION_MS,
+    ) -> None:
         self.max_producers = max_producers
+        self.max_open = max_open
         self.expiration_ms = expiration_ms
-        self._states: dict[int, ProducerState] = {}
-        self._open: dict[int, int] = {}  # producer id → first offset of its open transaction, in the order of these
-        self._ended: list[EndedTransaction] = []
+        self.aborted = AbortedTransactions()
+        self._unstable = UnstableTransactions()
+        # Both in the order of the last appends.
+        self._idle: dict[int, ProducerState] = {}
+        self._open: dict[int, ProducerState] = {}  # those with an open transaction
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self._idle) + len(self._open)
 
     def __iter__(self) -> Iterator[tuple[int, ProducerState]]:
-        """All (producer id, state)."""
-        return iter(self._states.items())
+        """All (producer id, state), those with an open transaction first."""
+        yield from self._open.items()
+        yield from self._idle.items()
+
+    @property
+    def open_count(self) -> int:
+        """The number of open transactions."""
+        return len(self._open)
 
     def get(self, producer_id: int) -> ProducerState | None:
         """The state of one producer."""
-        return self._states.get(producer_id)
+        return self._idle.get(producer_id) or self._open.get(producer_id)
 
     def check(self, header: BatchHeader) -> ProducerBatch | None:
         """Check that a client's batch is the next one of its producer; changes nothing.
@@ -119,9 +168,11 @@ class ProducerStates:
             StaleProducerEpoch: a higher epoch of the producer was seen.
             OutOfOrderSequence: a batch before this one is missing, or this one repeats a batch that is no longer kept.
             InvalidTransactionState: the batch is not transactional although a transaction is open.
+            TooManyTransactions: the batch begins a transaction, and the log has no room for another one.
         """
-        state = self._states.get(header.producer_id)
+        state = self._idle.get(header.producer_id) or self._open.get(header.producer_id)
         if state is None:
+            self._check_room(header)
             return None
         sequence = header.base_sequence
         if header.producer_epoch == state.epoch:
@@ -129,25 +180,50 @@ class ProducerStates:
             if sequence != expected:
                 return self._duplicate(state, header, expected)
         else:
-            self.check_epoch(header)
+            self._check_epoch(header)
             if sequence:
                 raise OutOfOrderSequence(
                     f"producer {header.producer_id} starts a new epoch with sequence {sequence}, not with 0"
                 )
-        if state.transaction_start >= 0 and not header.is_transactional:
+        if state.transaction_start < 0:
+            self._check_room(header)
+        elif not header.is_transactional:
             raise InvalidTransactionState(f"producer {header.producer_id} has an open transaction")
         return None
 
-    def check_epoch(self, header: BatchHeader) -> None:
-        """Check that no newer producer has taken over the id; the only check of the broker's own batches.
+    def check_own(self, header: BatchHeader, batch: Buffer) -> None:
+        """Check a batch that the broker made, whose sequences do not count; changes nothing.
 
         Raises:
             StaleProducerEpoch: a higher epoch of the producer was seen.
+            StaleCoordinatorEpoch: the batch is an end marker, and a newer coordinator has ended a transaction of the
+                producer.
+            TooManyTransactions: as `check`.
         """
-        state = self._states.get(header.producer_id)
+        self._check_epoch(header)
+        state = self.get(header.producer_id)
+        if not header.is_control:
+            if state is None or state.transaction_start < 0:
+                self._check_room(header)
+            return
+        marker = _marker_in(batch)
+        if marker is not None and state is not None and marker.coordinator_epoch < state.coordinator_epoch:
+            raise StaleCoordinatorEpoch(
+                f"the coordinator of producer {header.producer_id} has epoch {state.coordinator_epoch} now, "
+                f"this marker is of {marker.coordinator_epoch}"
+            )
+
+    def _check_epoch(self, header: BatchHeader) -> None:
+        state = self.get(header.producer_id)
         if state is not None and header.producer_epoch < state.epoch:
             raise StaleProducerEpoch(
                 f"producer {header.producer_id} has epoch {state.epoch} now, this is {header.producer_epoch}"
+            )
+
+    def _check_room(self, header: BatchHeader) -> None:
+        if header.is_transactional and len(self._open) >= self.max_open:
+            raise TooManyTransactions(
+                f"{len(self._open)} transactions are open, producer {header.producer_id} must wait"
             )
 
     @staticmethod
@@ -160,83 +236,121 @@ class ProducerStates:
             f"producer {header.producer_id} sends sequence {header.base_sequence}, expected is {expected}"
         )
 
-    def appended(self, header: BatchHeader, first_offset: int, wall_ms: int) -> None:
-        """Note a batch of records that was appended."""
-        state = self._touch(header, wall_ms)
+    def appended(self, header: BatchHeader, batch: Buffer, first_offset: int, wall_ms: int) -> None:
+        """Note a producer's batch that was appended at `first_offset`.
+
+        Control batches of other kinds than end markers change nothing, as one that cannot be read.
+        """
+        if not header.is_control:
+            self._records_appended(header, first_offset, wall_ms)
+            return
+        marker = _marker_in(batch)
+        if marker is not None:
+            self._transaction_ended(header, marker, first_offset, wall_ms)
+
+    def _records_appended(self, header: BatchHeader, first_offset: int, wall_ms: int) -> None:
+        state = self._take(header, wall_ms)
         last_offset = first_offset + header.last_offset_delta
         state.batches.append(
             ProducerBatch(header.base_sequence, header.last_sequence, first_offset, last_offset, header.max_timestamp)
         )
-        if state.transaction_start < 0 and header.is_transactional:
-            state.transaction_start = self._open[header.producer_id] = first_offset
+        if state.transaction_start < 0:
+            if not header.is_transactional:
+                self._idle[header.producer_id] = state
+                return
+            state.transaction_start, state.transaction_start_ms = first_offset, wall_ms
+            self._unstable.begin(header.producer_id, first_offset)
+        self._open[header.producer_id] = state
 
-    def transaction_ended(self, header: BatchHeader, marker: EndMarker, offset: int, wall_ms: int) -> None:
-        """Note a transaction marker that was appended at `offset`."""
-        state = self._touch(header, wall_ms)
+    def _transaction_ended(self, header: BatchHeader, marker: EndMarker, offset: int, wall_ms: int) -> None:
+        state = self._take(header, wall_ms)
         state.coordinator_epoch = marker.coordinator_epoch
-        if state.transaction_start >= 0:
-            self._ended.append(EndedTransaction(state.transaction_start, offset))
-            state.transaction_start = _NONE
-            del self._open[header.producer_id]
+        state.marker_offset = offset
+        start = state.transaction_start
+        if start >= 0:
+            state.transaction_start = state.transaction_start_ms = _NONE
+            self._unstable.end(header.producer_id, start, offset)
+            if not marker.committed:
+                stable_offset = self._unstable.first_open(offset + 1)
+                self.aborted.add(AbortedTransaction(header.producer_id, start, offset, stable_offset))
+        self._idle[header.producer_id] = state
 
-    def _touch(self, header: BatchHeader, wall_ms: int) -> ProducerState:
-        """The producer's state, moved to the end, in the epoch of `header`."""
+    def _take(self, header: BatchHeader, wall_ms: int) -> ProducerState:
+        """Take out the producer's state, in the epoch of `header`; the caller puts it back, at the end."""
         producer_id = header.producer_id
-        state = self._states.pop(producer_id, None)
+        state = self._idle.pop(producer_id, None)
+        if state is None and self._open:
+            state = self._open.pop(producer_id, None)
         if state is None:
-            if len(self._states) >= self.max_producers:
-                self._forget_idlest()
+            if self._idle and len(self) >= self.max_producers:
+                del self._idle[next(iter(self._idle))]
             state = ProducerState(header.producer_epoch)
         elif state.epoch != header.producer_epoch:
             state.epoch = header.producer_epoch
             state.batches.clear()
         state.appended_ms = wall_ms
-        self._states[producer_id] = state
         return state
-
-    def _forget_idlest(self) -> None:
-        idlest = next((pid for pid, state in self._states.items() if state.transaction_start < 0), None)
-        if idlest is not None:
-            del self._states[idlest]
 
     def expire(self, wall_ms: int) -> None:
         """Forget producers without an open transaction that were idle for `expiration_ms`."""
         limit_ms = wall_ms - self.expiration_ms
-        expired = [
-            producer_id
-            for producer_id, state in self._states.items()
-            if state.appended_ms <= limit_ms and state.transaction_start < 0
-        ]
-        for producer_id in expired:
-            del self._states[producer_id]
+        for producer_id in [pid for pid, state in self._idle.items() if state.appended_ms <= limit_ms]:
+            del self._idle[producer_id]
+
+    # --- transactions ---
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The offset below which every transaction has ended and its marker is committed."""
-        stable_offset = high_watermark
-        if self._open:
-            stable_offset = min(stable_offset, next(iter(self._open.values())))
-        if self._ended:
-            self.committed(high_watermark)
-            stable_offset = min([stable_offset, *(ended.first_offset for ended in self._ended)])
-        return stable_offset
+        unstable = self._unstable
+        if not unstable:
+            return high_watermark
+        unstable.committed(high_watermark)
+        first = unstable.first
+        return high_watermark if first is None or first[0] > high_watermark else first[0]
 
     def committed(self, high_watermark: int) -> None:
         """Forget ended transactions whose markers are committed."""
-        self._ended = [ended for ended in self._ended if ended.marker_offset >= high_watermark]
+        self._unstable.committed(high_watermark)
+
+    def oldest_unstable(self) -> tuple[int, int] | None:
+        """The producer id of the transaction that holds the last stable offset, and wall time of its start.
+
+        The time is −1 if the transaction has ended and waits for its marker to be committed. None if there is no such
+        transaction.
+        """
+        first = self._unstable.first
+        if first is None:
+            return None
+        state = self._open.get(first[1])
+        return first[1], state.transaction_start_ms if state is not None and state.transaction_start == first[
+            0
+        ] else _NONE
+
+    # --- snapshots ---
 
     def snapshot(self) -> ProducerSnapshot:
         """A copy of the state of all producers."""
-        return ProducerSnapshot({pid: state.copy() for pid, state in self._states.items()}, self._ended.copy())
+        return ProducerSnapshot({pid: state.copy() for pid, state in self}, self._unstable.ended())
 
-    def restore(self, snapshot: ProducerSnapshot) -> None:
-        """Restore a snapshot; it can be used again."""
-        self._states = {pid: state.copy() for pid, state in snapshot.states.items()}
-        self._ended = snapshot.ended.copy()
-        starts = [(state.transaction_start, pid) for pid, state in self._states.items() if state.transaction_start >= 0]
-        self._open = {pid: start for start, pid in sorted(starts)}
+    def restore(self, snapshot: ProducerSnapshot, offset: int) -> None:
+        """Return to a snapshot that was made when the log ended at `offset`; it can be used again."""
+        states = [(pid, state.copy()) for pid, state in snapshot.states.items()]
+        self._open = {pid: state for pid, state in states if state.transaction_start >= 0}
+        self._idle = {pid: state for pid, state in states if state.transaction_start < 0}
+        self._unstable.restore([(state.transaction_start, pid) for pid, state in self._open.items()], snapshot.ended)
+        self.aborted.truncate(offset)
 
     def clear(self) -> None:
-        """Forget all producers."""
-        self._states.clear()
+        """Forget all producers and transactions."""
+        self._idle.clear()
         self._open.clear()
-        self._ended.clear()
+        self._unstable.clear()
+        self.aborted = AbortedTransactions()
+
+
+def _marker_in(batch: Buffer) -> EndMarker | None:
+    """Return the end marker in a control batch; None for another kind of marker, and for one that cannot be read."""
+    try:
+        return read_end_marker(batch)
+    except CorruptRecordError:  # only a broker makes control batches; it is appended nevertheless
+        return None

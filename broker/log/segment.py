@@ -32,7 +32,7 @@ class Segment:
         appended_ms: wall time of the last append.
         first_timestamp_ms: the max timestamp of the first batch, or −1; a segment's age is counted from it.
         sequence: the order of the segments of all logs by age, for the memory cap.
-        producers: the producers' state at the start of the segment, or None if it is no longer kept.
+        producers: the producers' state at the start of the segment, or what is still kept of it; None: nothing.
     """
 
     __slots__ = (

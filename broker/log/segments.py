@@ -8,8 +8,9 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from purgatorio.broker.log.memory import Age
-from purgatorio.broker.log.producer_state import ProducerSnapshot
+from purgatorio.broker.log.producer_state import ProducerSnapshot, ProducerStates
 from purgatorio.broker.log.segment import Segment
+from purgatorio.protocol.records import read_header
 
 _SNAPSHOTS_KEPT: Final = 2
 _base_offset = attrgetter("base_offset")
@@ -121,14 +122,42 @@ class Segments:
             segment, first = segments[number], 0
 
     def roll(self, base_offset: int, wall_ms: int, producers: ProducerSnapshot) -> Segment:
-        """Start a new active segment. The two newest segments keep the producers' state at their start."""
+        """Start a new active segment.
+
+        The two newest segments keep the state of all producers at their start, the others that of open transactions.
+        """
         segment = self._new(base_offset, self._end_position, wall_ms)
         segment.producers = producers
         if len(self._segments) >= _SNAPSHOTS_KEPT:
-            self._segments[-_SNAPSHOTS_KEPT].producers = None
+            older = self._segments[-_SNAPSHOTS_KEPT]
+            if older.producers is not None:
+                older.producers = older.producers.reduced()
         self._segments.append(segment)
         self.active = segment
         return segment
+
+    def rebuild(self, producers: ProducerStates) -> None:
+        """Return the producers to their state at the end, from the last snapshot and the batches after it.
+
+        With no snapshot of all producers left, it begins at the log's start: with the transactions that were open then,
+        whose first records are deleted.
+        """
+        segments = self._segments
+        first, snapshot = 0, segments[0].producers
+        for number in range(len(segments) - 1, 0, -1):
+            candidate = segments[number].producers
+            if candidate is not None and not candidate.is_reduced:
+                first, snapshot = number, candidate
+                break
+        if snapshot is None:
+            producers.clear()
+        else:
+            producers.restore(snapshot, segments[first].base_offset)
+        for segment in segments[first:]:
+            for batch in segment.batches:
+                header = read_header(batch)
+                if header.producer_id >= 0:
+                    producers.appended(header, batch, header.base_offset, segment.appended_ms)
 
     def oldest_age(self) -> Age | None:
         """The age of the oldest segment, or None if there is no batch."""

@@ -19,13 +19,14 @@ class ContextReader:
         watch: gets the partitions that were looked at, to hear of their next event.
 
     Attributes:
-        assignment_of: see `ReplicaReader.assignment_of`.
+        assignment_of, held_back_by: see `ReplicaReader`.
     """
 
     def __init__(self, reader: ReplicaReader, watch: FetchWatch) -> None:
         self._reader = reader
         self._watch = watch
         self.assignment_of = reader.assignment_of
+        self.held_back_by = reader.held_back_by
 
     def look(self, context: FetchContext) -> None:
         """Look at the marked partitions; of a full response only until it is due, since it reads all anyway."""

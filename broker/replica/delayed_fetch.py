@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.context_reader import ContextReader
-from purgatorio.broker.replica.fetch_context import FetchContext, FetchEntry
+from purgatorio.broker.replica.fetch_context import FetchContext, FetchEntry, PartitionFetch
 
 WATCHED_PARTITIONS: Final = 8
 """The most partitions under which a fetch is watched, for the page. One of more is watched under one key for all."""
@@ -100,14 +100,21 @@ class DelayedFetch(DelayedOperation):
         return is_reassigned or self._reader.is_due(self._context)
 
     def missing(self) -> str:
-        """Describe the bytes that can be read, the bytes that are wanted, and each fetch offset."""
+        """Describe the bytes that can be read, the bytes that are wanted, and each fetch offset.
+
+        Under read_committed, the transactions too that keep the consumer from reading on.
+        """
         context = self._context
         params, count = context.params, len(context.fetches)
         reader = f"follower {params.replica_id}" if params.is_follower else "consumer"
         first = islice(context.fetches, TOLD_PARTITIONS)
-        places = ", ".join(f"{fetch.tp} from {fetch.request.fetch_offset}" for fetch in first)
+        places = ", ".join(map(self._place, first))
         more = f" and {count - TOLD_PARTITIONS} more" if count > TOLD_PARTITIONS else ""
         return f"{reader} has {context.available_bytes} of {params.min_bytes} bytes: {places}{more}"
+
+    def _place(self, fetch: PartitionFetch) -> str:
+        held_back = self._reader.held_back_by(self._context.params, fetch)
+        return f"{fetch.tp} from {fetch.request.fetch_offset}{held_back and f' {held_back}'}"
 
     def on_complete(self) -> None:
         """Read and answer."""

@@ -5,6 +5,7 @@
 | leader append that advances the high watermark (no other in-sync replica) | yes | yes |
 | leader append that does not | | yes: followers read up to the log end offset |
 | follower fetch that advances the high watermark | yes | yes |
+| any of these, without an advance of the last stable offset | yes | yes, but no consumer under read_committed |
 | role or ISR changed, partition removed | yes | yes |
 | records deleted on request, by retention or for memory | | yes: followers have to delete them, too |
 | records truncated | | yes |
@@ -67,10 +68,11 @@ class ReplicaEvents:
             self._produce_purgatory.check_and_complete(tp, "append")
         self._mark(tp, watch.take_followers(tp), "append")
         # A new segment is enough to read for a consumer that waits at the end of the one before.
-        if watch.has_consumers(tp) and (
-            high_watermark_moved or partition.log.active_segment_start_offset == first_offset
-        ):
-            self._mark(tp, watch.take_consumers(tp), "append")
+        if watch.has_consumers(tp):
+            is_new_segment = partition.log.active_segment_start_offset == first_offset
+            if high_watermark_moved or is_new_segment:
+                self._mark(tp, watch.take_consumers(tp), "append")
+                self._check_stable(partition, "append", first_offset if is_new_segment else None)
 
     def high_watermark_moved(self, tp: TopicPartition, cause: str = "high watermark") -> None:
         """Handle an advance of the high watermark."""
@@ -83,6 +85,14 @@ class ReplicaEvents:
                 if isinstance(fetch.context, FetchSession):
                     fetch.context.telling[fetch] = None
         self._mark(tp, watch.take_consumers(tp), cause)
+        if watch.has_committed(tp) and (partition := self._partitions.get(tp)) is not None:
+            self._check_stable(partition, cause)
+
+    def _check_stable(self, partition: Partition, cause: str, segment_start_offset: int | None = None) -> None:
+        """Mark a partition for consumers under read_committed if its last stable offset moved, or its segment ended."""
+        tp, stable_offset = partition.tp, partition.last_stable_offset
+        ends_segment = segment_start_offset is not None and stable_offset >= segment_start_offset
+        self._mark(tp, self._watch.take_committed(tp, unless_at=-1 if ends_segment else stable_offset), cause)
 
     def changed(self, tp: TopicPartition, cause: str) -> None:
         """Handle any other change of a partition: role, ISR, log start, truncation, lease."""
@@ -93,6 +103,7 @@ class ReplicaEvents:
                 fetch.context.to_note[fetch] = None
         self._mark(tp, followers, cause)
         self._mark(tp, watch.take_consumers(tp), cause)
+        self._mark(tp, watch.take_committed(tp), cause)
 
     def log_cut(self, tp: TopicPartition) -> None:
         """Handle that records of a log were deleted or truncated; for calls within the change of the log."""

@@ -60,6 +60,7 @@ class PartitionFetch:
         available_bytes: the bytes that can be read, at most the partition's limit, as of the last look.
         high_watermark: the high watermark that the session's client was told; -1: none, or an error after it.
         log_start_offset: likewise the log start offset.
+        stable_offset: for a consumer under read_committed, the last stable offset as of the last look.
         context: the request or session.
     """
 
@@ -70,6 +71,7 @@ class PartitionFetch:
         "high_watermark",
         "log_start_offset",
         "request",
+        "stable_offset",
         "topic_id",
         "tp",
     )
@@ -90,6 +92,7 @@ class PartitionFetch:
         self.available_bytes = 0
         self.high_watermark = NOT_TOLD
         self.log_start_offset = NOT_TOLD
+        self.stable_offset = NOT_TOLD
 
 
 FetchEntry = tuple[PartitionFetch, PartitionData]

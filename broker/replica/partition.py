@@ -150,6 +150,11 @@ class Partition:
         return self.log.high_watermark
 
     @property
+    def last_stable_offset(self) -> int:
+        """The offset below which all records are committed and of no open transaction."""
+        return self.log.last_stable_offset(self.log.high_watermark)
+
+    @property
     def is_leader(self) -> bool:
         """Whether this replica leads."""
         return self.leader == self.broker_id
@@ -309,18 +314,30 @@ class Partition:
                 INVALID_TXN_STATE for a batch of a transaction.
             LogError: the log refuses the batch; nothing was appended.
         """
-        self._check_leads()
-        if acks == -1 and not self.has_enough_in_sync_replicas:
-            raise PartitionError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self.tp} has {len(self.isr)} in-sync replicas and needs {self.min_in_sync_replicas}",
-            )
+        self._check_may_append(acks)
         if is_transactional(records):
             # No coordinator would ever end the transaction: the last stable offset would stand still, and readers with
             # read_committed with it. Kafka answers so to a batch of a transaction that its coordinator has not begun
             # (KIP-890); clients do not retry it.
             raise PartitionError(ErrorCode.INVALID_TXN_STATE, "this broker has no transactions")
         return self.log.append_as_leader(records, leader_epoch=self.leader_epoch, wall_ms=wall_ms)
+
+    def append_own(self, records: Buffer, *, acks: int, wall_ms: int) -> AppendInfo:
+        """Append a batch that the broker made, such as an end marker or a coordinator's records of a transaction.
+
+        Raises:
+            PartitionError, LogError: as `append_as_leader`, but batches of transactions are not refused.
+        """
+        self._check_may_append(acks)
+        return self.log.append_as_leader(records, leader_epoch=self.leader_epoch, wall_ms=wall_ms, from_client=False)
+
+    def _check_may_append(self, acks: int) -> None:
+        self._check_leads()
+        if acks == -1 and not self.has_enough_in_sync_replicas:
+            raise PartitionError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.tp} has {len(self.isr)} in-sync replicas and needs {self.min_in_sync_replicas}",
+            )
 
     def follower_fetched(
         self, incarnation: BrokerIncarnation, fetch_offset: int, log_start_offset: int, now_ms: int

@@ -11,7 +11,13 @@ from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.fetch import EpochEndOffset, FetchPartition, LeaderIdAndEpoch, PartitionData
+from purgatorio.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchPartition,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
 from purgatorio.protocol.records import iter_batches
 
 REFUSED: Final = -2
@@ -28,6 +34,7 @@ class ReplicaReader:
         follower_assignments: for each other broker, an object that is replaced when the set of partitions that it
             should fetch from this broker changes.
         racks: the racks of the live brokers that have one, by broker id.
+        wall_ms: the time, in milliseconds since 1970.
     """
 
     def __init__(
@@ -35,10 +42,12 @@ class ReplicaReader:
         lookup: ReplicaLookup,
         follower_assignments: Mapping[int, object],
         racks: Callable[[], Mapping[int, str]],
+        wall_ms: Callable[[], int],
     ) -> None:
         self._lookup = lookup
         self._follower_assignments = follower_assignments
         self._racks = racks
+        self._wall_ms = wall_ms
 
     def assignment_of(self, replica_id: int) -> object:
         """Return an object that is replaced when the set of partitions that the follower should fetch changes."""
@@ -84,7 +93,7 @@ class ReplicaReader:
             data = PartitionData(
                 partition_index=request.partition,
                 high_watermark=partition.high_watermark,
-                last_stable_offset=log.last_stable_offset(partition.high_watermark),
+                last_stable_offset=partition.last_stable_offset,
                 log_start_offset=log.log_start_offset,
                 aborted_transactions=None,
                 records=[],  # not null: librdkafka rejects such a response
@@ -106,6 +115,11 @@ class ReplicaReader:
             )
             if not params.knows_zstd:
                 read = _before_zstd(read, partition)
+            if params.read_committed and not params.is_follower:
+                data.aborted_transactions = [
+                    AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                    for aborted in log.aborted_transactions(request.fetch_offset, read.next_offset)
+                ]
         except (PartitionError, LogError) as error:
             return self._error(fetch, error.error_code), 0
         data.records = read.parts
@@ -158,7 +172,7 @@ class ReplicaReader:
         if params.replica_id >= 0:
             return partition.log.log_end_offset
         if params.read_committed:
-            return partition.log.last_stable_offset(partition.high_watermark)
+            return partition.last_stable_offset
         return partition.high_watermark
 
     @staticmethod
@@ -222,11 +236,29 @@ class ReplicaReader:
         ):
             return ANSWER_NOW
         end_offset = self._end_offset(params, partition)
+        if params.read_committed:
+            fetch.stable_offset = end_offset
         if offset >= end_offset:
             return 0
         if log.is_on_older_segment(offset, end_offset):
             return ANSWER_NOW
         return min(log.size_between(offset, end_offset), request.partition_max_bytes)
+
+    def held_back_by(self, params: FetchParams, fetch: PartitionFetch) -> str:
+        """Describe the transaction behind which a consumer under read_committed cannot read; "" if there is none."""
+        partition = self._lookup.known(fetch.tp)
+        if not params.read_committed or params.is_follower or partition is None:
+            return ""
+        if partition.last_stable_offset == partition.high_watermark:
+            return ""
+        oldest = partition.log.producers.oldest_unstable()
+        if oldest is None:
+            return ""
+        producer_id, started_ms = oldest
+        if started_ms < 0:
+            return f"waits for the end of the transaction of producer {producer_id} to be committed"
+        open_ms = max(0, self._wall_ms() - started_ms)
+        return f"waits for the transaction of producer {producer_id} (open {open_ms / 1000:.1f} s)"
 
 
 def _before_zstd(read: LogRead, partition: Partition) -> LogRead:

@@ -109,7 +109,7 @@ class ReplicaManager:
         self._roles = self._build_roles(log_defaults, may_lead, roles_per_step)
         self.followed_log_cut: Callable[[Partition], None] = lambda partition: None
         self.lookup = ReplicaLookup(broker_id, self.partitions, lambda: self._roles.image)
-        self.reader = ReplicaReader(self.lookup, self._roles.assignments, lambda: self._racks)
+        self.reader = ReplicaReader(self.lookup, self._roles.assignments, lambda: self._racks, clock.wall_ms)
         watch = FetchWatch()
         self._events = ReplicaEvents(
             self.partitions,

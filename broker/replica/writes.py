@@ -65,6 +65,7 @@ class LeaderWrites:
         timeout_ms: int,
         done: AppendDone,
         client: str = "",
+        from_client: bool = True,
     ) -> None:
         """Append each partition's batch as its leader, for clients, coordinators and the delay recorder.
 
@@ -75,6 +76,8 @@ class LeaderWrites:
                 the log.
             done: receives a result for each batch, in the order of `batches`; called once.
             client: the client id, shown while the request waits.
+            from_client: False for end markers and records of transactions that the broker made; see
+                `Partition.append_own`.
         """
         self._actions.depth += 1  # as `with self._actions`, without its calls
         try:
@@ -84,7 +87,7 @@ class LeaderWrites:
             for tp, records in batches:
                 result = AppendResult()
                 results.append(result)
-                ack = self._append(tp, records, result, acks)
+                ack = self._append(tp, records, result, acks, from_client)
                 if ack is not None:
                     pending.append(ack)
             if pending:
@@ -99,18 +102,23 @@ class LeaderWrites:
         finally:
             self._actions.leave()
 
-    def _append(self, tp: TopicPartition, records: Buffer | None, result: AppendResult, acks: int) -> PendingAck | None:
+    def _append(
+        self, tp: TopicPartition, records: Buffer | None, result: AppendResult, acks: int, from_client: bool
+    ) -> PendingAck | None:
         """Append one batch and fill in its result; returns what acks=-1 waits for, or None."""
         partition = None
         try:
             partition = self._lookup.find(tp)
             if records is None:
                 raise PartitionError(ErrorCode.INVALID_RECORD, f"no records for {tp}")
-            if partition.refused.first:
-                partition.check_order(records, self._clock.now_ms())
-            info = partition.append_as_leader(records, acks=acks, wall_ms=self._clock.wall_ms())
+            if not from_client:
+                info = partition.append_own(records, acks=acks, wall_ms=self._clock.wall_ms())
+            else:
+                if partition.refused.first:
+                    partition.check_order(records, self._clock.now_ms())
+                info = partition.append_as_leader(records, acks=acks, wall_ms=self._clock.wall_ms())
         except (PartitionError, LogError) as error:
-            if partition is not None and records is not None:
+            if partition is not None and records is not None and from_client:
                 partition.refused.note(records, error.error_code, self._clock.now_ms())
             self._observer.append_failed(tp)
             result.error_code = error.error_code

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.log.config import LogConfig
-from purgatorio.broker.log.errors import InvalidTransactionState, OutOfOrderSequence, StaleProducerEpoch
+from purgatorio.broker.log.errors import (
+    InvalidTransactionState,
+    OutOfOrderSequence,
+    StaleCoordinatorEpoch,
+    StaleProducerEpoch,
+    TooManyTransactions,
+)
 from purgatorio.broker.log.log import AppendInfo, Log
 from purgatorio.broker.log.producer_state import BATCHES_KEPT, ProducerStates
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
@@ -33,8 +39,10 @@ def send(log: Log, batch_of):
 def end_transaction(log: Log):
     """A function that appends a marker."""
 
-    def append(*, committed: bool = True, epoch: int = 0, producer_id: int = 7) -> AppendInfo:
-        marker = EndMarker(committed, 3)
+    def append(
+        *, committed: bool = True, epoch: int = 0, producer_id: int = 7, coordinator_epoch: int = 3
+    ) -> AppendInfo:
+        marker = EndMarker(committed, coordinator_epoch)
         batch = build_end_marker(marker, producer_id=producer_id, producer_epoch=epoch, timestamp_ms=1000)
         return log.append_as_leader(batch, leader_epoch=0, wall_ms=2000, from_client=False)
 
@@ -259,3 +267,70 @@ def describe(producers: ProducerStates) -> dict[int, tuple]:
         producer_id: (state.epoch, state.coordinator_epoch, list(state.batches), state.transaction_start)
         for producer_id, state in producers
     }
+
+
+def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(log: Log, send, end_transaction) -> None:
+    send(0, transactional=True)
+    end_transaction(coordinator_epoch=3)
+    send(1, transactional=True)
+    with pytest.raises(StaleCoordinatorEpoch) as caught:
+        end_transaction(coordinator_epoch=2)
+    assert caught.value.error_code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert (log.log_end_offset, log.last_stable_offset(3)) == (3, 2)
+    end_transaction(coordinator_epoch=4)
+    assert log.producers.get(7).coordinator_epoch == 4
+
+
+def test_a_marker_of_an_older_producer_epoch_is_refused(log: Log, send, end_transaction) -> None:
+    send(0, epoch=2, transactional=True)
+    with pytest.raises(StaleProducerEpoch):
+        end_transaction(epoch=1)
+    assert log.last_stable_offset(1) == 0
+
+
+def test_a_marker_without_an_open_transaction_is_appended(log: Log, end_transaction) -> None:
+    """A coordinator repeats a marker until it hears that the log has it."""
+    end_transaction(committed=False)
+    end_transaction(committed=False)
+    assert (log.log_end_offset, log.last_stable_offset(2), len(log.producers.aborted)) == (2, 2, 0)
+
+
+def test_a_log_takes_a_bounded_number_of_open_transactions(log: Log, batch_of, send, end_transaction) -> None:
+    log.producers.max_open = 2
+    send(0, producer_id=1, transactional=True)
+    send(0, producer_id=2, transactional=True)
+    with pytest.raises(TooManyTransactions) as caught:
+        send(0, producer_id=3, transactional=True)
+    assert caught.value.error_code.retriable
+    own = batch_of(b"offset", producer=(3, 0, -1), transactional=True)
+    with pytest.raises(TooManyTransactions):
+        log.append_as_leader(own, leader_epoch=0, wall_ms=0, from_client=False)
+    assert send(1, producer_id=2, transactional=True).first_offset == 2
+    assert send(0, producer_id=4).first_offset == 3
+    end_transaction(producer_id=1)
+    assert send(0, producer_id=3, transactional=True).first_offset == 5
+
+
+def test_aborted_transactions_are_forgotten_with_their_markers(log: Log, send, end_transaction) -> None:
+    send(0, transactional=True)
+    end_transaction(committed=False)
+    send(1, transactional=True)
+    end_transaction(committed=True)
+    assert [each[:3] for each in log.aborted_transactions(0, 4)] == [(7, 0, 1)]
+    log.advance_log_start(1)
+    assert len(log.producers.aborted) == 1
+    log.advance_log_start(2)
+    assert len(log.producers.aborted) == 0
+
+
+def test_the_transaction_that_holds_readers_back_is_known_with_the_time_of_its_start(
+    log: Log, send, end_transaction
+) -> None:
+    assert log.producers.oldest_unstable() is None
+    send(0, producer_id=1, transactional=True)
+    send(0, producer_id=2, transactional=True)
+    assert log.producers.oldest_unstable() == (1, 2000)
+    end_transaction(producer_id=1)
+    assert log.producers.oldest_unstable() == (1, -1)
+    assert log.last_stable_offset(3) == 1
+    assert log.producers.oldest_unstable() == (2, 2000)

@@ -1,0 +1,174 @@
+"""The transactions of one log: where readers have to stop, and which records were aborted (KIP-98).
+
+A transaction is open from its first batch to its end marker. It holds the last stable offset until its marker is
+committed. An aborted one is remembered for as long as the log has its marker: readers under read_committed are told of
+it, and drop its records.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class EndedTransaction(NamedTuple):
+    """A transaction whose marker is in the log."""
+
+    producer_id: int
+    first_offset: int
+    marker_offset: int
+
+
+class AbortedTransaction(NamedTuple):
+    """An aborted transaction.
+
+    Attributes:
+        producer_id: its producer.
+        first_offset: the offset of its first record.
+        marker_offset: the offset of its abort marker.
+        stable_offset: the last stable offset behind the marker, once that is committed: the start of the oldest
+            transaction that was open then, or the offset after the marker.
+    """
+
+    producer_id: int
+    first_offset: int
+    marker_offset: int
+    stable_offset: int
+
+
+class AbortedTransactions:
+    """The aborted transactions of a log, in the order of their markers; 32 bytes for each marker in the log."""
+
+    __slots__ = ("_first_offsets", "_marker_offsets", "_producer_ids", "_stable_offsets")
+
+    def __init__(self) -> None:
+        self._producer_ids = array("q")
+        self._first_offsets = array("q")
+        self._marker_offsets = array("q")
+        self._stable_offsets = array("q")
+
+    def __len__(self) -> int:
+        return len(self._marker_offsets)
+
+    def __iter__(self) -> Iterator[AbortedTransaction]:
+        for index in range(len(self)):
+            yield self._at(index)
+
+    def _at(self, index: int) -> AbortedTransaction:
+        return AbortedTransaction(
+            self._producer_ids[index],
+            self._first_offsets[index],
+            self._marker_offsets[index],
+            self._stable_offsets[index],
+        )
+
+    def add(self, transaction: AbortedTransaction) -> None:
+        """Remember a transaction, whose marker lies after those of the others."""
+        self._producer_ids.append(transaction.producer_id)
+        self._first_offsets.append(transaction.first_offset)
+        self._marker_offsets.append(transaction.marker_offset)
+        self._stable_offsets.append(transaction.stable_offset)
+
+    def overlapping(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Return the transactions with a part in [start, end), by their first offsets.
+
+        One whose marker lies before the start is not among them: a reader forgets an aborted transaction at its marker,
+        and so would drop that producer's later records.
+        """
+        found: list[AbortedTransaction] = []
+        for index in range(bisect_left(self._marker_offsets, start_offset), len(self._marker_offsets)):
+            if self._first_offsets[index] < end_offset:
+                found.append(self._at(index))
+            if self._stable_offsets[index] >= end_offset:
+                break  # all later ones begin there or behind
+        found.sort(key=_first_offset)  # kafkajs takes them in the order of the response
+        return found
+
+    def before(self, marker_offset: int) -> AbortedTransactions:
+        """Return a copy of those whose markers lie before an offset."""
+        count = bisect_left(self._marker_offsets, marker_offset)
+        copy = AbortedTransactions()
+        copy._producer_ids = self._producer_ids[:count]
+        copy._first_offsets = self._first_offsets[:count]
+        copy._marker_offsets = self._marker_offsets[:count]
+        copy._stable_offsets = self._stable_offsets[:count]
+        return copy
+
+    def truncate(self, offset: int) -> None:
+        """Forget those whose markers lie at or behind an offset."""
+        index = bisect_left(self._marker_offsets, offset)
+        for column in self._columns():
+            del column[index:]
+
+    def delete_before(self, offset: int) -> None:
+        """Forget those whose markers lie before an offset."""
+        index = bisect_left(self._marker_offsets, offset)
+        if index:
+            for column in self._columns():
+                del column[:index]
+
+    def _columns(self) -> tuple[array[int], ...]:
+        return self._producer_ids, self._first_offsets, self._marker_offsets, self._stable_offsets
+
+
+class UnstableTransactions:
+    """The transactions that hold the last stable offset: the open ones, and ended ones with uncommitted markers."""
+
+    __slots__ = ("_ended", "_open", "_unstable")
+
+    def __init__(self) -> None:
+        # First offset → producer id. New ones begin behind the others, so the order is that of the offsets.
+        self._unstable: dict[int, int] = {}
+        self._open: dict[int, int] = {}
+        self._ended: deque[EndedTransaction] = deque()  # in the order of the markers
+
+    def __len__(self) -> int:
+        return len(self._unstable)
+
+    def begin(self, producer_id: int, first_offset: int) -> None:
+        """Note the first batch of a transaction, which lies behind the first batches of the others."""
+        self._unstable[first_offset] = self._open[first_offset] = producer_id
+
+    def end(self, producer_id: int, first_offset: int, marker_offset: int) -> None:
+        """Note the end marker of an open transaction."""
+        del self._open[first_offset]
+        self._ended.append(EndedTransaction(producer_id, first_offset, marker_offset))
+
+    def committed(self, high_watermark: int) -> None:
+        """Forget the transactions whose markers are committed."""
+        ended = self._ended
+        while ended and ended[0].marker_offset < high_watermark:
+            del self._unstable[ended.popleft().first_offset]
+
+    @property
+    def first(self) -> tuple[int, int] | None:
+        """The first offset and the producer id of the oldest one, or None if there is none."""
+        return next(iter(self._unstable.items()), None)
+
+    def first_open(self, default: int) -> int:
+        """Return the first offset of the oldest transaction without a marker; `default` if there is none."""
+        return next(iter(self._open), default)
+
+    def ended(self) -> list[EndedTransaction]:
+        """Return the ended transactions with uncommitted markers, in the order of these."""
+        return list(self._ended)
+
+    def restore(self, open_transactions: list[tuple[int, int]], ended: list[EndedTransaction]) -> None:
+        """Start again with these: open ones as first offset and producer id, and ended ones."""
+        self._open = dict(sorted(open_transactions))
+        all_starts = [*open_transactions, *((each.first_offset, each.producer_id) for each in ended)]
+        self._unstable = dict(sorted(all_starts))
+        self._ended = deque(ended)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._open.clear()
+        self._unstable.clear()
+        self._ended.clear()
+
+
+def _first_offset(transaction: AbortedTransaction) -> int:
+    return transaction.first_offset
