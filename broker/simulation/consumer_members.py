@@ -14,7 +14,7 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 HEARTBEAT_VERSION: Final = 1
-JOINS, LEAVES = 0, -1
+JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
 LOST: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
 """With these the coordinator tells a member that it has lost its partitions, and has to join again."""
 
@@ -91,9 +91,10 @@ class ConsumerMember(GroupMember):
                 self._give_up(revoked)
 
     async def _go(self) -> None:
-        """Leave the group."""
+        """Leave; a static member leaves for a while, as if it was restarted, until the faults are over."""
         member_id, generation = self._member_id, self._generation
-        request = self._request(LEAVES, None)
+        for_a_while = self._instance_id is not None and self._shared.is_restless()
+        request = self._request(LEAVES_FOR_A_WHILE if for_a_while else LEAVES, None)
         self._give_up(self.owned)
         self._member_id, self._generation = "", NOT_MEMBER
         if member_id and generation > 0:

@@ -37,7 +37,7 @@ class GroupClients:
 
     def __init__(self, cluster: SimulatedCluster, groups: Sequence[Surroundings], *, first: int) -> None:
         self._cluster = cluster
-        self._stopped = False
+        self._stopped = {False: False, True: False}  # the members, the observers
         names = (f"client-{number}" for number in itertools.count(first))
         self._places: dict[str, _Place] = {}
         for shared in groups:
@@ -62,7 +62,9 @@ class GroupClients:
         else:
             kind = ClassicMember if shared.plan.protocol == "classic" else ConsumerMember
             worker = place.member = kind(client, shared, place.instance_id)
-        place.task = self._cluster.loop.node(name).spawn(worker.run(lambda: self._stopped), name=name)
+        place.task = self._cluster.loop.node(name).spawn(
+            worker.run(lambda: self._stopped[place.is_observer]), name=name
+        )
 
     def _members(self) -> dict[str, tuple[Surroundings, list[GroupMember]]]:
         groups: dict[str, tuple[Surroundings, list[GroupMember]]] = {}
@@ -96,6 +98,8 @@ class GroupClients:
         return -1 if partition is None else partition.high_watermark
 
     async def stop(self) -> None:
-        """Let the members leave, and the observers read once more."""
-        self._stopped = True
-        await asyncio.gather(*(place.task for place in self._places.values() if place.task is not None))
+        """Let the members leave, then the observers read once more."""
+        for are_observers in (False, True):
+            self._stopped[are_observers] = True
+            places = [place for place in self._places.values() if place.is_observer is are_observers]
+            await asyncio.gather(*(place.task for place in places if place.task is not None))

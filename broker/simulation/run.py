@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from purgatorio.broker.group.config import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIGS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.simulation.checkers import Anomaly, check
@@ -30,7 +31,7 @@ from purgatorio.broker.simulation.nemesis import Nemesis
 from purgatorio.broker.simulation.network import Network
 from purgatorio.broker.simulation.pipelined import Pace, PipelinedProducer
 from purgatorio.broker.simulation.sometimes import counted
-from purgatorio.broker.simulation.swarm import Swarm, TopicPlan, draw, plain
+from purgatorio.broker.simulation.swarm import OFFSETS_PARTITIONS, Swarm, TopicPlan, draw, plain
 
 STABLE_SECONDS: Final = (SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS + 2 * REQUEST_TIMEOUT_MS) / 1000
 """The time in which a group has to become stable after all faults: the session of a member that is gone, a rebalance,
@@ -211,6 +212,9 @@ class _Simulation:
         swarm, rng = self._swarm, self._random()
         factor = min(3, self._scenario.brokers)
         new = [NewTopic(topic.name, topic.partitions, factor, configs=topic.configs) for topic in swarm.topics]
+        if swarm.offsets_segment_bytes:
+            segments = {"segment.bytes": str(swarm.offsets_segment_bytes), "min.cleanable.dirty.ratio": "0.1"}
+            new.append(NewTopic(OFFSETS_TOPIC, OFFSETS_PARTITIONS, factor, configs=OFFSETS_TOPIC_CONFIGS | segments))
         done: asyncio.Future[object] = self.loop.create_future()
         self._cluster.store.open().submit(
             lambda image: create_topics(image, new, settings=TopicSettings(), rng=rng), done.set_result

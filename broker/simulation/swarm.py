@@ -26,6 +26,7 @@ FOLLOWER_FETCH: Final = "replica_fetch_max_bytes"
 FETCH_SESSIONS: Final = "max_incremental_fetch_session_cache_slots"
 FEW_SESSIONS: Final = 3
 """So few that a broker's followers and consumers take them from each other."""
+OFFSETS_PARTITIONS: Final = 2
 COMPRESSIONS: Final = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
 
 
@@ -66,6 +67,8 @@ class Swarm:
         replaces: whether a broker's process may be replaced on another host, and go on later, unless all are one.
         skips_images: whether a broker learns the store's newest image only, else each of them in turn.
         groups: the consumer groups; each consumes all topics.
+        offsets_segment_bytes: the segment size of ``__consumer_offsets``, small for its log to be compacted while it is
+            in use; 0: the brokers create that topic, with segments that are never full here.
         settings: of the brokers.
     """
 
@@ -87,6 +90,7 @@ class Swarm:
     replaces: bool = False
     skips_images: bool = False
     groups: tuple[GroupPlan, ...] = ()
+    offsets_segment_bytes: int = 0
     settings: dict[str, object] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -116,6 +120,8 @@ class Swarm:
             f"at most {FEW_SESSIONS} fetch sessions" if FETCH_SESSIONS in self.settings else "",
             f"follower fetches of {SMALL_BYTES} bytes" if FOLLOWER_FETCH in self.settings else "",
         ]
+        if self.offsets_segment_bytes:
+            features.append(f"committed offsets in segments of {self.offsets_segment_bytes} bytes")
         for group in self.groups:
             kind = "static members" if group.static else "members"
             features.append(f"group {group.group_id} of {group.members} {kind}, {group.protocol} protocol")
@@ -178,9 +184,9 @@ def _with_groups(rng: random.Random, swarm: Swarm, min_insync_replicas: int) -> 
     for protocol in rng.choice((("classic",), ("classic",), ("consumer",), ("classic", "consumer"))):
         members, static = rng.choice((2, 3)), rng.random() < 0.4
         kind: Protocol = "classic" if protocol == "classic" else "consumer"
-        groups.append(GroupPlan(f"{protocol}-group", kind, members, static and kind == "classic"))
+        groups.append(GroupPlan(f"{protocol}-group", kind, members, static))
     settings: dict[str, object] = {
-        "offsets_topic_num_partitions": 2,
+        "offsets_topic_num_partitions": OFFSETS_PARTITIONS,
         "min_insync_replicas": min_insync_replicas,
         "offsets_commit_timeout_ms": 1_000,
         "group_min_session_timeout_ms": SESSION_TIMEOUT_MS,
@@ -188,7 +194,8 @@ def _with_groups(rng: random.Random, swarm: Swarm, min_insync_replicas: int) -> 
         "group_initial_rebalance_delay_ms": rng.choice((0, 300)),
     }
     settings = swarm.settings | settings
-    return replace(swarm, groups=tuple(groups), settings=settings)
+    segment_bytes = rng.choice((0, 2 * SMALL_BYTES))
+    return replace(swarm, groups=tuple(groups), offsets_segment_bytes=segment_bytes, settings=settings)
 
 
 def _topic(rng: random.Random, name: str, partitions: int, min_insync_replicas: int, segment_bytes: int) -> TopicPlan:

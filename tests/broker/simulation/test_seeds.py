@@ -65,10 +65,10 @@ FOUND_AT = {
     "session-epochs": (19, 36, 39),
     "marked-cuts": (7, 8, 10),
     "ended-registrations": (48, 118),
-    "replicated-commits": (47, 53, 59),
-    "current-generations": (3,),
-    "whole-loads": (3,),
-    "ended-sessions": (3,),
+    "replicated-commits": (47, 59),
+    "current-generations": (3, 52),
+    "whole-loads": (3, 18),
+    "ended-sessions": (3, 20, 39),
 }
 
 SCENARIOS = {

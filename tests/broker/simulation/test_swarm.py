@@ -101,6 +101,7 @@ def test_every_feature_is_on_in_some_seeds_and_off_in_others() -> None:
         {bool(swarm.groups) for swarm in swarms},
         {any(group.protocol == "consumer" for group in swarm.groups) for swarm in swarms},
         {any(group.static for group in swarm.groups) for swarm in swarms},
+        {swarm.offsets_segment_bytes > 0 for swarm in swarms},
         {swarm.compression is Compression.NONE for swarm in swarms},
         {len(swarm.topics) > 1 for swarm in swarms},
         {swarm.brokers > 3 for swarm in swarms},
