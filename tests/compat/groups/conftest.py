@@ -75,7 +75,7 @@ class Programs:
     def _node(self, client: str) -> list[str]:
         node, npm = _found("node", "Node.js"), _found("npm", "npm")
         shutil.copy(PROGRAMS / "package.json", self._folder)
-        _run([npm, "install", "--no-audit", "--no-fund", "--silent"], self._folder)
+        run_install([npm, "install", "--no-audit", "--no-fund", "--silent"], self._folder)
         shutil.copy(PROGRAMS / "kafkajs_member.cjs", self._folder)
         return [node, str(self._folder / "kafkajs_member.cjs")]
 
@@ -83,16 +83,16 @@ class Programs:
         go = _found("go", "Go")
         binary = self._folder / "members"
         if not binary.exists():
-            _run([go, "build", "-o", str(binary), "."], PROGRAMS / "go")
+            run_install([go, "build", "-o", str(binary), "."], PROGRAMS / "go")
         return [str(binary), client]
 
     def _java(self, client: str) -> list[str]:
         java, javac, maven = _found("java", "Java"), _found("javac", "a JDK"), _found("mvn", "Maven")
         shutil.copy(JAVA_POM, self._folder)
         library = self._folder / "lib"
-        _run([maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={library}"], self._folder)
+        run_install([maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={library}"], self._folder)
         path = f"{library}/*:{self._folder}"
-        _run([javac, "-cp", path, "-d", str(self._folder), str(PROGRAMS / "Member.java")], self._folder)
+        run_install([javac, "-cp", path, "-d", str(self._folder), str(PROGRAMS / "Member.java")], self._folder)
         return [java, "-cp", path, "-XX:TieredStopAtLevel=1", "Member"]
 
 
@@ -103,7 +103,7 @@ def _found(program: str, name: str) -> str:
     return path
 
 
-def _run(command: list[str], folder: Path) -> None:
+def run_install(command: list[str], folder: Path) -> None:
     """Run a command that needs a package registry."""
     ran = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_SECONDS, check=False
