@@ -11,6 +11,7 @@ const STATES = {
   Reconciling: "the members move to the new assignment",
 };
 const GONE_MS = 30_000; // how long a card tells of a member that was removed
+const TAIL = 6; // characters of a member id
 const RUNS = 6; // runs of partitions that are written of one topic
 
 /** Shows the groups. */
@@ -62,7 +63,8 @@ class GroupCard {
     this.meta.title = "The generation, or the epoch, is one more with every rebalance. The coordinator is the broker that leads the group's partition of __consumer_offsets";
     setText(this.waits, group.waits_for);
     this.waits.hidden = group.waits_for === "";
-    reconcile(this.members, group.members, (member) => member.member_id, (member) => new MemberRow(member));
+    const members = group.members.map((member) => ({ ...member, name: nameOf(member, group.members) }));
+    reconcile(this.members, members, (member) => member.member_id, (member) => new MemberRow(member));
     this.#tellGone(group);
     const further = group.member_count - group.members.length;
     this.more.hidden = further <= 0;
@@ -77,7 +79,7 @@ class GroupCard {
       this.names.delete(row.keys[0]);
       this.removed = { name, ms: row.done_ms };
     }
-    for (const member of group.members) this.names.set(`${group.id}: ${member.member_id}`, nameOf(member));
+    for (const member of group.members) this.names.set(`${group.id}: ${member.member_id}`, nameOf(member, group.members));
     while (this.names.size > 100) this.names.delete(this.names.keys().next().value);
     if (this.removed !== null && group.now - this.removed.ms > GONE_MS) this.removed = null;
     this.gone.hidden = this.removed === null;
@@ -87,9 +89,11 @@ class GroupCard {
   }
 }
 
-/** The name under which people know a member. */
-function nameOf(member) {
-  return member.instance_id ?? (member.client || member.member_id);
+/** The name under which people know a member: of those with one client id, with the end of the member id. */
+function nameOf(member, members) {
+  if (member.instance_id !== null || !member.client) return member.instance_id ?? member.member_id;
+  const alone = members.filter(({ client }) => client === member.client).length < 2;
+  return alone ? member.client : `${member.client} …${member.member_id.slice(-TAIL)}`;
 }
 
 function lagText(group) {
@@ -114,15 +118,14 @@ class MemberRow {
     this.session = make("span", "member-session", [make("span", "bar", this.fill, { "aria-hidden": "true" }), this.left], {
       title: "Its session: each heartbeat fills it up; when it is empty, the member is removed and the others get its partitions",
     });
-    this.element = make("li", "member", [
-      make("span", "member-name", nameOf(member), {
-        title: [`Member id ${member.member_id}`, `client ${member.client || "without a name"}`, member.host].filter(Boolean).join(", "),
-      }),
-      this.owns, this.session, this.says,
-    ]);
+    this.name = make("span", "member-name", "", {
+      title: [`Member id ${member.member_id}`, `client ${member.client || "without a name"}`, member.host].filter(Boolean).join(", "),
+    });
+    this.element = make("li", "member", [this.name, this.owns, this.session, this.says]);
   }
 
   update(member) {
+    setText(this.name, member.name);
     setText(this.owns, ownsText(member.owned));
     this.owns.title = member.owned === null ? "Only the members know" : "The partitions that it consumes";
     setText(this.says, member.waits_for);
