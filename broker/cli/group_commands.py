@@ -102,6 +102,9 @@ def _describe(admin: AdminClient, args: argparse.Namespace) -> int:
         print(f"and {further} more members")
     print()
     _print_offsets(group["offsets"], names)
+    further = group["offset_count"] - len(group["offsets"])
+    if further > 0:
+        print(f"and {further} more partitions")
     return 0
 
 

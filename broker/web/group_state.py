@@ -21,7 +21,7 @@ GROUPS: Final = 20
 """Groups on the page."""
 GROUPS_LOOKED_AT: Final = 5_000
 """Groups among which those are chosen: two milliseconds."""
-MAX_GROUPS_LOOKED_AT: Final = 50_000
+MAX_GROUPS_LOOKED_AT: Final = 20_000
 """The same for a list of groups."""
 STABLE: Final = "Stable"
 """The state of a group of either protocol that has nothing to do but to consume."""
@@ -31,8 +31,10 @@ MAX_MEMBERS: Final = 1_000
 """Members that the description of one group lists."""
 PARTITIONS: Final = 20
 """Partitions of a topic that are listed of a member on the page, or else `MAX_OFFSETS`."""
-MAX_OFFSETS: Final = 5_000
+MAX_OFFSETS: Final = 2_000
 """Offsets that the description of one group lists."""
+OFFSETS_LOOKED_AT: Final = 10_000
+"""Offsets among which those are chosen: some milliseconds."""
 LAGS: Final = 2_000
 """Offsets whose lags are added up for the page, which asks five times a second: a millisecond."""
 MAX_LAGS: Final = 20_000
@@ -208,14 +210,16 @@ def _member(member: MemberOverview, now_ms: int, partitions: int) -> document.Gr
 def _offsets(found: Found, ends: Ends) -> Iterator[document.GroupOffset]:
     """Yield the partitions that members consume or that have a committed offset, by name."""
     group = found.shard.groups.get(found.view.group_id)
-    owners = {
-        (topic, number): member.member_id
+    owned = (
+        ((topic, number), member.member_id)
         for member in members(group, found.broker.groups.image, MAX_MEMBERS)
         for topic, numbers in (member.owned or {}).items()
         for number in numbers
-    }
+    )
+    owners = dict(islice(owned, OFFSETS_LOOKED_AT))
     offsets = found.shard.offsets.groups.get(found.view.group_id, {})
-    committed = {(topic, number): each for topic, of_topic in offsets.items() for number, each in of_topic.items()}
+    known = (((topic, number), each) for topic, of_topic in offsets.items() for number, each in of_topic.items())
+    committed = dict(islice(known, OFFSETS_LOOKED_AT))
     for topic, number in heapq.nsmallest(MAX_OFFSETS, dict.fromkeys((*committed, *owners))):
         own = committed.get((topic, number))
         end = ends.end_of(topic, number)

@@ -54,6 +54,7 @@ def group(**facts: Any) -> dict[str, Any]:
         "epoch": 3,
         "coordinator": 2,
         "member_count": 0,
+        "offset_count": 0,
         "lag": 12,
         "waits_for": "",
         "members": [],
@@ -102,6 +103,7 @@ def test_a_group_is_described(run: Any) -> None:
     static = member("b", instance_id="static", owned=None, session_left_ms=None, waits_for="has to join again")
     offsets = [offset(0, offset=30, end_offset=42, lag=12, owner=long_id), offset(1)]
     described = group(members=[member(long_id), static], offsets=offsets, member_count=5, waits_for="waits for static")
+    described["offset_count"] = 9
     admin, said = run(described, "describe", "a/b c")
     assert admin.asked == [("groups/a%2Fb%20c", None)]
     assert said.splitlines() == [
@@ -116,6 +118,7 @@ def test_a_group_is_described(run: Any) -> None:
         "PARTITION  OFFSET  END  LAG  MEMBER",
         "orders-0   30      42   12   application-0ae5e1a2-77…",
         "orders-1   -       -    -    -",
+        "and 7 more partitions",
     ]
 
 

@@ -176,6 +176,15 @@ async def test_a_group_is_described_with_what_each_member_owns_and_the_lag_of_ea
     ]
 
 
+async def test_a_group_with_many_offsets_is_described_in_part(
+    client: httpx.AsyncClient, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_state, "MAX_OFFSETS", 1)
+    coordinator.commit("billing", p0=1, p1=1)
+    group = await get(client, "groups/billing")
+    assert (group["offset_count"], [row["partition"] for row in group["offsets"]]) == (2, [0])
+
+
 async def test_a_rebalance_names_the_members_that_it_waits_for(
     client: httpx.AsyncClient, coordinator: Coordinator
 ) -> None:
