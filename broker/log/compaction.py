@@ -4,8 +4,12 @@ One pass reads the records that were not compacted yet (the dirty ones) into a m
 writes all compactable segments anew without the records that the map supersedes, and merges small segments. Batches
 keep their offsets, sequences and timestamps. A batch that loses all its records is dropped, unless it is one of the
 last five of a known producer (a replica that copies the log must recognise retries) or the last one of the pass
-(replicas must agree where the log ends); then its header stays. Control batches, batches of transactions, batches
-whose records cannot be read, and those that unpack to more than `MAX_UNPACKED_BYTES` stay as they are.
+(replicas must agree where the log ends); then its header stays. Batches whose records cannot be read, and those that
+unpack to more than `MAX_UNPACKED_BYTES`, stay as they are.
+
+Records of aborted transactions go, and supersede none. An end marker stays until its transaction has no batch any more,
+and for delete.retention.ms after the pass that found so, for consumers that have read the batches. The last marker of
+each known producer stays: it is what a replica that copies the log learns the coordinator's epoch from.
 
 A batch may have a million records, so a pass reads, encodes and compresses it in steps of bounded work.
 
@@ -19,8 +23,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from purgatorio.broker.log.compacted_transactions import CompactedTransactions
 from purgatorio.broker.log.config import LogConfig
-from purgatorio.broker.log.producer_state import ProducerStates
+from purgatorio.broker.log.producer_state import ProducerStates, end_marker_in
 from purgatorio.broker.log.segment import Segment
 from purgatorio.protocol.compression import compress_steps
 from purgatorio.protocol.errors import CorruptRecordError
@@ -30,6 +35,8 @@ from purgatorio.protocol.records import (
     BatchHeader,
     Record,
     TimestampType,
+    build_batch,
+    iter_records,
     iter_unpacked,
     read_header,
     seal_batch,
@@ -53,7 +60,7 @@ class Compaction:
 
     Attributes:
         clean_offset: no key has two records below it.
-        next_horizon_ms: the time after which the first tombstone may be dropped; None if there is no tombstone.
+        next_horizon_ms: the time after which the first tombstone or end marker may be dropped; None if none waits.
     """
 
     __slots__ = ("clean_offset", "next_horizon_ms")
@@ -63,14 +70,20 @@ class Compaction:
         self.next_horizon_ms: int | None = None
 
     def plan(
-        self, segments: Sequence[Segment], config: LogConfig, limit_offset: int, wall_ms: int
+        self,
+        segments: Sequence[Segment],
+        config: LogConfig,
+        producers: ProducerStates,
+        limit_offset: int,
+        wall_ms: int,
     ) -> CompactionJob | None:
         """The next pass over a log, or None if none is due.
 
         Args:
             segments: the segments without the active one.
             config: the topic's; the dirty ratio and the lags decide whether a pass is due and how far it goes.
-            limit_offset: the pass does not touch records at or above it.
+            producers: the log's.
+            limit_offset: the pass does not touch records at or above it; at most the last stable offset.
             wall_ms: the time, in milliseconds since 1970.
         """
         newest_ms = wall_ms - config.min_compaction_lag_ms
@@ -83,7 +96,7 @@ class Compaction:
         dirty = [segment for segment in compactable if segment.next_offset > self.clean_offset]
         if not self._is_due(compactable, dirty, config, wall_ms):
             return None
-        return CompactionJob(compactable, len(compactable) - len(dirty), config, wall_ms)
+        return CompactionJob(compactable, len(compactable) - len(dirty), config, producers, wall_ms)
 
     def _is_due(
         self, compactable: Sequence[Segment], dirty: Sequence[Segment], config: LogConfig, wall_ms: int
@@ -114,14 +127,24 @@ class CompactionJob:
     Attributes:
         segment_count: the number of segments that its result replaces; known after `build`.
         end_offset: the log is compacted below it afterwards; known after `build`.
-        next_horizon_ms: the time after which the first kept tombstone may be dropped, or None; known after `build`.
+        next_horizon_ms: the time after which the first kept tombstone or end marker may be dropped, or None; known
+            after `build`.
     """
 
-    def __init__(self, segments: Sequence[Segment], first_dirty: int, config: LogConfig, wall_ms: int) -> None:
+    def __init__(
+        self,
+        segments: Sequence[Segment],
+        first_dirty: int,
+        config: LogConfig,
+        producers: ProducerStates,
+        wall_ms: int,
+    ) -> None:
         self._segments = list(segments)
         self._first_dirty = first_dirty
         self._delete_retention_ms = config.delete_retention_ms
         self._wall_ms = wall_ms
+        self._producers = producers
+        self._transactions = CompactedTransactions(producers.aborted)
         self._newest: dict[bytes, int] = {}
         self._cleaned: list[tuple[Segment, bytes]] = []
         self.next_horizon_ms: int | None = None
@@ -136,16 +159,23 @@ class CompactionJob:
         """The offset after the last record of the pass."""
         return self._segments[-1].next_offset
 
-    def build(self, producers: ProducerStates) -> Iterator[None]:
+    def build(self) -> Iterator[None]:
         """Run the pass, in steps of one batch or of `STEP_RECORDS` records."""
+        yield from self._transactions.load()
         yield from self._map_keys()
         last_segment = self._segments[-1]
         for segment in self._segments:
             last = len(segment.batches) - 1
             for index, batch in enumerate(segment.batches):
                 header = read_header(batch)
-                must_stay = (segment is last_segment and index == last) or _is_in_duplicate_window(header, producers)
-                cleaned = yield from self._clean(header, batch, must_stay)
+                must_stay = segment is last_segment and index == last
+                if header.is_control:
+                    cleaned = self._clean_marker(header, batch, must_stay)
+                else:
+                    must_stay = must_stay or _is_in_duplicate_window(header, self._producers)
+                    cleaned = yield from self._clean(header, batch, must_stay)
+                    if cleaned is not None:
+                        self._transactions.data_stays(header)
                 if cleaned is not None:
                     self._cleaned.append((segment, cleaned))
                 yield
@@ -173,7 +203,9 @@ class CompactionJob:
 
     def _map_batch(self, batch: bytes) -> Iterator[None]:
         header = read_header(batch)
-        records = yield from _readable(header, batch)
+        records = None
+        if not header.is_control and not self._transactions.is_aborted(header):
+            records = yield from _readable(header, batch)
         if records is not None:
             newest = self._newest
             for number, record in enumerate(records, 1):
@@ -184,17 +216,17 @@ class CompactionJob:
         yield
 
     def _clean(self, header: BatchHeader, batch: bytes, must_stay: bool) -> Generator[None, None, bytes | None]:
-        """Return the batch without superseded records; None if it is dropped."""
-        records = yield from _readable(header, batch)
+        """Return the batch without superseded and aborted records; None if it is dropped."""
+        records: Iterable[Record] | None = ()
+        if not self._transactions.is_aborted(header):
+            records = yield from _readable(header, batch)
         if records is None:
             return batch
         horizon_ms = header.delete_horizon_ms
         expired = horizon_ms is not None and self._wall_ms >= horizon_ms
         kept = yield from self._survey(records, expired)
         if kept.has_tombstone:
-            if horizon_ms is None:
-                horizon_ms = self._wall_ms + self._delete_retention_ms
-            self.next_horizon_ms = min(horizon_ms, self.next_horizon_ms or horizon_ms)
+            horizon_ms = self._horizon(header)
         if kept.count and kept.count == header.record_count and horizon_ms == header.delete_horizon_ms:
             return batch
         if not kept.count and not must_stay:
@@ -207,6 +239,31 @@ class CompactionJob:
             if not number % STEP_RECORDS:
                 yield
         return (yield from _rebuilt(header, encoder, horizon_ms))
+
+    def _horizon(self, header: BatchHeader) -> int:
+        """The delete horizon of a batch, which begins with this pass if it has none yet."""
+        horizon_ms = header.delete_horizon_ms
+        if horizon_ms is None:
+            horizon_ms = self._wall_ms + self._delete_retention_ms
+        self.next_horizon_ms = min(horizon_ms, self.next_horizon_ms or horizon_ms)
+        return horizon_ms
+
+    def _clean_marker(self, header: BatchHeader, batch: bytes, must_stay: bool) -> bytes | None:
+        """Return an end marker, with a delete horizon if its transaction has no batch any more; None: it is dropped.
+
+        Other control batches stay, as those that cannot be read.
+        """
+        if end_marker_in(batch) is None:
+            return batch
+        has_data = self._transactions.ended(header)
+        state = self._producers.get(header.producer_id)
+        is_last = state is not None and state.marker_offset == header.base_offset
+        if has_data or is_last or must_stay:
+            return batch
+        if header.delete_horizon_ms is not None and self._wall_ms >= header.delete_horizon_ms:
+            return None
+        horizon_ms = self._horizon(header)
+        return batch if header.delete_horizon_ms is not None else _with_horizon(header, batch, horizon_ms)
 
     def _survey(self, records: Iterable[Record], tombstones_expired: bool) -> Generator[None, None, _Kept]:
         """Tell what stays of a batch."""
@@ -252,8 +309,6 @@ def _readable(header: BatchHeader, batch: bytes) -> Generator[None, None, Iterab
 
     All of them are read once before: no key of a damaged batch may supersede a record.
     """
-    if header.is_control or header.is_transactional:
-        return None
     try:
         data = unpack_records(header, batch, MAX_UNPACKED_BYTES)
         if header.record_count <= STEP_RECORDS:
@@ -294,6 +349,24 @@ def _rebuilt(
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
         leader_epoch=header.partition_leader_epoch,
+        transactional=header.is_transactional,
+        log_append_time_ms=header.max_timestamp if append_time else None,
+        delete_horizon_ms=delete_horizon_ms,
+    )
+
+
+def _with_horizon(header: BatchHeader, batch: bytes, delete_horizon_ms: int) -> bytes:
+    """The same end marker with a delete horizon."""
+    append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    return build_batch(
+        iter_records(batch),
+        base_offset=header.base_offset,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        leader_epoch=header.partition_leader_epoch,
+        transactional=header.is_transactional,
+        control=True,
         log_append_time_ms=header.max_timestamp if append_time else None,
         delete_horizon_ms=delete_horizon_ms,
     )

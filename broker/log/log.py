@@ -450,11 +450,11 @@ class Log:
         if not self._config.compact:
             return
         limit_offset = self.last_stable_offset(self.high_watermark)
-        job = self._compaction.plan(self._segments.inactive, self._config, limit_offset, wall_ms)
+        job = self._compaction.plan(self._segments.inactive, self._config, self.producers, limit_offset, wall_ms)
         if job is None:
             return
         cuts = self._segments.cuts
-        yield from job.build(self.producers)
+        yield from job.build()
         if cuts != self._segments.cuts:
             return
         before_bytes = self._segments.memory_bytes
@@ -462,6 +462,7 @@ class Log:
         self._memory.release(before_bytes - self._segments.memory_bytes)
         self._memory.aged(self)
         self._compaction.done(job)
+        self.producers.aborted.delete_before(job.end_offset)  # their records are gone
 
     def close(self) -> None:
         """Remove all records, and leave the memory budget."""

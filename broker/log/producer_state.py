@@ -206,7 +206,7 @@ class ProducerStates:
             if state is None or state.transaction_start < 0:
                 self._check_room(header)
             return
-        marker = _marker_in(batch)
+        marker = end_marker_in(batch)
         if marker is not None and state is not None and marker.coordinator_epoch < state.coordinator_epoch:
             raise StaleCoordinatorEpoch(
                 f"the coordinator of producer {header.producer_id} has epoch {state.coordinator_epoch} now, "
@@ -244,7 +244,7 @@ class ProducerStates:
         if not header.is_control:
             self._records_appended(header, first_offset, wall_ms)
             return
-        marker = _marker_in(batch)
+        marker = end_marker_in(batch)
         if marker is not None:
             self._transaction_ended(header, marker, first_offset, wall_ms)
 
@@ -348,7 +348,7 @@ class ProducerStates:
         self.aborted = AbortedTransactions()
 
 
-def _marker_in(batch: Buffer) -> EndMarker | None:
+def end_marker_in(batch: Buffer) -> EndMarker | None:
     """Return the end marker in a control batch; None for another kind of marker, and for one that cannot be read."""
     try:
         return read_end_marker(batch)

@@ -87,15 +87,14 @@ class AbortedTransactions:
         found.sort(key=_first_offset)  # kafkajs takes them in the order of the response
         return found
 
-    def before(self, marker_offset: int) -> AbortedTransactions:
-        """Return a copy of those whose markers lie before an offset."""
-        count = bisect_left(self._marker_offsets, marker_offset)
-        copy = AbortedTransactions()
-        copy._producer_ids = self._producer_ids[:count]
-        copy._first_offsets = self._first_offsets[:count]
-        copy._marker_offsets = self._marker_offsets[:count]
-        copy._stable_offsets = self._stable_offsets[:count]
-        return copy
+    def copy(self) -> AbortedTransactions:
+        """Return a copy that does not change with these."""
+        other = AbortedTransactions()
+        other._producer_ids = self._producer_ids[:]
+        other._first_offsets = self._first_offsets[:]
+        other._marker_offsets = self._marker_offsets[:]
+        other._stable_offsets = self._stable_offsets[:]
+        return other
 
     def truncate(self, offset: int) -> None:
         """Forget those whose markers lie at or behind an offset."""

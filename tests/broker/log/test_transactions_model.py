@@ -220,9 +220,19 @@ class History:
         ]
         expected = min(high_watermark, max(log.log_start_offset, min(unstable, default=high_watermark)))
         assert log.last_stable_offset(high_watermark) == expected
+        if not self.rng.randrange(10) and min(unstable, default=high_watermark) >= log.log_start_offset:
+            assert self.fresh_copy().last_stable_offset(high_watermark) == expected
         level = self.follower.log_end_offset == log.log_end_offset
         if level and self.follower.log_start_offset == log.log_start_offset and not self.follower_restarted:
             assert self.follower.last_stable_offset(high_watermark) == expected
+
+    def fresh_copy(self) -> Log:
+        """A follower that begins now, and so knows what the leader's batches tell."""
+        fresh, leader = Log(self.leader.config), self.leader
+        fresh.truncate_fully_and_start_at(leader.log_start_offset)
+        read = leader.read(leader.log_start_offset, max_bytes=10**9, end_offset=leader.log_end_offset)
+        fresh.append_as_follower(b"".join(read.parts))
+        return fresh
 
     def check_read(self, log: Log, offset: int, stable_offset: int, max_bytes: int) -> None:
         seen = list(committed_records(log, offset, self.high_watermark, max_bytes))
