@@ -153,7 +153,10 @@ class GroupCoordinator:
             if shard.state is not ShardState.LOADING:
                 return
             if error_code:
-                logger.warning("groups wait for their replicas", partition=str(shard.tp), error=error_code.name)
+                if (
+                    error_code != ErrorCode.NOT_COORDINATOR
+                ):  # a lease in doubt, or the end of the broker, is logged once
+                    logger.warning("groups wait for their replicas", partition=str(shard.tp), error=error_code.name)
                 self.services.timer.call_later(RETRY_MS, self._start_when_committed, shard)
                 return
             self._work.append(self._start(shard))
