@@ -379,7 +379,7 @@ class _Simulation:
             for purgatory in broker.purgatories:
                 # Follower fetches are always parked; no other operation should be now.
                 waits = [op for op in purgatory.operations(1_000) if not op.missing.startswith("follower")]
-                late = [op for op in purgatory.operations(1_000) if op.deadline_ms < broker.clock.now_ms() - 100]
+                late = [op for op in purgatory.operations(1_000) if op.deadline_ms < purgatory.now_ms() - 100]
                 if waits or late:
                     return f"broker {broker_id} has parked in {purgatory.name}: {(waits or late)[0].missing}"
         return None
