@@ -105,13 +105,11 @@ class Broker:
         self.address: tuple[str, int] = config.advertised
         self._rng = rng
         self._connections_cap = connections_cap
-        self._parked = parked = BrokerPurgatories(
-            config, clock, lease_clock or clock, store.image, self._operation_finished
-        )
+        lease_clock = lease_clock or clock
+        self._parked = parked = BrokerPurgatories(config, clock, lease_clock, store.image, self._operation_finished)
         self.purgatories = parked.all
         self.produce_purgatory, self.fetch_purgatory = parked.produce, parked.fetch
         self._topics = topic_settings(config)
-        lease_clock = lease_clock or clock
         self.lifecycle = self._build_lifecycle(lease_clock, slowest_rate)
         alter_partition = AlterPartitionManager(
             store,

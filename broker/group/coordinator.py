@@ -153,9 +153,7 @@ class GroupCoordinator:
             if shard.state is not ShardState.LOADING:
                 return
             if error_code:
-                if (
-                    error_code != ErrorCode.NOT_COORDINATOR
-                ):  # a lease in doubt, or the end of the broker, is logged once
+                if error_code != ErrorCode.NOT_COORDINATOR:  # that the broker stops, or has no lease, is logged already
                     logger.warning("groups wait for their replicas", partition=str(shard.tp), error=error_code.name)
                 self.services.timer.call_later(RETRY_MS, self._start_when_committed, shard)
                 return
