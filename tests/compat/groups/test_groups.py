@@ -19,7 +19,7 @@ HEAVY = [pytest.param(client, marks=pytest.mark.heavy) for client in ("kafkajs",
 CLIENTS = ["confluent-kafka", "aiokafka", "kafka-python", *HEAVY]
 RESTART_SESSION_MS = 20_000
 CALM_SESSION_MS = 6_000
-"""Longer than clients take to find the new coordinator."""
+"""Longer than clients take to find the new coordinator, and than librdkafka waits (1 s) before it joins again."""
 CONSUMER_PROTOCOL = "group.protocol=consumer"
 COOPERATIVE_IN_JAVA = "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 CHANGES = ("owns", "assigned", "revoked")
@@ -129,7 +129,7 @@ def test_a_static_member_that_is_restarted_causes_no_rebalance(
 def test_a_cooperative_rebalance_stops_only_the_partitions_that_move(
     groups_cluster: RunningCluster, members_of: Start, programs: Programs, client: str, setting: str
 ) -> None:
-    members, command = members_of(groups_cluster), programs[client]
+    members, command = members_of(groups_cluster, session_ms=CALM_SESSION_MS), programs[client]
     settings = [setting] if setting else []
     with members.feeding():
         members.start("one", command, *settings)

@@ -94,8 +94,11 @@ func (h handler) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.
 	for message := range claim.Messages() {
 		say("record", message.Partition, message.Offset, string(message.Key), string(message.Value))
 		session.MarkMessage(message, "")
-		session.Commit()
-		say("committed", message.Partition, message.Offset+1)
+		// A commit waits behind a long poll on the same connection: one for all that have come.
+		if len(claim.Messages()) == 0 {
+			session.Commit()
+			say("committed", message.Partition, message.Offset+1)
+		}
 	}
 	return nil
 }
