@@ -36,6 +36,8 @@ ASSIGNOR: Final = "rotate"
 class ClassicMember(GroupMember):
     """A member by JoinGroup, SyncGroup and Heartbeat; it gives up all partitions when the group rebalances."""
 
+    NAMES_ITSELF = False
+
     async def _join(self) -> None:
         subscription = ConsumerProtocolSubscription(topics=sorted(self._shared.topic_ids))
         request = JoinGroupRequest(
@@ -104,6 +106,8 @@ class ClassicMember(GroupMember):
             await self._commit()
         if self._is_refused(answer.error_code):
             return
+        if self._shared.plan.protocol == "mixed":
+            return  # its generation is its own member epoch: others may be ahead
         now_ms = self._shared.clock.now_ms()
         self._shared.history.record(
             GroupBeat(now_ms, self._shared.plan.group_id, self._client.name, generation, asked_ms)

@@ -22,6 +22,8 @@ LOST: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, Error
 class ConsumerMember(GroupMember):
     """A member by ConsumerGroupHeartbeat; it keeps its partitions until the coordinator asks for them."""
 
+    NAMES_ITSELF = True
+
     def _request(self, epoch: int, owned: Iterable[TopicPartition] | None) -> ConsumerGroupHeartbeatRequest:
         topics = None
         if owned is not None:

@@ -38,7 +38,7 @@ def double_owner(history: History) -> Found:
     """Two members of a group were told to own a partition in one generation or member epoch."""
     owners: dict[tuple[str, int, str], GroupAssigned] = {}
     for event in history.of(GroupAssigned):
-        for partition in event.partitions:
+        for partition in event.partitions if event.generation >= 0 else ():
             other = owners.setdefault((event.group, event.generation, partition), event)
             if other.identity != event.identity:
                 told = f"{partition} in generation {event.generation} is owned by {other.identity} "

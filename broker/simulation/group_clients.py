@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,19 +14,24 @@ from purgatorio.broker.simulation.cluster import SimulatedCluster
 from purgatorio.broker.simulation.committed_offsets import OffsetObserver
 from purgatorio.broker.simulation.consumer_members import ConsumerMember
 from purgatorio.broker.simulation.group_members import GroupMember
-from purgatorio.broker.simulation.group_plan import Surroundings
+from purgatorio.broker.simulation.group_plan import GroupPlan, Surroundings
 
 
 @dataclass(slots=True)
 class _Place:
-    """One client: a member, which others may follow after crashes, or the observer of a group."""
+    """One client: a member of a kind, which others may follow after crashes, or else the observer of a group."""
 
     shared: Surroundings
-    instance_id: str | None
-    is_observer: bool = False
+    kind: type[GroupMember] | None = None
+    instance_id: str | None = None
     incarnations: int = 0
     member: GroupMember | None = None
     task: asyncio.Task[None] | None = None
+
+
+def _kind(plan: GroupPlan, nth: int) -> type[GroupMember]:
+    is_classic = plan.protocol == "classic" or (plan.protocol == "mixed" and nth % 2 == 0)
+    return ClassicMember if is_classic else ConsumerMember
 
 
 class GroupClients:
@@ -43,8 +49,8 @@ class GroupClients:
         for shared in groups:
             for nth in range(shared.plan.members):
                 instance_id = f"{shared.plan.group_id}-{nth}" if shared.plan.static else None
-                self._places[next(names)] = _Place(shared, instance_id)
-            self._places[next(names)] = _Place(shared, None, is_observer=True)
+                self._places[next(names)] = _Place(shared, _kind(shared.plan, nth), instance_id)
+            self._places[next(names)] = _Place(shared)
 
     @property
     def names(self) -> list[str]:
@@ -57,13 +63,12 @@ class GroupClients:
         place.incarnations += 1
         shared = place.shared
         client = shared.new_client(name if place.incarnations == 1 else f"{name}.{place.incarnations}")
-        if place.is_observer:
+        if place.kind is None:
             worker: GroupMember | OffsetObserver = OffsetObserver(client, shared)
         else:
-            kind = ClassicMember if shared.plan.protocol == "classic" else ConsumerMember
-            worker = place.member = kind(client, shared, place.instance_id)
+            worker = place.member = place.kind(client, shared, place.instance_id)
         place.task = self._cluster.loop.node(name).spawn(
-            worker.run(lambda: self._stopped[place.is_observer]), name=name
+            worker.run(lambda: self._stopped[place.kind is None]), name=name
         )
 
     def _members(self) -> dict[str, tuple[Surroundings, list[GroupMember]]]:
@@ -83,23 +88,27 @@ class GroupClients:
         return None
 
     def unread(self) -> str | None:
-        """Return which group has not read everything, or None."""
+        """Return which group is not stable (again) or has not read everything, or None."""
+        unstable = self.unstable()
+        if unstable is not None:
+            return unstable
         for group_id, (shared, members) in self._members().items():
             end_offsets = {tp: self._end_offset(tp) for tp in shared.partitions}
             if not all(member.has_read_to(end_offsets) for member in members):
                 return f"the members of {group_id} have not read everything"
         return None
 
-    def _end_offset(self, tp: TopicPartition) -> int:
-        """Return the high watermark of a partition's leader."""
+    def _end_offset(self, tp: TopicPartition) -> float:
+        """Return the end of a partition's log; infinite while its leader does not take all of it for committed."""
         state = self._cluster.partitions[tp.topic, tp.partition]
         broker = self._cluster.brokers.get(state.leader)
         partition = None if broker is None else broker.replicas.partitions.get(tp)
-        return -1 if partition is None else partition.high_watermark
+        is_known = partition is not None and partition.high_watermark == partition.log.log_end_offset
+        return partition.high_watermark if partition is not None and is_known else math.inf
 
     async def stop(self) -> None:
         """Let the members leave, then the observers read once more."""
         for are_observers in (False, True):
             self._stopped[are_observers] = True
-            places = [place for place in self._places.values() if place.is_observer is are_observers]
+            places = [place for place in self._places.values() if (place.kind is None) is are_observers]
             await asyncio.gather(*(place.task for place in places if place.task is not None))

@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.simulation.clients import NETWORK_ERRORS, REQUEST_TIMEOUT_MS, Client, Unavailable
@@ -64,6 +64,9 @@ class GroupMember(ABC):
         instance_id: the name of a static member.
     """
 
+    NAMES_ITSELF: ClassVar[bool]
+    """Whether it tells its member id and epoch when it asks for committed offsets."""
+
     def __init__(self, client: Client, shared: Surroundings, instance_id: str | None = None) -> None:
         self._client = client
         self._shared = shared
@@ -87,7 +90,7 @@ class GroupMember(ABC):
         """The generation or member epoch; below 1: it is no member."""
         return self._generation
 
-    def has_read_to(self, end_offsets: dict[TopicPartition, int]) -> bool:
+    def has_read_to(self, end_offsets: Mapping[TopicPartition, float]) -> bool:
         """Return whether it has read all that it owns up to these offsets."""
         return not self._unread and all(
             reader.position >= end_offsets.get(tp, 0) for tp, (reader, _) in self._readers.items()
@@ -168,6 +171,14 @@ class GroupMember(ABC):
     def _identity(self) -> str:
         return self._instance_id or self._member_id
 
+    def _recorded(self, generation: int) -> int:
+        """Return the generation for the history.
+
+        It is not known of a mixed group: its generations begin anew when it is empty, and a member of the other
+        protocol comes.
+        """
+        return NOT_MEMBER if self._shared.plan.protocol == "mixed" else generation
+
     def _told(self, partitions: Iterable[TopicPartition]) -> None:
         """Record what the member owns from now on."""
         names = tuple(sorted(str(tp) for tp in partitions))
@@ -177,7 +188,7 @@ class GroupMember(ABC):
                 self._shared.plan.group_id,
                 self._client.name,
                 self._identity,
-                self._generation,
+                self._recorded(self._generation),
                 names,
             )
         )
@@ -208,7 +219,7 @@ class GroupMember(ABC):
     async def _begin_to_read(self) -> None:
         """Read what is new from its committed offset."""
         wanted = list(self._unread)
-        member_id = self._member_id if self._shared.plan.protocol == "consumer" else None
+        member_id = self._member_id if self.NAMES_ITSELF else None
         offsets = await read_offsets(
             self._client, self._coordinator, self._shared, wanted, member_id=member_id, epoch=self._generation
         )
@@ -281,10 +292,10 @@ class GroupMember(ABC):
 
     def _record_commit(self, commit: _Late, asked_ms: int, outcome: str) -> None:
         shared = self._shared
-        now_ms = shared.clock.now_ms()
+        now_ms, generation = shared.clock.now_ms(), self._recorded(commit.generation)
         for tp, offset in commit.offsets.items():
             identity = self._instance_id or commit.member_id
             group_id = shared.plan.group_id
             shared.history.record(
-                OffsetCommitted(now_ms, group_id, identity, commit.generation, str(tp), offset, asked_ms, outcome)
+                OffsetCommitted(now_ms, group_id, identity, generation, str(tp), offset, asked_ms, outcome)
             )

@@ -15,8 +15,8 @@ from purgatorio.broker.simulation.history import History
 SESSION_TIMEOUT_MS: Final = 2_000
 REBALANCE_TIMEOUT_MS: Final = 2_500
 
-Protocol = Literal["classic", "consumer"]
-"""The protocol of a group: that of JoinGroup, or that of ConsumerGroupHeartbeat (KIP-848)."""
+Protocol = Literal["classic", "consumer", "mixed"]
+"""The protocol of a group's members: that of JoinGroup, or that of ConsumerGroupHeartbeat (KIP-848), or both."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,7 +217,7 @@ class GroupAssigned(Event):
     Attributes:
         member: the client; it has this name as a consumer, too (`Polled`).
         identity: the member id, or the instance id of a static member, which outlives its client.
-        generation: the generation, or the member epoch (KIP-848).
+        generation: the generation, or the member epoch (KIP-848); negative if it tells nothing.
         partitions: all that the member owns from now on.
     """
 

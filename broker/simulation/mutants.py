@@ -315,16 +315,16 @@ class _WithoutLastBatch:
 
 def _ended_sessions() -> Patches:
     """20. A member whose session is over must join again. Without: its heartbeats are taken as before."""
-    heartbeat = ClassicGroups.heartbeat
+    beat = ClassicGroups._beat
 
-    def beat(groups: ClassicGroups, request: HeartbeatRequest) -> None:
+    def beat_always(group: ClassicGroup, request: HeartbeatRequest) -> None:
         try:
-            heartbeat(groups, request)
+            beat(group, request)
         except GroupError as error:
             if error.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
                 raise
 
-    yield replaced(ClassicGroups, "heartbeat", beat)
+    yield replaced(ClassicGroups, "_beat", beat_always)
 
 
 _LOSS: Final = frozenset(

@@ -311,6 +311,8 @@ class _Simulation:
         """Wait until each group is stable, and has read everything; then its members leave."""
         if self._groups is None:
             return
+        tasks = [work.task for work in self._clients.values() if work.task is not None]
+        await asyncio.wait(tasks, timeout=self._scenario.heal_seconds)
         limits = {
             "unstable-group": (self._groups.unstable, STABLE_SECONDS),
             "not-converged": (self._groups.unread, self._scenario.heal_seconds),

@@ -195,6 +195,8 @@ def _with_groups(rng: random.Random, swarm: Swarm, min_insync_replicas: int) -> 
     }
     settings = swarm.settings | settings
     segment_bytes = rng.choice((0, 2 * SMALL_BYTES))
+    if rng.random() < 0.25:
+        groups = [replace(groups[0], protocol="mixed", members=3)]
     return replace(swarm, groups=tuple(groups), offsets_segment_bytes=segment_bytes, settings=settings)
 
 

@@ -49,6 +49,7 @@ def test_every_check_has_a_sentence() -> None:
 def test_a_partition_has_one_owner_in_a_generation() -> None:
     assert names(owns(1, "a", 1, P), owns(2, "b", 1, P)) == ["double-owner"]
     assert names(owns(1, "a", 1, P), owns(2, "b", 2, P), owns(3, "b", 2, "orders-1")) == []
+    assert names(owns(1, "a", -1, P), owns(2, "b", -1, P)) == [], "the generation tells nothing"
 
 
 def test_a_static_member_that_comes_back_owns_what_it_owned() -> None:

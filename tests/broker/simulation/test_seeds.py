@@ -66,7 +66,7 @@ FOUND_AT = {
     "marked-cuts": (7, 8, 10),
     "ended-registrations": (48, 118),
     "replicated-commits": (47, 59),
-    "current-generations": (3, 52),
+    "current-generations": (3,),
     "whole-loads": (3, 18),
     "ended-sessions": (3, 20, 39),
 }
