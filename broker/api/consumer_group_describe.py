@@ -46,6 +46,8 @@ def handle(groups: Groups, ctx: RequestContext, request: ConsumerGroupDescribeRe
 
 def _describe(groups: Groups, group_id: str) -> DescribedGroup:
     try:
+        if not group_id:
+            raise GroupError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         group = groups.coordinator.shard_of(group_id).groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
@@ -73,8 +75,8 @@ def _member(image: ClusterImage, group: ConsumerGroup, member: GroupMember) -> M
         client_id=subscription.client_id,
         client_host=subscription.client_host,
         subscribed_topic_names=subscription.subscribed_topic_names,
-        subscribed_topic_regex=subscription.subscribed_topic_regex,
-        assignment=_assignment(image, member.current.assigned),
+        subscribed_topic_regex=subscription.subscribed_topic_regex or "",
+        assignment=_assignment(image, member.current.held),
         target_assignment=_assignment(image, group.target.get(member.member_id, NO_PARTITIONS)),
         member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
     )

@@ -59,7 +59,7 @@ def _describe(groups: Groups, ctx: RequestContext, group_id: str) -> DescribedGr
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:
-    """Describe a group; what the members assign is shown only while it is stable."""
+    """Describe a group; while it is not stable, without its protocol, and members have the assignments of before."""
     is_stable = group.state is GroupState.STABLE
     return DescribedGroup(
         group_id=group.group_id,
@@ -73,7 +73,7 @@ def _described(group: ClassicGroup) -> DescribedGroup:
                 client_id=member.client_id,
                 client_host=member.client_host,
                 member_metadata=member.metadata(group.protocol) if is_stable else b"",
-                member_assignment=member.assignment if is_stable else b"",
+                member_assignment=member.assignment,
             )
             for member in group.members.values()
         ],

@@ -16,9 +16,16 @@ from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
+PROTOCOL_VERSION: Final = 5
+"""The first version in which the protocol's type and name have to be given (KIP-559)."""
+
 
 def handle(groups: Groups, ctx: RequestContext, request: SyncGroupRequest, reply: Reply) -> None:
     """Answer with the member's assignment, now or when it is committed."""
+    is_named = request.protocol_type is not None and request.protocol_name is not None
+    if ctx.api_version >= PROTOCOL_VERSION and not is_named:
+        reply(error_response(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        return
     try:
         groups.classic.sync(ctx, request, reply)
     except GroupError as error:

@@ -127,9 +127,11 @@ class GroupCleaner:
                 topic, else that of the append.
 
         Raises:
-            GroupError: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP for members that are no consumers, whose topics are unknown;
-                or this broker does not coordinate the group.
+            GroupError: INVALID_GROUP_ID; GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP for members that are no consumers, whose
+                topics are unknown; or this broker does not coordinate the group.
         """
+        if not group_id:
+            raise GroupError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         shard = self._coordinator.shard_of(group_id)
         group = shard.groups.get(group_id)
         if group is None and not shard.offsets.knows(group_id):

@@ -73,6 +73,8 @@ class OffsetManager:
         group = shard.groups.get(group_id)
         if group is not None:
             group.check_commit(member_id, instance_id, generation_or_epoch, version)
+        elif generation_or_epoch >= 0 and shard.offsets.knows(group_id):
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id!r} has no members")
         elif generation_or_epoch >= 0:
             is_new = version >= MEMBER_EPOCH_VERSION
             code = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION

@@ -35,7 +35,7 @@ class DescribeGroupsRequest(Message):
 
 @wire_struct
 class DescribedGroupMember:
-    """One member; its metadata and assignment are empty unless the group is stable."""
+    """One member; its metadata is empty unless the group is stable, its assignment once members have rejoined."""
 
     member_id: str = string()
     group_instance_id: str | None = nullable_string(None, since=4, null_since=4)

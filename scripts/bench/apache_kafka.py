@@ -12,7 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from processes import Brokers
@@ -65,8 +65,10 @@ def _free_ports(count: int) -> list[int]:
         return [free.getsockname()[1] for free in sockets]
 
 
-def _properties(node: int, port: int, controller_port: int, logs: Path, count: int) -> str:
-    """The settings of one broker: Kafka's defaults but for the addresses, and what a small cluster needs."""
+def _properties(
+    node: int, port: int, controller_port: int, logs: Path, count: int, further: Mapping[str, object]
+) -> str:
+    """The settings of one broker: Kafka's defaults but for the addresses, what a small cluster needs, and further."""
     listeners = f"PLAINTEXT://127.0.0.1:{port}"
     roles = "broker"
     if node == 1:
@@ -79,6 +81,7 @@ def _properties(node: int, port: int, controller_port: int, logs: Path, count: i
         "controller.listener.names": "CONTROLLER",
         "log.dirs": logs / str(node),
         "offsets.topic.replication.factor": min(count, 3),
+        **further,
     }
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
@@ -89,14 +92,14 @@ def _memory_folder() -> str | None:
 
 
 @contextlib.contextmanager
-def apache_kafka(count: int = 3) -> Iterator[Brokers]:
-    """Brokers of Apache Kafka in KRaft mode, the first one the controller, too."""
+def apache_kafka(count: int = 3, settings: Mapping[str, object] | None = None) -> Iterator[Brokers]:
+    """Brokers of Apache Kafka in KRaft mode, the first one the controller, too; `settings` go by Kafka's names."""
     *ports, controller_port = _free_ports(count + 1)
     with tempfile.TemporaryDirectory(dir=_memory_folder(), prefix="kafka-") as made:
         files = []
         for node, port in enumerate(ports, start=1):
             file = Path(made, f"{node}.properties")
-            file.write_text(_properties(node, port, controller_port, Path(made), count))
+            file.write_text(_properties(node, port, controller_port, Path(made), count, settings or {}))
             tool = ["java", "-cp", f"{_artifacts()}/*", "kafka.tools.StorageTool"]
             subprocess.run(
                 [*tool, "format", "-t", CLUSTER_ID, "-c", str(file)],

@@ -30,6 +30,10 @@ class Wire:
     def exchange(self, frame: bytes) -> bytes:
         """Send a request, and return the response without its size."""
         self.socket.sendall(frame)
+        return self.receive()
+
+    def receive(self) -> bytes:
+        """Read one response, without its size."""
         size_bytes = int.from_bytes(self.socket.recv(4, socket.MSG_WAITALL))
         response = self.socket.recv(size_bytes, socket.MSG_WAITALL)
         while len(response) < size_bytes:  # a socket with a timeout does not wait for all

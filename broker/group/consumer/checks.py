@@ -42,15 +42,20 @@ def _mistake(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None
     """Return the first mistake of a request with any epoch."""
     needs_member_id = version >= VERSION_WITH_MEMBER_IDS or request.member_epoch != JOINS
     mistakes = {
-        "the group id is empty": not request.group_id,
-        "the member id is empty": needs_member_id and not request.member_id,
-        "the instance id is empty": request.instance_id == "",
-        "the rack id is empty": request.rack_id == "",
+        "the group id is empty": _is_blank(request.group_id),
+        "the member id is empty": needs_member_id and _is_blank(request.member_id),
+        "the instance id is empty": _is_blank(request.instance_id),
+        "the rack id is empty": _is_blank(request.rack_id),
         "a member without an instance id cannot leave for a while": request.member_epoch == LEFT_FOR_A_WHILE
         and request.instance_id is None,
         f"there is no member epoch {request.member_epoch}": request.member_epoch < LEFT_FOR_A_WHILE,
     }
     return next((mistake for mistake, made in mistakes.items() if made), None)
+
+
+def _is_blank(value: str | None) -> bool:
+    """Whether it is given, and has nothing but spaces."""
+    return value is not None and not value.strip()
 
 
 def _mistake_of_join(request: ConsumerGroupHeartbeatRequest) -> str | None:

@@ -320,11 +320,14 @@ def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Memb
 
 
 def _leaving(group: ConsumerGroup, leaving: MemberIdentity) -> Member:
-    """Return the member that shall leave; an administrator names static members of both protocols without an id."""
+    """Return the member that shall leave, of either protocol; an administrator names static ones without an id."""
     instance_id = leaving.group_instance_id
-    if instance_id is not None and not leaving.member_id:
-        return static_member(group, instance_id, group.static_members.get(instance_id, ""))
-    return _find(group, leaving.member_id, instance_id)
+    if instance_id is not None:
+        return static_member(group, instance_id, leaving.member_id or group.static_members.get(instance_id, ""))
+    member = group.members.get(leaving.member_id)
+    if member is None:
+        raise unknown_member(group, leaving.member_id)
+    return member
 
 
 def _has_to_join(group: ConsumerGroup, member: Member) -> bool:

@@ -71,6 +71,37 @@ def test_a_group_that_does_not_exist_is_not_found(broker: Coordinator) -> None:
     assert group.error_message == "Group app not found."
 
 
+def test_an_empty_group_id_is_invalid(broker: Coordinator) -> None:
+    assert describe(broker, "").error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_what_a_member_has_to_give_up_is_described_as_its_own(broker: Coordinator) -> None:
+    """It goes on to consume these partitions until it says that it does not."""
+    broker.ask(consumer_group_heartbeat, 1, join())
+    epoch = broker.ask(consumer_group_heartbeat, 1, join("two")).member_epoch
+    told = broker.ask(
+        consumer_group_heartbeat,
+        1,
+        ConsumerGroupHeartbeatRequest(group_id="app", member_id="one", member_epoch=epoch - 1),
+    )
+    assert len(told.assignment.topic_partitions[0].partitions) < 3
+    one, _ = describe(broker).members
+    assert one.assignment.topic_partitions[0].partitions == [0, 1, 2]
+    assert len(one.target_assignment.topic_partitions[0].partitions) < 3
+
+
+def test_a_member_without_a_regular_expression_has_an_empty_one(broker: Coordinator) -> None:
+    broker.ask(consumer_group_heartbeat, 1, join())
+    assert describe(broker).members[0].subscribed_topic_regex == ""
+
+
+@pytest.mark.parametrize("field", ["group_id", "member_id", "instance_id", "rack_id"])
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_ids_of_spaces_are_as_wrong_as_empty_ones(broker: Coordinator, field: str, blank: str) -> None:
+    joined = broker.ask(consumer_group_heartbeat, 1, join(**{"member_id": "one", field: blank}))
+    assert joined.error_code == ErrorCode.INVALID_REQUEST
+
+
 def test_a_broker_that_is_not_the_coordinator_says_so(broker: Coordinator) -> None:
     broker.elect(2, 1)
     assert describe(broker).error_code == ErrorCode.NOT_COORDINATOR

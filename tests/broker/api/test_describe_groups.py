@@ -59,6 +59,15 @@ def test_while_a_group_rebalances_its_protocol_and_assignment_are_not_shown() ->
     assert [bytes(each.member_metadata) for each in group.members] == [b""]
 
 
+def test_while_members_are_awaited_the_assignments_of_before_are_shown() -> None:
+    """Members of cooperative assignors go on to consume meanwhile."""
+    broker, _ = stable()
+    broker.post(join_group, 3, join("billing"))
+    (group,) = describe(broker, "billing")
+    assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")
+    assert [bytes(each.member_assignment) for each in group.members] == [b"all", b""]
+
+
 def test_a_group_of_offsets_alone_is_empty() -> None:
     broker = Coordinator()
     broker.ask(offset_commit, 9, commit(7, group_id=""))

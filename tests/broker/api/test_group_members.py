@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from purgatorio.broker.api import heartbeat, join_group, leave_group, sync_group
@@ -27,6 +29,8 @@ class Joined:
             group_id="billing",
             generation_id=1,
             member_id=member_id or self.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
             assignments=[SyncGroupRequestAssignment(member_id=self.member_id, assignment=b"all")],
         )
 
@@ -42,6 +46,14 @@ def test_a_sync_is_answered_with_the_assignment(joined: Joined, version: int) ->
     assert (answer.error_code, bytes(answer.assignment)) == (0, b"all")
     assert answer.protocol_name == ("range" if version >= 5 else None)
     assert joined.broker.ask(sync_group, version, joined.sync(version, "stranger")).error_code == UNKNOWN
+
+
+@pytest.mark.parametrize("field", ["protocol_type", "protocol_name"])
+def test_from_version_5_on_a_sync_must_name_the_protocol_and_its_type(joined: Joined, field: str) -> None:
+    """Kafka refuses it before all else, even for strangers."""
+    request = dataclasses.replace(joined.sync(5, "stranger"), **{field: None})
+    assert joined.broker.ask(sync_group, 5, request).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert joined.broker.ask(sync_group, 4, request).error_code == UNKNOWN
 
 
 @pytest.mark.parametrize("version", range(5))

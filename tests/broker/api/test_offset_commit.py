@@ -167,6 +167,14 @@ def test_a_member_of_an_unknown_group_may_not_commit(version: int, code: int) ->
     assert offset(broker) == -1
 
 
+def test_a_group_of_offsets_alone_has_no_members_that_may_commit() -> None:
+    broker = Coordinator()
+    broker.ask(offset_commit, 9, request(7))
+    for fields in ({"generation_id_or_member_epoch": 1}, {"generation_id_or_member_epoch": 0, "member_id": "m"}):
+        assert codes(broker.ask(offset_commit, 9, request(8, **fields))) == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert offset(broker) == 7
+
+
 def test_a_broker_that_is_not_the_coordinator_says_so_for_each_partition() -> None:
     broker = Coordinator()
     broker.elect(2, 2)

@@ -47,3 +47,10 @@ def test_the_answer_waits_for_the_replicas() -> None:
 def test_an_unknown_group_is_an_error_of_the_request() -> None:
     response = Coordinator().ask(offset_delete, 0, delete(0))
     assert (response.error_code, response.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
+
+
+def test_an_empty_group_id_is_refused() -> None:
+    """It may have committed offsets (KAFKA-6773), yet Kafka does not delete them one by one."""
+    broker = Coordinator()
+    broker.ask(offset_commit, 9, commit(7, group_id=""))
+    assert broker.ask(offset_delete, 0, delete(0, group_id="")).error_code == ErrorCode.INVALID_GROUP_ID

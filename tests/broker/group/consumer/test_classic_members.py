@@ -167,6 +167,14 @@ def classic_group(broker: ConsumerHarness, *consumers: ClassicConsumer) -> None:
         other.sync()
 
 
+def test_a_leave_request_removes_members_of_the_consumer_protocol_too(broker: ConsumerHarness) -> None:
+    """An administrator who removes all members names those without an instance id by their member ids."""
+    one = Consumer(broker, "one")
+    broker.settle(one)
+    assert broker.groups.classic.leave("app", [MemberIdentity(member_id="one")]) == [ErrorCode.NONE]
+    assert not broker.group().members
+
+
 def protocol(broker: ConsumerHarness) -> str:
     return broker.groups.coordinator.shard_of("app").groups["app"].type
 

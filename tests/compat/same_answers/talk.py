@@ -1,0 +1,208 @@
+"""One side of a comparison: raw requests to a cluster, and its answers without what no two clusters have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from purgatorio.protocol.api import ApiKey, decode_response
+from purgatorio.protocol.message import Message
+from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
+from purgatorio.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from purgatorio.protocol.messages.list_groups import ListGroupsRequest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts" / "bench"))
+
+from wire import Wire, frame
+
+PATIENCE_SECONDS = 10
+NOT_READY = (14, 15, 16)
+MEMBER_ID_REQUIRED = 79
+LEFT_OUT = {"throttle_time_ms", "error_message", "host", "port", "node_id", "heartbeat_interval_ms", "client_host"}
+"""Fields that may differ: addresses, texts, and the heartbeat interval, which is shorter here during a rebalance."""
+EPOCHS = {"member_epoch", "group_epoch", "assignment_epoch"}
+IDS = {"member_id", "leader"}
+
+Answer = Any
+Field = tuple[str, object]
+
+
+class Talk:
+    """Requests of one history to one cluster, all of one era.
+
+    Args:
+        bootstrap: the address of a broker.
+        group: the group that the history is about; both clusters have one of this name.
+        era: asks for this version of each API, or the nearest one that there is.
+        versions: the versions of each API that Purgatorio has.
+        topics: the names of topics by their ids.
+        first_epoch: what a consumer group's first member has; epochs are noted as their distance from it.
+
+    Attributes:
+        fields: what was answered: the path of each field and its value, in order.
+    """
+
+    def __init__(
+        self,
+        bootstrap: tuple[str, int],
+        group: str,
+        era: int,
+        versions: Callable[[int], range],
+        topics: dict[bytes, str],
+        first_epoch: int,
+    ) -> None:
+        self.group = group
+        self.era = era
+        self.topic_ids = {name: topic_id for topic_id, name in topics.items()}
+        self.fields: list[Field] = []
+        self._bootstrap = bootstrap
+        self._versions = versions
+        self._first_epoch = first_epoch
+        self._topics = topics
+        self._given = {""}
+        self._made: dict[str, str] = {}
+        self._wires: list[Wire] = []
+        self._wire = self._connect(self._coordinator())
+
+    def close(self) -> None:
+        """Close all connections."""
+        for wire in self._wires:
+            wire.close()
+
+    def version(self, api_key: int) -> int:
+        """The version of an API in this era."""
+        versions = self._versions(api_key)
+        return min(max(self.era, versions[0]), versions[-1])
+
+    def ask(self, step: str, request: Message, *, record: bool = True) -> Answer:
+        """Send a request, wait for its answer, and note it under the step's name."""
+        return self._start(self._wire, step, request, record)()
+
+    def start(self, step: str, request: Message) -> Callable[[], Answer]:
+        """Send a request on a connection of its own; the result waits for the answer and notes it."""
+        return self._start(self._connect(self._coordinator()), step, request, record=True)
+
+    def elsewhere(self, step: str, request: Message, version: int | None = None) -> Answer:
+        """Ask the bootstrap broker, which need not be the group's coordinator."""
+        return self._start(self._connect(self._bootstrap), step, request, record=True, version=version)()
+
+    def until(self, step: str, request: Callable[[], Message], reached: Callable[[Answer], bool]) -> Answer:
+        """Ask again until the answer is as hoped, and note only that one."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            answer = self.ask(step, request(), record=False)
+            if reached(answer) or time.monotonic() > deadline:
+                self._note(step, answer)
+                return answer
+            time.sleep(0.05)
+
+    def join(self, step: str, request: JoinGroupRequest) -> Answer:
+        """Join, with a second request if the coordinator first wants the member to have an id."""
+        answer = self.ask(step, request)
+        if answer.error_code == MEMBER_ID_REQUIRED:
+            answer = self.ask(f"{step} again", dataclasses.replace(request, member_id=answer.member_id))
+        return answer
+
+    def only_group(self, step: str, request: ListGroupsRequest) -> None:
+        """List groups, and note only the history's own one."""
+        answer = self.ask(step, request, record=False)
+        answer.groups = [group for group in answer.groups if group.group_id == self.group]
+        self._note(step, answer)
+
+    def given(self, member_id: str) -> str:
+        """A member id that the client makes, so that answers must repeat it."""
+        self._given.add(member_id)
+        return member_id
+
+    def _connect(self, address: tuple[str, int]) -> Wire:
+        self._wires.append(Wire(address))
+        return self._wires[-1]
+
+    def _coordinator(self) -> tuple[str, int]:
+        wire = self._connect(self._bootstrap)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            found = wire.ask(ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key=self.group, key_type=0))
+            if found.error_code == 0:
+                return found.host, found.port
+            assert found.error_code in NOT_READY, found
+            assert time.monotonic() < deadline, found
+            time.sleep(0.1)
+
+    def _start(
+        self, wire: Wire, step: str, request: Message, record: bool, version: int | None = None
+    ) -> Callable[[], Answer]:
+        api_key = api_key_of(request)
+        asked = self.version(api_key) if version is None else version
+        wire.socket.sendall(frame(api_key, asked, request))
+
+        def answer() -> Answer:
+            response = decode_response(api_key, asked, wire.receive())[1]
+            if record:
+                self._note(step, response)
+            return response
+
+        return answer
+
+    def _note(self, step: str, response: Message) -> None:
+        name = type(response).__name__.removesuffix("Response")
+        self._flatten(f"{name}, {step}", self._plain("", response))
+
+    def _flatten(self, path: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                self._flatten(f"{path}: {name}" if ": " not in path else f"{path}.{name}", inner)
+        elif isinstance(value, list):
+            self.fields.append((f"{path}.length", len(value)))
+            for number, inner in enumerate(value):
+                self._flatten(f"{path}[{number}]", inner)
+        else:
+            self.fields.append((path, value))
+
+    def _plain(self, name: str, value: Any) -> Any:
+        """Dicts and sorted lists, with names for the ids that a cluster makes."""
+        if dataclasses.is_dataclass(value) or isinstance(value, Message):
+            names = [field for field in _field_names(value) if field not in LEFT_OUT]
+            return {field: self._plain(field, getattr(value, field)) for field in names}
+        if isinstance(value, list):
+            return sorted((self._plain(name, each) for each in value), key=repr)
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return self._topics.get(bytes(value), bytes(value).hex())
+        if name in IDS and isinstance(value, str) and value not in self._given:
+            return self._made.setdefault(value, f"<id {len(self._made) + 1}>")
+        if name in EPOCHS and value > 0:
+            return f"first + {value - self._first_epoch}"
+        return value
+
+
+def _field_names(value: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(value)]
+
+
+def api_key_of(request: Message) -> ApiKey:
+    """The API that a request belongs to, by its class's name."""
+    name = type(request).__name__.removesuffix("Request")
+    return ApiKey["".join(f"_{letter}" if letter.isupper() else letter for letter in name)[1:].upper()]
+
+
+def subscription(*topics: str) -> bytes:
+    """A consumer's metadata in version 0: its topics, and no user data."""
+    names = b"".join(len(topic).to_bytes(2) + topic.encode() for topic in topics)
+    return bytes(2) + len(topics).to_bytes(4) + names + (-1).to_bytes(4, signed=True)
+
+
+def join_request(group: str, **changes: Any) -> JoinGroupRequest:
+    """A right request of a new consumer, but for the changes."""
+    request = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription("letters"))],
+    )
+    return dataclasses.replace(request, **changes)
