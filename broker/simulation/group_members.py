@@ -47,8 +47,8 @@ NOT_WRITTEN: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Late:
-    """A commit that arrives late: as whom, in which generation, and the offsets."""
+class _Commit:
+    """What a member commits, and as whom; one that comes late does so in a generation that is over."""
 
     member_id: str
     generation: int
@@ -78,7 +78,7 @@ class GroupMember(ABC):
         self._readers: dict[TopicPartition, tuple[Consumer, asyncio.Task[None]]] = {}
         self._unread: dict[TopicPartition, None] = {}
         self._committed: dict[TopicPartition, int] = {}
-        self._late: _Late | None = None
+        self._late: _Commit | None = None
 
     @property
     def owned(self) -> list[TopicPartition]:
@@ -203,7 +203,7 @@ class GroupMember(ABC):
         partitions = list(partitions)
         positions = self._positions(partitions)
         if positions and self._rng.random() < 0.3:
-            self._late = _Late(self._member_id, self._generation, positions)
+            self._late = _Commit(self._member_id, self._generation, positions)
         for tp in partitions:
             self._unread.pop(tp, None)
             self._committed.pop(tp, None)
@@ -248,7 +248,7 @@ class GroupMember(ABC):
         positions = self._positions(self._readers)
         new = {tp: offset for tp, offset in positions.items() if offset != self._committed.get(tp, 0)}
         if new and self._generation > 0:
-            code = await self._send_commit(_Late(self._member_id, self._generation, new), self._instance_id)
+            code = await self._send_commit(_Commit(self._member_id, self._generation, new), self._instance_id)
             if code is ErrorCode.NONE:
                 self._committed |= {tp: offset for tp, offset in new.items() if tp in self._readers}
 
@@ -257,7 +257,7 @@ class GroupMember(ABC):
         if late is not None and self._shared.is_restless():
             await self._send_commit(late, self._instance_id)
 
-    async def _send_commit(self, commit: _Late, instance_id: str | None) -> ErrorCode:
+    async def _send_commit(self, commit: _Commit, instance_id: str | None) -> ErrorCode:
         """Commit offsets, and record the outcome for each partition."""
         request = OffsetCommitRequest(
             group_id=self._shared.plan.group_id,
@@ -290,7 +290,7 @@ class GroupMember(ABC):
         self._record_commit(commit, asked_ms, outcome)
         return code
 
-    def _record_commit(self, commit: _Late, asked_ms: int, outcome: str) -> None:
+    def _record_commit(self, commit: _Commit, asked_ms: int, outcome: str) -> None:
         shared = self._shared
         now_ms, generation = shared.clock.now_ms(), self._recorded(commit.generation)
         for tp, offset in commit.offsets.items():
