@@ -158,8 +158,8 @@ class UnstableTransactions:
     def restore(self, open_transactions: list[tuple[int, int]], ended: list[EndedTransaction]) -> None:
         """Start again with these: open ones as first offset and producer id, and ended ones."""
         self._open = dict(sorted(open_transactions))
-        all_starts = [*open_transactions, *((each.first_offset, each.producer_id) for each in ended)]
-        self._unstable = dict(sorted(all_starts))
+        ended_transactions = [(each.first_offset, each.producer_id) for each in ended]
+        self._unstable = dict(sorted(open_transactions + ended_transactions))
         self._ended = deque(ended)
 
     def clear(self) -> None:
