@@ -315,6 +315,8 @@ class Log:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The offset below which all records are committed and of no open transaction; at most the high watermark."""
+        if not self.producers.unstable.by_start:
+            return high_watermark
         # The start of an open transaction may have been deleted.
         return min(high_watermark, max(self.log_start_offset, self.producers.last_stable_offset(high_watermark)))
 

@@ -120,6 +120,7 @@ class ProducerStates:
 
     Attributes:
         aborted: the aborted transactions whose markers are in the log.
+        unstable: the transactions that hold the last stable offset.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class ProducerStates:
         self.max_open = max_open
         self.expiration_ms = expiration_ms
         self.aborted = AbortedTransactions()
-        self._unstable = UnstableTransactions()
+        self.unstable = UnstableTransactions()
         # Both in the order of the last appends.
         self._idle: dict[int, ProducerState] = {}
         self._open: dict[int, ProducerState] = {}  # those with an open transaction
@@ -172,7 +173,8 @@ class ProducerStates:
         """
         state = self._idle.get(header.producer_id) or self._open.get(header.producer_id)
         if state is None:
-            self._check_room(header)
+            if len(self._open) >= self.max_open:
+                self._check_room(header)
             return None
         sequence = header.base_sequence
         if header.producer_epoch == state.epoch:
@@ -185,10 +187,11 @@ class ProducerStates:
                 raise OutOfOrderSequence(
                     f"producer {header.producer_id} starts a new epoch with sequence {sequence}, not with 0"
                 )
-        if state.transaction_start < 0:
+        if state.transaction_start >= 0:
+            if not header.is_transactional:
+                raise InvalidTransactionState(f"producer {header.producer_id} has an open transaction")
+        elif len(self._open) >= self.max_open:
             self._check_room(header)
-        elif not header.is_transactional:
-            raise InvalidTransactionState(f"producer {header.producer_id} has an open transaction")
         return None
 
     def check_own(self, header: BatchHeader, batch: Buffer) -> None:
@@ -259,7 +262,7 @@ class ProducerStates:
                 self._idle[header.producer_id] = state
                 return
             state.transaction_start, state.transaction_start_ms = first_offset, wall_ms
-            self._unstable.begin(header.producer_id, first_offset)
+            self.unstable.begin(header.producer_id, first_offset)
         self._open[header.producer_id] = state
 
     def _transaction_ended(self, header: BatchHeader, marker: EndMarker, offset: int, wall_ms: int) -> None:
@@ -269,9 +272,9 @@ class ProducerStates:
         start = state.transaction_start
         if start >= 0:
             state.transaction_start = state.transaction_start_ms = _NONE
-            self._unstable.end(header.producer_id, start, offset)
+            self.unstable.end(header.producer_id, start, offset)
             if not marker.committed:
-                stable_offset = self._unstable.first_open(offset + 1)
+                stable_offset = self.unstable.first_open(offset + 1)
                 self.aborted.add(AbortedTransaction(header.producer_id, start, offset, stable_offset))
         self._idle[header.producer_id] = state
 
@@ -301,16 +304,13 @@ class ProducerStates:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The offset below which every transaction has ended and its marker is committed."""
-        unstable = self._unstable
-        if not unstable:
-            return high_watermark
-        unstable.committed(high_watermark)
-        first = unstable.first
+        self.unstable.committed(high_watermark)
+        first = self.unstable.first
         return high_watermark if first is None or first[0] > high_watermark else first[0]
 
     def committed(self, high_watermark: int) -> None:
         """Forget ended transactions whose markers are committed."""
-        self._unstable.committed(high_watermark)
+        self.unstable.committed(high_watermark)
 
     def oldest_unstable(self) -> tuple[int, int] | None:
         """The producer id of the transaction that holds the last stable offset, and wall time of its start.
@@ -318,7 +318,7 @@ class ProducerStates:
         The time is −1 if the transaction has ended and waits for its marker to be committed. None if there is no such
         transaction.
         """
-        first = self._unstable.first
+        first = self.unstable.first
         if first is None:
             return None
         state = self._open.get(first[1])
@@ -330,21 +330,21 @@ class ProducerStates:
 
     def snapshot(self) -> ProducerSnapshot:
         """A copy of the state of all producers."""
-        return ProducerSnapshot({pid: state.copy() for pid, state in self}, self._unstable.ended())
+        return ProducerSnapshot({pid: state.copy() for pid, state in self}, self.unstable.ended())
 
     def restore(self, snapshot: ProducerSnapshot, offset: int) -> None:
         """Return to a snapshot that was made when the log ended at `offset`; it can be used again."""
         states = [(pid, state.copy()) for pid, state in snapshot.states.items()]
         self._open = {pid: state for pid, state in states if state.transaction_start >= 0}
         self._idle = {pid: state for pid, state in states if state.transaction_start < 0}
-        self._unstable.restore([(state.transaction_start, pid) for pid, state in self._open.items()], snapshot.ended)
+        self.unstable.restore([(state.transaction_start, pid) for pid, state in self._open.items()], snapshot.ended)
         self.aborted.truncate(offset)
 
     def clear(self) -> None:
         """Forget all producers and transactions."""
         self._idle.clear()
         self._open.clear()
-        self._unstable.clear()
+        self.unstable.clear()
         self.aborted = AbortedTransactions()
 
 

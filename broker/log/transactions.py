@@ -79,6 +79,8 @@ class AbortedTransactions:
         and so would drop that producer's later records.
         """
         found: list[AbortedTransaction] = []
+        if not self._marker_offsets:
+            return found
         for index in range(bisect_left(self._marker_offsets, start_offset), len(self._marker_offsets)):
             if self._first_offsets[index] < end_offset:
                 found.append(self._at(index))
@@ -114,22 +116,23 @@ class AbortedTransactions:
 
 
 class UnstableTransactions:
-    """The transactions that hold the last stable offset: the open ones, and ended ones with uncommitted markers."""
+    """The transactions that hold the last stable offset: the open ones, and ended ones with uncommitted markers.
 
-    __slots__ = ("_ended", "_open", "_unstable")
+    Attributes:
+        by_start: the producer id of each, by its first offset. New ones begin behind the others, so the order is that
+            of the offsets.
+    """
+
+    __slots__ = ("_ended", "_open", "by_start")
 
     def __init__(self) -> None:
-        # First offset → producer id. New ones begin behind the others, so the order is that of the offsets.
-        self._unstable: dict[int, int] = {}
-        self._open: dict[int, int] = {}
+        self.by_start: dict[int, int] = {}
+        self._open: dict[int, int] = {}  # likewise, without those that have ended
         self._ended: deque[EndedTransaction] = deque()  # in the order of the markers
-
-    def __len__(self) -> int:
-        return len(self._unstable)
 
     def begin(self, producer_id: int, first_offset: int) -> None:
         """Note the first batch of a transaction, which lies behind the first batches of the others."""
-        self._unstable[first_offset] = self._open[first_offset] = producer_id
+        self.by_start[first_offset] = self._open[first_offset] = producer_id
 
     def end(self, producer_id: int, first_offset: int, marker_offset: int) -> None:
         """Note the end marker of an open transaction."""
@@ -140,12 +143,12 @@ class UnstableTransactions:
         """Forget the transactions whose markers are committed."""
         ended = self._ended
         while ended and ended[0].marker_offset < high_watermark:
-            del self._unstable[ended.popleft().first_offset]
+            del self.by_start[ended.popleft().first_offset]
 
     @property
     def first(self) -> tuple[int, int] | None:
         """The first offset and the producer id of the oldest one, or None if there is none."""
-        return next(iter(self._unstable.items()), None)
+        return next(iter(self.by_start.items()), None)
 
     def first_open(self, default: int) -> int:
         """Return the first offset of the oldest transaction without a marker; `default` if there is none."""
@@ -159,13 +162,13 @@ class UnstableTransactions:
         """Start again with these: open ones as first offset and producer id, and ended ones."""
         self._open = dict(sorted(open_transactions))
         ended_transactions = [(each.first_offset, each.producer_id) for each in ended]
-        self._unstable = dict(sorted(open_transactions + ended_transactions))
+        self.by_start = dict(sorted(open_transactions + ended_transactions))
         self._ended = deque(ended)
 
     def clear(self) -> None:
         """Forget all."""
         self._open.clear()
-        self._unstable.clear()
+        self.by_start.clear()
         self._ended.clear()
 
 

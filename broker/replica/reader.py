@@ -115,7 +115,7 @@ class ReplicaReader:
             )
             if not params.knows_zstd:
                 read = _before_zstd(read, partition)
-            if params.read_committed and not params.is_follower:
+            if params.read_committed and params.replica_id < 0:
                 data.aborted_transactions = [
                     AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
                     for aborted in log.aborted_transactions(request.fetch_offset, read.next_offset)

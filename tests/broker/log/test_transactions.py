@@ -62,7 +62,7 @@ def test_what_was_ended_is_forgotten_also_behind_one_that_stays_open() -> None:
         unstable.begin(2, offset)
         unstable.end(2, offset, offset + 5)
         unstable.committed(offset + 6)
-        assert len(unstable) == 1
+        assert len(unstable.by_start) == 1
     assert unstable.ended() == []
 
 
