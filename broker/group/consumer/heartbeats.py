@@ -108,7 +108,7 @@ class ConsumerHeartbeats:
         reported = None if request.topic_partitions is None else from_wire(request.topic_partitions)
         following = self.reconcile(update, sender, reported)
         response = ConsumerGroupHeartbeatResponse(member_id=sender.member_id, member_epoch=following.epoch)
-        if _must_tell_assignment(request, sender.current, following):
+        if _must_tell_assignment(request, reported, sender.current, following):
             response.assignment = Assignment(topic_partitions=to_wire(following.assigned, TopicPartitions))
         self._answer(shard, update, response, client, answer)
 
@@ -244,12 +244,20 @@ def _when_committed(response: ConsumerGroupHeartbeatResponse, answer: Answer) ->
 
 
 def _must_tell_assignment(
-    request: ConsumerGroupHeartbeatRequest, before: CurrentAssignment, following: CurrentAssignment
+    request: ConsumerGroupHeartbeatRequest,
+    reported: Partitions | None,
+    before: CurrentAssignment,
+    following: CurrentAssignment,
 ) -> bool:
-    """Whether the answer must have the assignment: it is new, or the member may not know it (KAFKA-16367)."""
+    """Whether the answer must have the assignment: it is new, or the member may not know it (KAFKA-16367).
+
+    A member that says that it owns something else may have lost the answer that told it: Kafka relies on clients to
+    send a full heartbeat then.
+    """
     is_full = (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
         and request.topic_partitions is not None
     )
-    return is_full or request.member_epoch != before.epoch or following.assigned != before.assigned
+    owns_else = reported is not None and reported != following.assigned
+    return is_full or owns_else or request.member_epoch != before.epoch or following.assigned != before.assigned

@@ -48,6 +48,17 @@ def test_kafka_16367_a_full_heartbeat_is_told_the_assignment(broker: ConsumerHar
     assert len(answer.assignment.topic_partitions[0].partitions) == 6
 
 
+def test_a_member_that_lost_an_answer_within_its_epoch_is_told_the_assignment_again(broker: ConsumerHarness) -> None:
+    one, two = Consumer(broker, "one"), Consumer(broker, "two")
+    broker.settle(one)
+    two.beat()
+    one.beat()
+    one.beat()
+    two.beat(is_answered=False)
+    two.beat()
+    assert len(two.partitions) == 3
+
+
 def test_a_second_member_gets_its_share_when_the_first_has_given_it_up(broker: ConsumerHarness) -> None:
     one, two = Consumer(broker, "one"), Consumer(broker, "two")
     broker.settle(one)
