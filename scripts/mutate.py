@@ -89,8 +89,8 @@ MUTANTS: Final = (
     Mutant(
         "deletions-wake-no-fetch",
         "broker/log/log.py",
-        "            self.epochs.truncate_from_start(offset)\n            self.on_cut()\n",
-        "            self.epochs.truncate_from_start(offset)\n",
+        "            self.producers.aborted.delete_before(offset)\n            self.on_cut()\n",
+        "            self.producers.aborted.delete_before(offset)\n",
         REPLICA,
     ),
     Mutant(
@@ -166,8 +166,8 @@ MUTANTS: Final = (
     Mutant(
         "producers-survive-a-truncation",
         "broker/log/log.py",
-        "        self._rebuild_producers()\n",
-        "",
+        "        self._segments.rebuild(self.producers)\n        self.on_cut()\n",
+        "        self.on_cut()\n",
         LOG,
     ),
     Mutant(
