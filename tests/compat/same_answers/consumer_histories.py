@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 from purgatorio.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -11,7 +12,7 @@ from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
 from purgatorio.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from purgatorio.protocol.messages.list_groups import ListGroupsRequest
 from purgatorio.protocol.messages.offset_commit import OffsetCommitRequest
-from purgatorio.protocol.messages.sync_group import SyncGroupRequest
+from purgatorio.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.compat.same_answers.classic_histories import describe, stable
 from tests.compat.same_answers.offset_histories import LETTERS, UNKNOWN_ID, commit, delete, fetch, fetch_all
 from tests.compat.same_answers.talk import Answer, Talk, join_request
@@ -21,6 +22,9 @@ ERAS = (0, 1, 9, 10)
 ME = "AAAAAAAAAAAAAAAAAAAAAQ"
 OTHER = "AAAAAAAAAAAAAAAAAAAAAg"
 NOBODY = "AAAAAAAAAAAAAAAAAAAAAw"
+ALL_LETTERS = (  # a consumer's assignment in version 0: one topic, three partitions, no user data
+    struct.pack(">hih7s", 0, 1, 7, LETTERS.encode()) + struct.pack(">4i", 3, 0, 1, 2) + struct.pack(">i", -1)
+)
 
 
 def beat(talk: Talk, member_epoch: int, **changes: Any) -> ConsumerGroupHeartbeatRequest:
@@ -280,7 +284,61 @@ def classic_meets(talk: Talk) -> None:
     talk.ask("beats", beat(talk, 1, member_id=first.member_id))
     talk.ask("leaves", beat(talk, -1, member_id=first.member_id))
     talk.ask("nobody beats", beat(talk, 1))
-    talk.ask("joins", joining(talk), record=False)
+
+
+def upgrade(talk: Talk) -> None:
+    """A member of the consumer protocol comes to a stable classic group, which becomes a mixed one."""
+    talk.first_epoch = 0  # both go on from the classic generation
+    group, kind = talk.group, {"protocol_type": "consumer", "protocol_name": "range"}
+    first = talk.join("classic", join_request(group))
+    of_first = {"group_id": group, "generation_id": 1, "member_id": first.member_id}
+    everything = [SyncGroupRequestAssignment(member_id=first.member_id, assignment=ALL_LETTERS)]
+    talk.ask("classic", SyncGroupRequest(**of_first, **kind, assignments=everything))
+    second = talk.ask("comes", joining(talk))
+    described(talk, "mixed")
+    talk.ask("has to join", HeartbeatRequest(**of_first))
+    talk.ask("meanwhile", commit(talk, LETTERS, (0, 1, ""), generation_id_or_member_epoch=1, member_id=first.member_id))
+    again = talk.ask("joins again", join_request(group, member_id=first.member_id))
+    of_first["generation_id"] = again.generation_id
+    talk.ask("beats before its sync", HeartbeatRequest(**of_first))
+    talk.ask("syncs", SyncGroupRequest(**of_first, **kind))
+    talk.ask("wrong protocol", SyncGroupRequest(**of_first, protocol_type="consumer", protocol_name="other"))
+    talk.ask("wrong generation", SyncGroupRequest(**{**of_first, "generation_id": 77}, **kind))
+    talk.ask("wrong generation", HeartbeatRequest(**{**of_first, "generation_id": 77}))
+    talk.ask("beats", HeartbeatRequest(**of_first))
+    described(talk, "first revoked")
+    second = talk.ask("gets it", beat(talk, second.member_epoch))
+    described(talk, "second has it")
+    for generation in (-1, again.generation_id, 77):
+        step = {-1: "none", 77: "far"}.get(generation, "right")
+        changes = {"generation_id_or_member_epoch": generation, "member_id": first.member_id}
+        talk.ask(f"{step} generation", commit(talk, LETTERS, (0, 1, ""), **changes))
+    talk.ask("classic one as the other kind", beat(talk, -1, member_id=first.member_id))
+    described(talk, "classic one left")
+
+
+def odd_beats(talk: Talk) -> None:
+    """Answers that were lost, and partitions that a member should not own."""
+    first = joined(talk, "first")
+    other = {"member_id": talk.given(OTHER)}
+    everything = [TopicPartitions(topic_id=talk.topic_ids[LETTERS], partitions=[0, 1, 2])]
+    second = talk.ask("second", joining(talk, **other))
+    of_second = {**other, "topic_partitions": everything}
+    talk.ask("second owns what it has not got", beat(talk, second.member_epoch, **of_second))
+    told = talk.ask("first learns it", beat(talk, first.member_epoch))
+    talk.ask("first reports all", beat(talk, told.member_epoch, topic_partitions=everything))
+    talk.ask("first reports nothing", beat(talk, told.member_epoch, topic_partitions=[]))
+    talk.ask("first's lost answer, all", beat(talk, first.member_epoch, topic_partitions=everything))
+    talk.ask("first's lost answer, nothing", beat(talk, first.member_epoch, topic_partitions=[]))
+    talk.ask("first's lost answer", beat(talk, first.member_epoch))
+    described(talk, "first revoked")
+    talk.ask("second joins again", joining(talk, **other))
+    talk.ask("second, full", joining(talk, **other, member_epoch=second.member_epoch))
+    talk.ask("twice the same", beat(talk, second.member_epoch, **other, subscribed_topic_names=[LETTERS]))
+    talk.ask("unknown topic too", beat(talk, second.member_epoch, **other, subscribed_topic_names=[LETTERS, "unknown"]))
+    described(talk, "at last")
+    talk.ask("first leaves with partitions", beat(talk, -1, topic_partitions=[]))
+    described(talk, "second alone")
 
 
 def empty_classic(talk: Talk) -> None:
@@ -311,5 +369,7 @@ HISTORIES = [
     regexes,
     protocols_meet,
     classic_meets,
+    upgrade,
+    odd_beats,
     empty_classic,
 ]

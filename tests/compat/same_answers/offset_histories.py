@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from purgatorio.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -67,6 +68,20 @@ def delete(talk: Talk, topic: str, *partitions: int, group: str | None = None) -
     entries = [OffsetDeleteRequestPartition(partition_index=index) for index in partitions]
     topics = [OffsetDeleteRequestTopic(name=topic, partitions=entries)]
     return OffsetDeleteRequest(group_id=talk.group if group is None else group, topics=topics)
+
+
+def older_fields(talk: Talk) -> None:
+    """Leader epochs come back as they were; retention times change nothing at once."""
+    request = commit(talk, LETTERS, (0, 5, "a"), (1, 6, "b"), retention_time_ms=60_000)
+    request.topics[0].partitions[0].committed_leader_epoch = 7
+    request.topics[0].partitions[1].committed_leader_epoch = -5
+    talk.ask("epochs", request)
+    fetch_all(talk, "epochs")
+    request = commit(talk, LETTERS, (0, 2**63 - 1, "x"), (1, 0, "\0ü€😀"), retention_time_ms=-7)
+    talk.ask("largest", request)
+    fetch_all(talk, "largest")
+    talk.ask("two topics of one name", dataclasses.replace(request, topics=request.topics * 2))
+    fetch_all(talk, "two topics")
 
 
 def no_group(talk: Talk) -> None:
@@ -189,4 +204,4 @@ def _no_topics(talk: Talk) -> OffsetFetchRequest:
     return OffsetFetchRequest(group_id=talk.group, topics=[], groups=groups)
 
 
-HISTORIES = [no_group, simple_group, members, several_groups]
+HISTORIES = [older_fields, no_group, simple_group, members, several_groups]

@@ -22,7 +22,7 @@ from wire import Wire, frame
 PATIENCE_SECONDS = 10
 NOT_READY = (14, 15, 16)
 MEMBER_ID_REQUIRED = 79
-LEFT_OUT = {"throttle_time_ms", "error_message", "host", "port", "node_id", "heartbeat_interval_ms", "client_host"}
+LEFT_OUT = {"throttle_time_ms", "error_message", "host", "port", "node_id", "heartbeat_interval_ms"}
 """Fields that may differ: addresses, texts, and the heartbeat interval, which is shorter here during a rebalance."""
 EPOCHS = {"member_epoch", "group_epoch", "assignment_epoch"}
 IDS = {"member_id", "leader"}
@@ -40,9 +40,10 @@ class Talk:
         era: asks for this version of each API, or the nearest one that there is.
         versions: the versions of each API that Purgatorio has.
         topics: the names of topics by their ids.
-        first_epoch: what a consumer group's first member has; epochs are noted as their distance from it.
+        first_epoch: what the first member of a new consumer group has.
 
     Attributes:
+        first_epoch: epochs are noted as their distance from it.
         fields: what was answered: the path of each field and its value, in order.
     """
 
@@ -61,7 +62,7 @@ class Talk:
         self.fields: list[Field] = []
         self._bootstrap = bootstrap
         self._versions = versions
-        self._first_epoch = first_epoch
+        self.first_epoch = first_epoch
         self._topics = topics
         self._given = {""}
         self._made: dict[str, str] = {}
@@ -175,7 +176,7 @@ class Talk:
         if name in IDS and isinstance(value, str) and value not in self._given:
             return self._made.setdefault(value, f"<id {len(self._made) + 1}>")
         if name in EPOCHS and value > 0:
-            return f"first + {value - self._first_epoch}"
+            return f"first + {value - self.first_epoch}"
         return value
 
 

@@ -58,8 +58,7 @@ Side = tuple[tuple[str, int], dict[bytes, str], int]
 def sides() -> Iterator[tuple[Side, Side]]:
     """Apache Kafka and Purgatorio, with the same topics; the names of the topics by their ids."""
     try:
-        kafka = apache_kafka(1, KAFKA_SETTINGS)
-        with kafka as theirs, brokers(1, **OURS) as ours:
+        with apache_kafka(1, KAFKA_SETTINGS) as theirs, brokers(1, **OURS) as ours:
             yield _with_topics(theirs.addresses[0], 2), _with_topics(ours.addresses[0], 1)
     except SystemExit as error:
         pytest.skip(str(error))
