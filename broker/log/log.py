@@ -20,7 +20,6 @@ from purgatorio.broker.log.producer_state import ProducerBatch, ProducerStates
 from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
 from purgatorio.broker.log.segments import LogRead, Segments
 from purgatorio.broker.log.time_index import LookUpBudget, TimestampOffset, find_max_timestamp, find_timestamp
-from purgatorio.broker.log.transactions import AbortedTransaction
 from purgatorio.broker.log.validator import Admission, RecordValidation
 from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.errors import CorruptRecordError
@@ -320,8 +319,8 @@ class Log:
         # The start of an open transaction may have been deleted.
         return min(high_watermark, max(self.log_start_offset, self.producers.last_stable_offset(high_watermark)))
 
-    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with a part in [start, end), by their first offsets: for what a read returned."""
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
+        """First offset and producer id of each aborted transaction with a part in [start, end), by first offsets."""
         return self.producers.aborted.overlapping(start_offset, end_offset) if start_offset < end_offset else []
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:

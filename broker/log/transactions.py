@@ -72,21 +72,20 @@ class AbortedTransactions:
         self._marker_offsets.append(transaction.marker_offset)
         self._stable_offsets.append(transaction.stable_offset)
 
-    def overlapping(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Return the transactions with a part in [start, end), by their first offsets.
+    def overlapping(self, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
+        """Return the first offset and producer id of each transaction with a part in [start, end), by first offsets.
 
         One whose marker lies before the start is not among them: a reader forgets an aborted transaction at its marker,
         and so would drop that producer's later records.
         """
-        found: list[AbortedTransaction] = []
         if not self._marker_offsets:
-            return found
-        for index in range(bisect_left(self._marker_offsets, start_offset), len(self._marker_offsets)):
-            if self._first_offsets[index] < end_offset:
-                found.append(self._at(index))
-            if self._stable_offsets[index] >= end_offset:
-                break  # all later ones begin there or behind
-        found.sort(key=_first_offset)  # kafkajs takes them in the order of the response
+            return []
+        first = bisect_left(self._marker_offsets, start_offset)
+        # Behind a marker with this stable offset, all transactions begin at the end or later. Stable offsets ascend.
+        last = bisect_left(self._stable_offsets, end_offset, first) + 1
+        # kafkajs takes the transactions in the order of the response.
+        found = sorted(zip(self._first_offsets[first:last], self._producer_ids[first:last], strict=True))
+        del found[bisect_left(found, (end_offset,)) :]
         return found
 
     def copy(self) -> AbortedTransactions:
@@ -170,7 +169,3 @@ class UnstableTransactions:
         self._open.clear()
         self.by_start.clear()
         self._ended.clear()
-
-
-def _first_offset(transaction: AbortedTransaction) -> int:
-    return transaction.first_offset

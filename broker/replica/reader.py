@@ -117,8 +117,8 @@ class ReplicaReader:
                 read = _before_zstd(read, partition)
             if params.read_committed and params.replica_id < 0:
                 data.aborted_transactions = [
-                    AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                    for aborted in log.aborted_transactions(request.fetch_offset, read.next_offset)
+                    AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+                    for first_offset, producer_id in log.aborted_transactions(request.fetch_offset, read.next_offset)
                 ]
         except (PartitionError, LogError) as error:
             return self._error(fetch, error.error_code), 0

@@ -316,7 +316,7 @@ def test_aborted_transactions_are_forgotten_with_their_markers(log: Log, send, e
     end_transaction(committed=False)
     send(1, transactional=True)
     end_transaction(committed=True)
-    assert [each[:3] for each in log.aborted_transactions(0, 4)] == [(7, 0, 1)]
+    assert log.aborted_transactions(0, 4) == [(0, 7)]
     log.advance_log_start(1)
     assert len(log.producers.aborted) == 1
     log.advance_log_start(2)

@@ -18,7 +18,7 @@ def index_of(*transactions: tuple[int, int, int, int]) -> AbortedTransactions:
 
 
 def overlapping(aborted: AbortedTransactions, start: int, end: int) -> list[int]:
-    return [each.producer_id for each in aborted.overlapping(start, end)]
+    return [producer_id for _, producer_id in aborted.overlapping(start, end)]
 
 
 def test_a_range_has_the_transactions_that_end_in_it_or_behind_it_and_begin_before_its_end() -> None:

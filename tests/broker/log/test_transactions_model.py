@@ -49,11 +49,11 @@ def committed_records(log: Log, start_offset: int, high_watermark: int, max_byte
     while offset < stable_offset:
         read = log.read(offset, max_bytes=max_bytes, end_offset=stable_offset)
         aborted = deque(log.aborted_transactions(offset, read.next_offset))
-        assert [each.first_offset for each in aborted] == sorted(each.first_offset for each in aborted)
+        assert list(aborted) == sorted(aborted)
         dropped: set[int] = set()
         for header, batch in (pair for part in read.parts for pair in iter_batches(part)):
-            while aborted and aborted[0].first_offset <= header.last_offset:
-                dropped.add(aborted.popleft().producer_id)
+            while aborted and aborted[0][0] <= header.last_offset:
+                dropped.add(aborted.popleft()[1])
             if header.is_control:
                 marker = read_end_marker(batch)
                 if marker is not None and not marker.committed:
