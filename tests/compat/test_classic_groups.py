@@ -246,6 +246,7 @@ while True:
 """
 
 
+@pytest.mark.heavy  # tests/compat/groups does much the same with every client
 def test_the_partitions_of_a_member_that_is_killed_go_to_the_other_one_which_resumes_there(
     cluster: RunningCluster, filled: str
 ) -> None:
@@ -266,6 +267,7 @@ def test_the_partitions_of_a_member_that_is_killed_go_to_the_other_one_which_res
     assert sorted(survivor.read) == [(partition, 10) for partition in range(PARTITIONS)]
 
 
+@pytest.mark.heavy  # tests/compat/groups does much the same with every client
 def test_members_whose_coordinator_is_killed_go_on_without_a_rebalance(start_purgatorio: StartPurgatorio) -> None:
     process = start_purgatorio("cluster", "--port", "0", "--admin-port", "0")
     greeting = process.greeting()

@@ -156,6 +156,7 @@ def test_the_coordinator_finds_the_topics_of_a_regular_expression(cluster: Runni
     one.consumer.close()
 
 
+@pytest.mark.heavy  # tests/compat/groups does much the same
 def test_a_group_whose_coordinator_is_killed_goes_on_where_it_was(start_purgatorio: StartPurgatorio) -> None:
     process = start_purgatorio("cluster", "--port", "0", "--admin-port", "0")
     greeting = process.greeting()

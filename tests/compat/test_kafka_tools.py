@@ -102,7 +102,7 @@ def rows(table: str) -> list[list[str]]:
     return sorted([line.split() for line in table.splitlines() if line.strip()][1:])
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.heavy)])
 def test_consumer_groups_are_listed_and_described(
     cluster: RunningCluster, tool: Tool, orders: str, protocol: str
 ) -> None:

@@ -14,7 +14,18 @@ BENCH = Path(__file__).resolve().parents[2] / "scripts" / "bench"
 
 
 @pytest.mark.parametrize(
-    "name", ["codec", "groups", "lag", "latency", "purgatory", "scale", "startup", "throughput", "wheel"]
+    "name",
+    [
+        "codec",
+        "groups",
+        "lag",
+        "latency",
+        "purgatory",
+        pytest.param("scale", marks=pytest.mark.heavy),
+        "startup",
+        "throughput",
+        "wheel",
+    ],
 )
 def test_a_quick_run_prints_its_table(name: str) -> None:
     command = [sys.executable, str(BENCH), "--quick", "--only", name]

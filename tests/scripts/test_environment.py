@@ -149,7 +149,7 @@ def test_the_quick_loop_asks_the_types_daemon_and_leaves_slow_tests_out(machine:
     done = machine.call("test", "--quick", "tests/x.py")
     assert done.returncode == 0
     assert "dmypy run " in done.stdout
-    left_out = "-m not (simulation or spark or clients or process or heavy)"
+    left_out = "-m not (simulation or spark or clients or process or slow or heavy)"
     assert f"pytest -n auto --dist worksteal {left_out} tests/x.py\n" in done.stdout
 
 

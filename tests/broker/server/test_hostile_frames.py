@@ -144,6 +144,7 @@ async def worst(target: Target, hostile: Iterable[HostileRequest]) -> Cost:
 
 
 @pytest.mark.no_cover  # the time that is measured would be that of the measuring
+@pytest.mark.slow
 async def test_no_wide_request_holds_the_loop(target: Target, record_property: pytest.RecordProperty) -> None:
     """As wide as allowed, and too wide."""
     wide = (request for distinct in (False, True) for request in hostile_requests(WIDE, distinct=distinct))

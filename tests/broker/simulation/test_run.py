@@ -32,6 +32,7 @@ QUIET = Scenario(partitions=1, pause_ms=(500.0, 1500.0), swarm=False)
 
 @pytest.mark.no_cover  # other simulations cover what it does, in less time
 @pytest.mark.timeout(300)
+@pytest.mark.heavy
 def test_a_thousand_seconds_of_three_brokers_are_simulated_with_few_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
     callbacks = 0
     run_handle = SimulatedLoop._run_handle

@@ -15,8 +15,8 @@ from tests.compat.groups.harness import PARTITIONS, Members
 # Its first test installs what a client needs.
 pytestmark = pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + 60)
 
-HEAVY = [pytest.param(client, marks=pytest.mark.heavy) for client in ("kafkajs", "franz-go", "sarama", "java")]
-CLIENTS = ["confluent-kafka", "aiokafka", "kafka-python", *HEAVY]
+OTHERS = ("kafka-python", "kafkajs", "franz-go", "sarama", "java")
+CLIENTS = ["confluent-kafka", "aiokafka", *(pytest.param(client, marks=pytest.mark.heavy) for client in OTHERS)]
 RESTART_SESSION_MS = 20_000
 CALM_SESSION_MS = 6_000
 """Longer than clients take to find the new coordinator, and than librdkafka waits (1 s) before it joins again."""
@@ -92,7 +92,7 @@ def test_a_group_goes_on_with_its_committed_offsets_after_its_coordinator_is_kil
     [
         ("confluent-kafka", "group.instance.id"),
         ("aiokafka", "group_instance_id"),
-        ("kafka-python", "group_instance_id"),
+        pytest.param("kafka-python", "group_instance_id", marks=pytest.mark.heavy),
         pytest.param("java", "group.instance.id", marks=pytest.mark.heavy),
     ],
 )

@@ -120,6 +120,7 @@ def test_an_operation_counts_under_each_partition_and_holder_but_once_among_oper
     assert len(run.gold("holders")) == 4
 
 
+@pytest.mark.heavy
 def test_the_largest_numbers_of_an_event_cause_no_error(run: Run) -> None:
     """The sums of these numbers would overflow a long."""
     huge = [samples.event(n, parked_ms=0, done_ms=253_402_300_799_999, checks=2**63 - 1) for n in range(1, 4)]
@@ -146,6 +147,7 @@ def test_a_repeated_batch_completes_the_gold_tables_after_a_kill(run: Run, monke
     run.assert_gold_is_of(events)
 
 
+@pytest.mark.heavy
 def test_the_tables_do_not_depend_on_the_division_into_batches_or_on_repeated_batches(run: Run) -> None:
     events = list(samples.busy(5, 300, 60_000))
     cuts = [0, *sorted(Random(5).sample(range(1, 300), 2)), 300]
