@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
 import subprocess
 import sys
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,3 +90,11 @@ def topic() -> str:
 def values() -> Callable[[int], list[bytes]]:
     """Makes this many different values."""
     return lambda count: [f"value {number}".encode() for number in range(count)]
+
+
+def close_kafka_python(client: Any) -> None:
+    """Close a client of kafka-python; if it is just connecting, it leaves a socket for the garbage collector."""
+    client.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()

@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaConsumer
 from kafka.admin import KafkaAdminClient
 
 from purgatorio.broker.cli.admin_client import AdminClient as Operator
-from tests.compat.conftest import RunningCluster
+from tests.compat.conftest import RunningCluster, close_kafka_python
 from tests.conftest import StartPurgatorio
 
 PARTITIONS = 4
@@ -138,7 +138,7 @@ class KafkaPythonMember(Member):
             self.consumer.commit()
 
     def close(self) -> None:
-        self.consumer.close()
+        close_kafka_python(self.consumer)
 
 
 @pytest.mark.parametrize("kind", [ConfluentMember, KafkaPythonMember])
@@ -230,7 +230,7 @@ def assignments(cluster: RunningCluster, topic: str) -> list[tuple[str, str]]:
     """Return the static members of the topic's group with their assignments; the group is stable."""
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     (group,) = admin.describe_groups([f"group-of-{topic}"]).values()
-    admin.close()
+    close_kafka_python(admin)
     assert group["group_state"] == "Stable"
     return sorted((each["group_instance_id"], str(each["member_assignment"])) for each in group["members"])
 

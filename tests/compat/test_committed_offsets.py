@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.compat.conftest import RunningCluster
+from tests.compat.conftest import RunningCluster, close_kafka_python
 
 Values = Callable[[int], list[bytes]]
 Resume = Callable[[RunningCluster, str, int, str], list[bytes]]
@@ -61,7 +61,7 @@ def with_kafka_python(cluster: RunningCluster, topic: str, count: int, group_id:
         consumer.commit({partition: kafka.structs.OffsetAndMetadata(message.offset + 1, "", -1)})
         if len(found) == count:
             break
-    consumer.close()
+    close_kafka_python(consumer)
     return found
 
 
@@ -137,7 +137,7 @@ def test_kafka_python_administers_offsets(cluster: RunningCluster, topic: str) -
     assert list(admin.list_group_offsets(group_id)[group_id]) == [second]
     assert admin.delete_groups([group_id]) == {group_id: "OK"}
     assert admin.list_group_offsets(group_id)[group_id] == {}
-    admin.close()
+    close_kafka_python(admin)
 
 
 def test_the_offsets_of_a_deleted_topic_are_gone_from_a_new_one(cluster: RunningCluster, topic: str) -> None:

@@ -158,6 +158,7 @@ def test_topics_are_listed_and_described(tool: Tool, orders: str) -> None:
     assert described.count("Isr: ") == 2
 
 
+@pytest.mark.heavy
 def test_configs_of_topics_and_groups_are_described_and_those_of_topics_changed(tool: Tool, orders: str) -> None:
     topic = f"--entity-type topics --entity-name {orders}"
     assert "Completed updating" in tool("kafka-configs", f"--alter {topic} --add-config retention.ms=60000")

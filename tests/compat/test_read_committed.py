@@ -20,6 +20,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.records import Record, build_batch
+from tests.compat.conftest import close_kafka_python
 
 ORDERS = TopicPartition("orders", 0)
 PATIENCE_SECONDS = 20
@@ -142,7 +143,7 @@ def read_with_kafka_python(bootstrap: str, offset: int, count: int) -> list[byte
     while time.monotonic() < deadline and (len(found) < count or consumer.position(partition) < end_offset):
         for messages in consumer.poll(200).values():
             found += [message.value for message in messages]
-    consumer.close()
+    close_kafka_python(consumer)
     return found
 
 

@@ -37,6 +37,7 @@ def numbers(spark: SparkSession, count: int) -> Any:
     )
 
 
+@pytest.mark.heavy
 def test_written_rows_are_read_with_the_columns_of_sparks_connector(
     spark: SparkSession, servers: str, topic: str
 ) -> None:

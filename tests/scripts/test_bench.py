@@ -17,7 +17,7 @@ BENCH = Path(__file__).resolve().parents[2] / "scripts" / "bench"
     "name",
     [
         "codec",
-        "groups",
+        pytest.param("groups", marks=pytest.mark.heavy),
         "lag",
         "latency",
         "purgatory",

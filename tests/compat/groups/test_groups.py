@@ -91,7 +91,7 @@ def test_a_group_goes_on_with_its_committed_offsets_after_its_coordinator_is_kil
     ("client", "setting"),
     [
         ("confluent-kafka", "group.instance.id"),
-        ("aiokafka", "group_instance_id"),
+        pytest.param("aiokafka", "group_instance_id", marks=pytest.mark.heavy),
         pytest.param("kafka-python", "group_instance_id", marks=pytest.mark.heavy),
         pytest.param("java", "group.instance.id", marks=pytest.mark.heavy),
     ],

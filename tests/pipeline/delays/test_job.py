@@ -108,6 +108,7 @@ def test_a_run_that_failed_and_one_that_was_stopped_leave_the_tables_of_a_single
     assert [value for _, value, _ in found.bad()] == [b"bad"]
 
 
+@pytest.mark.heavy
 def test_a_run_on_an_empty_topic_is_continued_when_there_are_records(
     spark: SparkSession, settings: Settings, send: Send
 ) -> None:
