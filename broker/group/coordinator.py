@@ -71,7 +71,7 @@ class GroupCoordinator:
         self._work: deque[Iterator[None]] = deque()
         replicas.add_leadership_listener(self)
 
-    # --- who coordinates what ---
+    # --- the shard of a group ---
 
     def shard_of(self, group_id: str) -> GroupShard:
         """Return the shard of a group that this broker coordinates; the group need not exist.

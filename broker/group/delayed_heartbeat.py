@@ -80,7 +80,7 @@ class DelayedHeartbeat(DelayedOperation):
         return super().expire()
 
     def on_complete(self) -> None:
-        """Answer nobody: a session has no request."""
+        """Answer no request: a session has none."""
 
     def on_expiration(self) -> None:
         """Remove the member."""

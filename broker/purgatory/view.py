@@ -1,4 +1,4 @@
-"""What observers read of a purgatory: pages, metrics, and those who look for one operation. Nothing here changes it."""
+"""What observers read of a purgatory: pages, metrics, a look-up of one operation. Nothing here changes it."""
 
 from __future__ import annotations
 

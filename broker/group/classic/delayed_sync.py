@@ -61,7 +61,7 @@ class DelayedSync(DelayedOperation):
         return (not self.group.unsynced or self.is_over) and self.force_complete()
 
     def on_complete(self) -> None:
-        """Answer nobody: the syncs are answered by the leader's assignment, or by the next rebalance."""
+        """Answer no request: the syncs are answered by the leader's assignment, or by the next rebalance."""
         self._held_by = self._waits_for()
 
     def on_expiration(self) -> None:

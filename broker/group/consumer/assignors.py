@@ -1,4 +1,4 @@
-"""Server-side assignors (KIP-848): who shall consume what. Pure functions of the members and the topics.
+"""Server-side assignors (KIP-848): which member consumes which partitions. Pure functions of members and topics.
 
 Each partition of a topic goes to exactly one of the members that subscribe to the topic. Racks are ignored, as in Kafka
 4 (KAFKA-16694).

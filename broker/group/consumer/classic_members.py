@@ -249,7 +249,7 @@ class ClassicMembers(ClassicGroups):
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
 
     def _sender(self, group: ConsumerGroup, join: Join) -> Sender:
-        """Return who joins.
+        """Return the member that joins.
 
         Raises:
             GroupError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or GROUP_MAX_SIZE_REACHED.

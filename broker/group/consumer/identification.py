@@ -1,4 +1,4 @@
-"""Who sends a heartbeat: a member that is known, a new one, or one that takes the place of a static member."""
+"""The sender of a heartbeat: a member that is known, a new one, or one that takes the place of a static member."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sender(NamedTuple):
 
 
 def identify(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str, *, max_size: int) -> Sender:
-    """Return who sends a heartbeat that does not leave the group.
+    """Return the sender of a heartbeat that does not leave the group.
 
     Args:
         member_id: that of the request, or the one that the coordinator has made for it.
