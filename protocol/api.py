@@ -23,6 +23,8 @@ from purgatorio.protocol.encoder import Encoder, compile_encoder
 from purgatorio.protocol.errors import BufferUnderflow, EncodeError, ErrorCode, InvalidUtf8, UnsupportedVersion
 from purgatorio.protocol.message import Api, Message
 from purgatorio.protocol.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
@@ -37,8 +39,11 @@ from purgatorio.protocol.messages import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -50,6 +55,7 @@ from purgatorio.protocol.messages import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -57,6 +63,8 @@ from purgatorio.protocol.messages import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from purgatorio.protocol.primitives import (
     MAX_REQUEST_ELEMENTS,
@@ -85,6 +93,8 @@ APIS: Final[Mapping[int, Api]] = MappingProxyType(
     {
         module.API.key: module.API
         for module in (
+            add_offsets_to_txn,
+            add_partitions_to_txn,
             alter_configs,
             alter_partition_reassignments,
             api_versions,
@@ -99,8 +109,11 @@ APIS: Final[Mapping[int, Api]] = MappingProxyType(
             describe_configs,
             describe_groups,
             describe_log_dirs,
+            describe_producers,
             describe_topic_partitions,
+            describe_transactions,
             elect_leaders,
+            end_txn,
             fetch,
             find_coordinator,
             heartbeat,
@@ -112,6 +125,7 @@ APIS: Final[Mapping[int, Api]] = MappingProxyType(
             list_groups,
             list_offsets,
             list_partition_reassignments,
+            list_transactions,
             metadata,
             offset_commit,
             offset_delete,
@@ -119,6 +133,8 @@ APIS: Final[Mapping[int, Api]] = MappingProxyType(
             offset_for_leader_epoch,
             produce,
             sync_group,
+            txn_offset_commit,
+            write_txn_markers,
         )
     }
 )

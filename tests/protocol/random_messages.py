@@ -66,7 +66,7 @@ class Maker:
 
     def number(self, name: str, code: str) -> Any:
         rng = self.rng
-        if name == "error_code":
+        if name.endswith("error_code"):
             return rng.choice(ERROR_CODES)
         if code == "16s":
             return rng.choice([bytes(16), rng.randbytes(16)])
