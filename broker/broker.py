@@ -20,9 +20,9 @@ from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
 from purgatorio.broker.config.groups import group_config
 from purgatorio.broker.config.limits import connection_limits, fetch_settings
 from purgatorio.broker.config.topics import topic_settings, topic_synonyms
+from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder, create_delays_topic
-from purgatorio.broker.group.coordinator_log import CoordinatorLog
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.log.memory import MemoryBudget

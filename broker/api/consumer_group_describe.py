@@ -11,11 +11,11 @@ from typing import Final
 
 from purgatorio.broker.api.listing import GROUP_OPERATIONS
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import Member as GroupMember
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions
 from purgatorio.broker.group.consumer.update import choose_assignor
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
@@ -47,12 +47,12 @@ def handle(groups: Groups, ctx: RequestContext, request: ConsumerGroupDescribeRe
 def _describe(groups: Groups, group_id: str) -> DescribedGroup:
     try:
         if not group_id:
-            raise GroupError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+            raise CoordinatorError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         group = groups.coordinator.shard_of(group_id).groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
-            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, message)
-    except GroupError as error:
+            raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+    except CoordinatorError as error:
         return DescribedGroup(group_id=group_id, error_code=error.error_code, error_message=str(error))
     members = [group.members[member_id] for member_id in sorted(group.members)]
     return DescribedGroup(

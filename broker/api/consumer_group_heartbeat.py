@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.heartbeats import Client
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -27,7 +27,7 @@ def handle(groups: Groups, ctx: RequestContext, request: ConsumerGroupHeartbeatR
     client = Client(ctx.client_id or "", f"/{ctx.session.host}", ctx.api_version)
     try:
         groups.consumer.heartbeats.heartbeat(request, client, reply)
-    except GroupError as error:
+    except CoordinatorError as error:
         reply(ConsumerGroupHeartbeatResponse(error_code=error.error_code, error_message=str(error)))
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -38,7 +38,7 @@ def handle(groups: Groups, ctx: RequestContext, request: DeleteGroupsRequest, re
     for result in response.results:
         try:
             groups.cleaner.delete_group(result.group_id, partial(done, result))
-        except GroupError as error:
+        except CoordinatorError as error:
             done(result, error.error_code)
 
 

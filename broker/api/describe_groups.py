@@ -11,9 +11,9 @@ from typing import Final
 
 from purgatorio.broker.api.listing import GROUP_OPERATIONS
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.state import GroupState
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -42,7 +42,7 @@ def handle(groups: Groups, ctx: RequestContext, request: DescribeGroupsRequest, 
 def _describe(groups: Groups, ctx: RequestContext, group_id: str) -> DescribedGroup:
     try:
         shard = groups.coordinator.shard_of(group_id)
-    except GroupError as error:
+    except CoordinatorError as error:
         return DescribedGroup(group_id=group_id, error_code=error.error_code, error_message=str(error))
     group = shard.groups.get(group_id)
     if isinstance(group, ClassicGroup):

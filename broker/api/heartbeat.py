@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -22,7 +22,7 @@ def handle(groups: Groups, ctx: RequestContext, request: HeartbeatRequest, reply
     error_code = ErrorCode.NONE
     try:
         groups.classic.heartbeat(request)
-    except GroupError as error:
+    except CoordinatorError as error:
         if error.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             error_code = error.error_code
     reply(HeartbeatResponse(error_code=error_code))

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -30,7 +30,7 @@ def handle(groups: Groups, ctx: RequestContext, request: JoinGroupRequest, reply
 
     try:
         groups.classic.join(ctx, request, answer)
-    except GroupError as error:
+    except CoordinatorError as error:
         answer(error_response(request, error.error_code))
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -31,7 +31,7 @@ def handle(groups: Groups, ctx: RequestContext, request: LeaveGroupRequest, repl
     leaving = request.members if is_batched else [MemberIdentity(member_id=request.member_id)]
     try:
         results = groups.classic.leave(request.group_id, leaving)
-    except GroupError as error:
+    except CoordinatorError as error:
         reply(error_response(request, error.error_code))
         return
     members = [

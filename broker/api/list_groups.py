@@ -11,8 +11,9 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.group.groups import Groups
-from purgatorio.broker.group.shard import GroupShard, ShardState
+from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.metadata.image import ClusterImage, Topic
@@ -55,7 +55,7 @@ def handle(groups: Groups, ctx: RequestContext, request: OffsetCommitRequest, re
             version=ctx.api_version,
             client=ctx.client_id or "",
         )
-    except GroupError as error:
+    except CoordinatorError as error:
         done(error.error_code)
 
 

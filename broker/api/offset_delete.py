@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -47,7 +47,7 @@ def handle(groups: Groups, ctx: RequestContext, request: OffsetDeleteRequest, re
 
     try:
         groups.cleaner.delete_offsets(request.group_id, partitions, done)
-    except GroupError as error:
+    except CoordinatorError as error:
         reply(error_response(request, error.error_code))
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset, GroupOffsets
 from purgatorio.broker.metadata.image import ClusterImage
@@ -46,7 +46,7 @@ def handle(groups: Groups, ctx: RequestContext, request: OffsetFetchRequest, rep
         only = _only_group(request)
         try:
             reply(_single(_fetch(groups, only, by_id=False)))
-        except GroupError as error:
+        except CoordinatorError as error:
             reply(_single(_failed(only, error.error_code)))
         return
     by_id = ctx.api_version >= TOPIC_ID_VERSION
@@ -54,7 +54,7 @@ def handle(groups: Groups, ctx: RequestContext, request: OffsetFetchRequest, rep
     for group in request.groups:
         try:
             answers.append(_fetch(groups, group, by_id))
-        except GroupError as error:
+        except CoordinatorError as error:
             answers.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.error_code))
     reply(OffsetFetchResponse(groups=answers))
 
@@ -63,7 +63,7 @@ def _fetch(groups: Groups, asked: OffsetFetchRequestGroup, by_id: bool) -> Offse
     """Return the offsets of one group.
 
     Raises:
-        GroupError: they cannot be read now, or not by this member.
+        CoordinatorError: they cannot be read now, or not by this member.
     """
     of_group = groups.offsets.offsets_of(asked.group_id, asked.member_id, asked.member_epoch)
     topics = []

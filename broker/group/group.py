@@ -59,7 +59,7 @@ class Group(ABC):
             version: the version of the OffsetCommit request.
 
         Raises:
-            GroupError: with the error code for all partitions of the request.
+            CoordinatorError: with the error code for all partitions of the request.
         """
 
     @abstractmethod
@@ -67,7 +67,7 @@ class Group(ABC):
         """Check that this member may read committed offsets; None: the request names no member.
 
         Raises:
-            GroupError: with the error code for the group.
+            CoordinatorError: with the error code for the group.
         """
 
     @abstractmethod
@@ -75,7 +75,7 @@ class Group(ABC):
         """Check that the group may be deleted.
 
         Raises:
-            GroupError: NON_EMPTY_GROUP, or GROUP_ID_NOT_FOUND for a group that is dead.
+            CoordinatorError: NON_EMPTY_GROUP, or GROUP_ID_NOT_FOUND for a group that is dead.
         """
 
     @abstractmethod

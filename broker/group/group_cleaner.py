@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
+from purgatorio.broker.coordinator.coordinator_log import Committed, NewRecord
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.coordinator import GroupCoordinator
-from purgatorio.broker.group.coordinator_log import Committed, NewRecord
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.offset_manager import OffsetManager
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
@@ -90,16 +90,18 @@ class GroupCleaner:
         """Delete a group without members, with its offsets; `done` is called when all of it is committed, or failed.
 
         Raises:
-            GroupError: GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP, or this broker does not coordinate the group.
+            CoordinatorError: GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP, or this broker does not coordinate the group.
         """
         shard = self._coordinator.shard_of(group_id)
         group = shard.groups.get(group_id)
         if group is not None:
             group.check_delete()
             if not self.discard(shard, group):
-                raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no tombstone of {group_id!r} could be written")
+                raise CoordinatorError(
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no tombstone of {group_id!r} could be written"
+                )
         elif not shard.offsets.knows(group_id) or group_id in shard.deleting:
-            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
+            raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
         shard.deleting[group_id] = None
         self._add(self._delete_offsets_of(shard, group_id, done))
 
@@ -127,18 +129,20 @@ class GroupCleaner:
                 topic, else that of the append.
 
         Raises:
-            GroupError: INVALID_GROUP_ID; GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP for members that are no consumers, whose
-                topics are unknown; or this broker does not coordinate the group.
+            CoordinatorError: INVALID_GROUP_ID; GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP for members that are no consumers,
+                whose topics are unknown; or this broker does not coordinate the group.
         """
         if not group_id:
-            raise GroupError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+            raise CoordinatorError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         shard = self._coordinator.shard_of(group_id)
         group = shard.groups.get(group_id)
         if group is None and not shard.offsets.knows(group_id):
-            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
+            raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
         has_members = group is not None and not group.is_empty
         if group is not None and has_members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            raise GroupError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members of type {group.protocol_type}")
+            raise CoordinatorError(
+                ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members of type {group.protocol_type}"
+            )
         is_subscribed = {
             topic: group is not None and has_members and group.subscribes_to(topic)
             for topic in dict.fromkeys(topic for topic, _ in partitions)

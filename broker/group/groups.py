@@ -14,7 +14,7 @@ from purgatorio.broker.group.consumer.replays import REPLAYS as CONSUMER_REPLAYS
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.group_cleaner import GroupCleaner
-from purgatorio.broker.group.loading import Replay
+from purgatorio.broker.group.loading import ReplayRecord
 from purgatorio.broker.group.offset_manager import OffsetManager
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
@@ -52,7 +52,7 @@ class Groups:
         self._image = services.image
         self._has_work = asyncio.Event()
         self._has_cleaning = asyncio.Event()
-        replays: dict[type, Replay] = {GroupMetadataKey: replay_group, **CONSUMER_REPLAYS}
+        replays: dict[type, ReplayRecord] = {GroupMetadataKey: replay_group, **CONSUMER_REPLAYS}
         self.consumer = ConsumerGroups(services, self._shard_of, self._discard)
         self.classic = ClassicMembers(services, self._shard_of, self._discard, self.consumer.heartbeats)
         self.coordinator = GroupCoordinator(

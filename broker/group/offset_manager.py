@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from purgatorio.broker.group.coordinator import RETRY_MS, GroupCoordinator
-from purgatorio.broker.group.coordinator_log import Committed, NewRecord
-from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.coordinator.coordinator_log import Committed, NewRecord
+from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.coordinator.shards import RETRY_MS
+from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.offsets import CommittedOffset, GroupOffsets, OffsetChange
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
@@ -65,20 +66,20 @@ class OffsetManager:
             client: the client id, shown while the request waits.
 
         Raises:
-            GroupError: the offsets may not be committed: with the error code for each of them.
+            CoordinatorError: the offsets may not be committed: with the error code for each of them.
         """
         shard = self._coordinator.shard_of(group_id)
         if group_id in shard.deleting:
-            raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id!r} is being deleted")
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id!r} is being deleted")
         group = shard.groups.get(group_id)
         if group is not None:
             group.check_commit(member_id, instance_id, generation_or_epoch, version)
         elif generation_or_epoch >= 0 and shard.offsets.knows(group_id):
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id!r} has no members")
+            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id!r} has no members")
         elif generation_or_epoch >= 0:
             is_new = version >= MEMBER_EPOCH_VERSION
             code = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
-            raise GroupError(code, f"group {group_id!r} does not exist")
+            raise CoordinatorError(code, f"group {group_id!r} does not exist")
         self._check_limits(shard, group_id, offsets)
         changes = [OffsetChange(group_id, *offset) for offset in offsets]
 
@@ -95,8 +96,8 @@ class OffsetManager:
         """Refuse new groups and new partitions beyond the limits; known ones may go on while the replicas follow.
 
         Raises:
-            GroupError: INVALID_COMMIT_OFFSET_SIZE, which clients do not retry; COORDINATOR_NOT_AVAILABLE, which they
-                do, while too many changes wait for the replicas.
+            CoordinatorError: INVALID_COMMIT_OFFSET_SIZE, which clients do not retry; COORDINATOR_NOT_AVAILABLE, which
+                they do, while too many changes wait for the replicas.
         """
         known = shard.offsets
         is_new = group_id not in shard.groups and not known.knows(group_id)
@@ -112,15 +113,15 @@ class OffsetManager:
             raise self._refusal(f"this broker keeps {limit} committed offsets, the most that it may keep")
         if new or known.pending_count + len(offsets) > limit:
             message = f"too many changes of {shard.tp} wait for its replicas"
-            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
 
-    def _refusal(self, message: str) -> GroupError:
+    def _refusal(self, message: str) -> CoordinatorError:
         """Return the refusal of offsets beyond a limit, and log it, at most once in `WARNING_INTERVAL_MS`."""
         now_ms = self._services.clock.now_ms()
         if self._warned_ms is None or now_ms - self._warned_ms >= WARNING_INTERVAL_MS:
             self._warned_ms = now_ms
             logger.warning("committed offsets were refused", why=message)
-        return GroupError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, message)
+        return CoordinatorError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, message)
 
     # --- the log ---
 
@@ -201,14 +202,14 @@ class OffsetManager:
             member_id, member_epoch: as in `Group.check_fetch`.
 
         Raises:
-            GroupError: the error code for the group. Never COORDINATOR_NOT_AVAILABLE, which older consumers take for
-                fatal here (KAFKA-17267).
+            CoordinatorError: the error code for the group. Never COORDINATOR_NOT_AVAILABLE, which older consumers
+                take for fatal here (KAFKA-17267).
         """
         try:
             shard = self._coordinator.shard_of(group_id)
-        except GroupError as error:
+        except CoordinatorError as error:
             if error.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                raise GroupError(ErrorCode.NOT_COORDINATOR, str(error)) from error
+                raise CoordinatorError(ErrorCode.NOT_COORDINATOR, str(error)) from error
             raise
         group = shard.groups.get(group_id)
         if group is not None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from purgatorio.broker.clock import Clock
+from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.group.config import GroupConfig
-from purgatorio.broker.group.coordinator_log import CoordinatorLog
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import Purgatory, Timer
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
 from purgatorio.broker.clock import Clock, time_limit
+from purgatorio.broker.coordinator.coordinator_log import Committed
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.config import OFFSETS_TOPIC
-from purgatorio.broker.group.coordinator_log import Committed
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.group.shard import GroupShard
@@ -133,7 +133,7 @@ class GroupControl:
         broker = self._leader(tp, image, f"{tp}, which keeps group {group_id},")
         try:
             return broker, broker.groups.coordinator.shard_of(group_id)
-        except GroupError as error:
+        except CoordinatorError as error:
             raise ClusterUnavailable(f"broker {broker.broker_id}, the coordinator of {group_id}: {error}") from error
 
     def _leader(self, tp: TopicPartition, image: ClusterImage, what: str) -> GroupBroker:
@@ -229,7 +229,7 @@ class GroupControl:
         answer: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         try:
             change(lambda error_code: None if answer.done() else answer.set_result(error_code))
-        except GroupError as error:
+        except CoordinatorError as error:
             raise _refusal(group_id, error.error_code, str(error)) from error
         try:
             async with time_limit(self._cluster.clock, GROUP_TIME_LIMIT_MS):

@@ -16,13 +16,12 @@ from typing import Any, Final, cast
 from unittest import mock
 
 from purgatorio.broker.api.fetch import FetchHandler
-from purgatorio.broker.group import coordinator, loading
+from purgatorio.broker.coordinator import loading, shards
+from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, NewRecord
+from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.coordinator.loading import Replay
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups
-from purgatorio.broker.group.coordinator_log import Committed, CoordinatorLog, NewRecord
-from purgatorio.broker.group.errors import GroupError
-from purgatorio.broker.group.loading import Replay
-from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -293,10 +292,10 @@ def _current_generations() -> Patches:
 def _whole_loads() -> Patches:
     """19. A coordinator loads all records of its groups. Without: not those of the last batch."""
 
-    def load_less(shard: GroupShard, log: Log, replays: Mapping[type, Replay]) -> Iterator[None]:
-        return loading.load_steps(shard, cast("Log", _WithoutLastBatch(log)), replays)
+    def load_less(tp: TopicPartition, log: Log, replay: Replay) -> Iterator[None]:
+        return loading.load_steps(tp, cast("Log", _WithoutLastBatch(log)), replay)
 
-    yield replaced(coordinator, "load_steps", load_less)
+    yield replaced(shards, "load_steps", load_less)
 
 
 class _WithoutLastBatch:
@@ -320,7 +319,7 @@ def _ended_sessions() -> Patches:
     def beat_always(group: ClassicGroup, request: HeartbeatRequest) -> None:
         try:
             beat(group, request)
-        except GroupError as error:
+        except CoordinatorError as error:
             if error.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
                 raise
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 from unittest import mock
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.rebalances import Rebalances
 from purgatorio.broker.group.coordinator import GroupCoordinator
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.offset_manager import OffsetManager
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.log.errors import OutOfOrderSequence
@@ -109,7 +109,7 @@ def _is_rebalancing(coordinator: GroupCoordinator, tp: TopicPartition) -> bool:
     return shard is not None and any(group.state_name in REBALANCING for group in shard.groups.values())
 
 
-def _is_fenced(error: GroupError, error_code: ErrorCode, message: str) -> bool:
+def _is_fenced(error: CoordinatorError, error_code: ErrorCode, message: str) -> bool:
     return error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
@@ -160,7 +160,7 @@ _PATHS: Final[Mapping[str, tuple[type, str, Callable[..., bool], Callable[[Any],
     "replaced-process": (SimulatedCluster, "_replaced_ended", _was_replaced, _always),
     "group-load": (GroupCoordinator, "_start", _has_groups, _always),
     "rebalance-moved": (GroupCoordinator, "resigned", _is_rebalancing, _always),
-    "fenced-static": (GroupError, "__init__", _is_fenced, _always),
+    "fenced-static": (CoordinatorError, "__init__", _is_fenced, _always),
     "expired-member": (Rebalances, "_session_over", _always, _always),
     "moved-offsets": (OffsetManager, "offsets_of", _are_loaded, bool),
 }

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.group.classic.member import JoinReply, Member, Protocols
 from purgatorio.broker.group.classic.state import TRANSITIONS, GroupState
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.group import Group, GroupType
-from purgatorio.broker.group.shard import GroupShard, ShardState
+from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.shown import shown
 from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE, SUBSCRIPTION
 from purgatorio.protocol.errors import DecodeError, ErrorCode
@@ -263,41 +264,45 @@ class ClassicGroup(Group):
         """Return the member that a request names.
 
         Raises:
-            GroupError: COORDINATOR_NOT_AVAILABLE for a dead group; FENCED_INSTANCE_ID if another member has the
+            CoordinatorError: COORDINATOR_NOT_AVAILABLE for a dead group; FENCED_INSTANCE_ID if another member has the
                 instance id (KIP-345); UNKNOWN_MEMBER_ID.
         """
         if self.state is GroupState.DEAD:
-            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {self.group_id} is dead")
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {self.group_id} is dead")
         if instance_id is not None:
             holder = self.instances.get(instance_id)
             if holder is None:
-                raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has instance id {instance_id}")
+                raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has instance id {instance_id}")
             if holder != member_id:
-                raise GroupError(ErrorCode.FENCED_INSTANCE_ID, f"another member has instance id {instance_id}")
+                raise CoordinatorError(ErrorCode.FENCED_INSTANCE_ID, f"another member has instance id {instance_id}")
         member = self.members.get(member_id)
         if member is None:
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has id {member_id}")
+            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has id {member_id}")
         return member
 
     def check_generation(self, generation: int) -> None:
         """Check the generation of a member's request.
 
         Raises:
-            GroupError: ILLEGAL_GENERATION.
+            CoordinatorError: ILLEGAL_GENERATION.
         """
         if generation != self.generation:
-            raise GroupError(ErrorCode.ILLEGAL_GENERATION, f"this is generation {self.generation}, not {generation}")
+            raise CoordinatorError(
+                ErrorCode.ILLEGAL_GENERATION, f"this is generation {self.generation}, not {generation}"
+            )
 
     def check_commit(self, member_id: str, instance_id: str | None, generation_or_epoch: int, version: int) -> None:
         """See `Group.check_commit`. A client that is no member may commit while the group is empty."""
         if self.is_empty and generation_or_epoch < 0:
             return
         if generation_or_epoch < 0 and not member_id and instance_id is None:
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group_id} has members: only they may commit")
+            raise CoordinatorError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group_id} has members: only they may commit"
+            )
         member = self.find(member_id, instance_id)
         self.check_generation(generation_or_epoch)
         if self.state is GroupState.COMPLETING_REBALANCE:
-            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the members wait for their assignment")
+            raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS, "the members wait for their assignment")
         member.beat()
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
@@ -306,9 +311,9 @@ class ClassicGroup(Group):
     def check_delete(self) -> None:
         """See `Group.check_delete`."""
         if self.state is GroupState.DEAD:
-            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {self.group_id} is dead")
+            raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {self.group_id} is dead")
         if not self.is_empty:
-            raise GroupError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id} has {len(self.members)} members")
+            raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id} has {len(self.members)} members")
 
     def offset_expires_from_ms(self, topic: str, commit_ms: int) -> int | None:
         """See `Group.offset_expires_from_ms` (KIP-211).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic import leaves
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_join import JoinKey
@@ -13,7 +14,6 @@ from purgatorio.broker.group.classic.member import JoinReply, SyncReply
 from purgatorio.broker.group.classic.rebalances import Rebalances
 from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.group.classic.syncs import Syncs
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
@@ -25,7 +25,7 @@ from purgatorio.protocol.messages.leave_group import MemberIdentity
 from purgatorio.protocol.messages.sync_group import SyncGroupRequest
 
 ShardOf = Callable[[str], GroupShard]
-"""Returns the shard of a group that this broker coordinates; raises GroupError (see `GroupCoordinator.shard_of`)."""
+"""Returns the shard of a group that this broker coordinates; raises as `GroupCoordinator.shard_of`."""
 
 Discard = Callable[[GroupShard, Group], bool]
 """Deletes an empty group, but for its offsets, and returns whether that could be written."""
@@ -57,7 +57,7 @@ class ClassicGroups:
         """Let a member join; answers now, or when its rebalance is complete.
 
         Raises:
-            GroupError: with the error code of the answer.
+            CoordinatorError: with the error code of the answer.
         """
         shard = self._shard_for_member(request.group_id)
         group = shard.groups.get(request.group_id)
@@ -67,12 +67,12 @@ class ClassicGroups:
         if group is None:
             config = self._services.config
             if len(shard.groups) >= config.max_groups:
-                raise GroupError(
+                raise CoordinatorError(
                     ErrorCode.GROUP_MAX_SIZE_REACHED, f"{shard.tp} has {config.max_groups} groups, its maximum"
                 )
             group = ClassicGroup(request.group_id, shard, state_ms=self._services.clock.wall_ms())
         if not isinstance(group, ClassicGroup):
-            raise GroupError(
+            raise CoordinatorError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {request.group_id} uses another group protocol"
             )
         self._joins.join(group, join_of(ctx, request, reply))
@@ -81,7 +81,7 @@ class ClassicGroups:
         """Give a member its assignment; answers now, or when the leader's assignment is committed.
 
         Raises:
-            GroupError: with the error code of the answer.
+            CoordinatorError: with the error code of the answer.
         """
         group = self._known_group(request.group_id)
         self._syncs.sync(group, request, reply, client=ctx.client_id or "")
@@ -90,7 +90,7 @@ class ClassicGroups:
         """Count a sign of life of a member.
 
         Raises:
-            GroupError: with the error code of the answer; REBALANCE_IN_PROGRESS if the member has to join again.
+            CoordinatorError: with the error code of the answer; REBALANCE_IN_PROGRESS if the member has to join again.
         """
         self._beat(self._known_group(request.group_id), request)
 
@@ -100,7 +100,7 @@ class ClassicGroups:
         group.check_generation(request.generation_id)
         member.beat()
         if group.state is GroupState.PREPARING_REBALANCE:
-            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the members have to join again")
+            raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS, "the members have to join again")
 
     def leave(self, group_id: str, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
         """Remove members.
@@ -109,7 +109,7 @@ class ClassicGroups:
             An error code for each.
 
         Raises:
-            GroupError: none was removed: with the error code of the answer.
+            CoordinatorError: none was removed: with the error code of the answer.
         """
         group = self._shard_for_member(group_id).groups.get(group_id)
         if not isinstance(group, ClassicGroup):
@@ -118,7 +118,7 @@ class ClassicGroups:
 
     def _shard_for_member(self, group_id: str) -> GroupShard:
         if not group_id:
-            raise GroupError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+            raise CoordinatorError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         return self._shard_of(group_id)
 
     def _known_group(self, group_id: str) -> ClassicGroup:
@@ -127,7 +127,7 @@ class ClassicGroups:
     @staticmethod
     def _classic(group: Group | None, group_id: str) -> ClassicGroup:
         if not isinstance(group, ClassicGroup):
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no classic group {group_id}")
+            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no classic group {group_id}")
         return group
 
     # --- with the partition (see `GroupLifecycle`) ---

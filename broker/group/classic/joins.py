@@ -6,12 +6,12 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.member import JoinReply, Member, Protocols
 from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances, join_error
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.classic.state import GroupState
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.request import RequestContext
 from purgatorio.protocol.errors import ErrorCode
@@ -92,7 +92,7 @@ class Joins:
             join: the request.
 
         Raises:
-            GroupError: with the error code of the answer.
+            CoordinatorError: with the error code of the answer.
         """
         self._check(group, join)
         if join.member_id:
@@ -105,20 +105,20 @@ class Joins:
     def _check(self, group: ClassicGroup, join: Join) -> None:
         config = self._services.config
         if not config.min_session_timeout_ms <= join.session_timeout_ms <= config.max_session_timeout_ms:
-            raise GroupError(
+            raise CoordinatorError(
                 ErrorCode.INVALID_SESSION_TIMEOUT, f"a session timeout of {join.session_timeout_ms} ms is not allowed"
             )
         if join.member_id and group.group_id not in group.shard.groups:
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {group.group_id}")
+            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {group.group_id}")
         if group.state is GroupState.DEAD:
-            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group.group_id} is dead")
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group.group_id} is dead")
         if not self._has_room(group, join):
             self._rebalances.drop_pending(group, join.member_id, "group full")
-            raise GroupError(
+            raise CoordinatorError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has {config.max_size} members, its maximum"
             )
         if not group.supports(join.protocol_type, join.protocols):
-            raise GroupError(
+            raise CoordinatorError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the members of a group need one type, and a protocol in common"
             )
 
@@ -139,7 +139,9 @@ class Joins:
             self._add(group, join, member_id)
             return
         if len(group.pending) >= self._services.config.max_size:
-            raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has given out too many ids")
+            raise CoordinatorError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has given out too many ids"
+            )
         self._rebalances.add_pending(group, member_id, join.session_timeout_ms, join.client_id)
         join.reply(join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
 

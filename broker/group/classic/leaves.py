@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances
 from purgatorio.broker.group.classic.state import GroupState
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.leave_group import MemberIdentity
 
@@ -23,17 +23,17 @@ def leave(rebalances: Rebalances, group: ClassicGroup, leaving: Sequence[MemberI
         An error code for each: NONE, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
 
     Raises:
-        GroupError: COORDINATOR_NOT_AVAILABLE: the group is dead.
+        CoordinatorError: COORDINATOR_NOT_AVAILABLE: the group is dead.
     """
     if group.state is GroupState.DEAD:
-        raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group.group_id} is dead")
+        raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group.group_id} is dead")
     results = []
     reasons = []
     for each in leaving:
         try:
             reasons += _leave_one(rebalances, group, each)
             results.append(ErrorCode.NONE)
-        except GroupError as error:
+        except CoordinatorError as error:
             results.append(error.error_code)
     if reasons:
         rebalances.changed(group, "leave", "; ".join(reasons[:MAX_REASONS]))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.member import SyncReply
 from purgatorio.broker.group.classic.rebalances import Rebalances
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.classic.state import GroupState
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -31,13 +31,13 @@ class Syncs:
         """Give a member its assignment: now, or when that of the leader is committed.
 
         Raises:
-            GroupError: with the error code of the answer.
+            CoordinatorError: with the error code of the answer.
         """
         member = group.find(request.member_id, request.group_instance_id)
         group.check_generation(request.generation_id)
         _check_protocol(group, request)
         if group.state is GroupState.PREPARING_REBALANCE:
-            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the members have to join again")
+            raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS, "the members have to join again")
         member.beat()
         if group.unsynced.pop(member.member_id, "") is None and not group.unsynced:
             self._rebalances.check_syncs(group, "sync")
@@ -79,9 +79,9 @@ def _check_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
     """Check what the member takes for the type and the protocol of the group (KIP-559); null: it does not tell.
 
     Raises:
-        GroupError: INCONSISTENT_GROUP_PROTOCOL.
+        CoordinatorError: INCONSISTENT_GROUP_PROTOCOL.
     """
     if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (None, group.protocol):
-        raise GroupError(
+        raise CoordinatorError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group is {group.protocol_type}, and uses {group.protocol}"
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.assignors import ASSIGNORS
 from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -22,7 +22,7 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
     """Check a heartbeat.
 
     Raises:
-        GroupError: INVALID_REQUEST, or UNSUPPORTED_ASSIGNOR.
+        CoordinatorError: INVALID_REQUEST, or UNSUPPORTED_ASSIGNOR.
     """
     is_plain = request.member_epoch > 0 and request.instance_id is None and request.rack_id is None
     if is_plain and request.group_id and request.member_id and request.server_assignor is None:
@@ -31,11 +31,11 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
     if mistake is None and request.member_epoch == JOINS:
         mistake = _mistake_of_join(request)
     if mistake is not None:
-        raise GroupError(ErrorCode.INVALID_REQUEST, mistake)
+        raise CoordinatorError(ErrorCode.INVALID_REQUEST, mistake)
     assignor = request.server_assignor
     if assignor is not None and assignor not in ASSIGNORS:
         known = ", ".join(ASSIGNORS)
-        raise GroupError(ErrorCode.UNSUPPORTED_ASSIGNOR, f"there is no assignor {assignor!r}, but: {known}")
+        raise CoordinatorError(ErrorCode.UNSUPPORTED_ASSIGNOR, f"there is no assignor {assignor!r}, but: {known}")
 
 
 def _mistake(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:

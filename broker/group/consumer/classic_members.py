@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups, Discard, ShardOf
 from purgatorio.broker.group.classic.joins import MEMBER_ID_REQUIRED_VERSION, Join, join_of
@@ -34,7 +35,6 @@ from purgatorio.broker.group.consumer.identification import Sender, static_membe
 from purgatorio.broker.group.consumer.member import NOTHING_YET, CurrentAssignment, Member, MemberState
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, minus
 from purgatorio.broker.group.consumer.update import GroupUpdate
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
@@ -76,7 +76,7 @@ class ClassicMembers(ClassicGroups):
         """Let a member join; see `ClassicGroups.join`. In a consumer group it is answered at once, or when committed.
 
         Raises:
-            GroupError: with the error code of the answer.
+            CoordinatorError: with the error code of the answer.
         """
         found = self._consumer_group(request.group_id)
         if found is None:
@@ -110,7 +110,7 @@ class ClassicMembers(ClassicGroups):
         """Give a member its assignment; see `ClassicGroups.sync`.
 
         Raises:
-            GroupError: with the error code of the answer.
+            CoordinatorError: with the error code of the answer.
         """
         found = self._consumer_group(request.group_id)
         if found is None:
@@ -122,10 +122,10 @@ class ClassicMembers(ClassicGroups):
         protocols = classic_protocols(member)
         name = protocols[0][0]
         if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
-            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member uses {name}")
+            raise CoordinatorError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member uses {name}")
         if member.current.epoch < group.epoch and member.current.state is not MemberState.UNREVOKED:
             self._consumers.timers.expect(shard, group, member, "it has not joined again")
-            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
+            raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
         self._consumers.timers.expect_no_more(member)
         self._consumers.timers.renew_session(shard, group, member)
         assignment = write_assignment(member.current.assigned, protocols, self._services.image())
@@ -140,7 +140,7 @@ class ClassicMembers(ClassicGroups):
         """Count a sign of life of a member; see `ClassicGroups.heartbeat`.
 
         Raises:
-            GroupError: with the error code of the answer; REBALANCE_IN_PROGRESS if the member has to join again.
+            CoordinatorError: with the error code of the answer; REBALANCE_IN_PROGRESS if the member has to join again.
         """
         shard = self._shard_for_member(request.group_id)
         group = shard.groups.get(request.group_id)
@@ -152,7 +152,7 @@ class ClassicMembers(ClassicGroups):
         self._consumers.timers.renew_session(shard, group, member)
         if _has_to_join(group, member):
             self._consumers.timers.expect(shard, group, member, "it has not joined again")
-            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
+            raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
 
     def leave(self, group_id: str, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
         """Remove members; see `ClassicGroups.leave`.
@@ -161,7 +161,7 @@ class ClassicMembers(ClassicGroups):
             An error code for each.
 
         Raises:
-            GroupError: none was removed: with the error code of the answer.
+            CoordinatorError: none was removed: with the error code of the answer.
         """
         found = self._consumer_group(group_id)
         if found is None:
@@ -174,13 +174,13 @@ class ClassicMembers(ClassicGroups):
                 member = _leaving(group, each)
                 members[member.member_id] = member
                 results.append(ErrorCode.NONE)
-            except GroupError as error:
+            except CoordinatorError as error:
                 results.append(error.error_code)
         if members:
             update = GroupUpdate(group, self._services.image())
             self._consumers.subscribing.remove(update, members.values())
             if not self._consumers.writer.write(shard, update, _ignore):
-                raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the change could not be written")
+                raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the change could not be written")
         return results
 
     # --- from one protocol to the other ---
@@ -189,7 +189,8 @@ class ClassicMembers(ClassicGroups):
         """Make a classic group a consumer group; its members are asked to join again by their heartbeats.
 
         Raises:
-            GroupError: GROUP_ID_NOT_FOUND: it cannot be one; COORDINATOR_NOT_AVAILABLE: that could not be written.
+            CoordinatorError: GROUP_ID_NOT_FOUND: it cannot be one; COORDINATOR_NOT_AVAILABLE: that could not be
+                written.
         """
         assert isinstance(group, ClassicGroup)
         config = self._services.config
@@ -203,7 +204,7 @@ class ClassicMembers(ClassicGroups):
                 self._consumers.timers.renew_session(shard, update.group, member)
 
         if not self._consumers.writer.write(shard, update, _ignore, applied=applied):
-            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group could not be converted")
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group could not be converted")
         logger.info("group upgraded to the consumer protocol", group=group.group_id, members=len(group.members))
         return update.group
 
@@ -239,20 +240,20 @@ class ClassicMembers(ClassicGroups):
         config = self._services.config
         if not config.min_session_timeout_ms <= join.session_timeout_ms <= config.max_session_timeout_ms:
             message = f"a session timeout of {join.session_timeout_ms} ms is not allowed"
-            raise GroupError(ErrorCode.INVALID_SESSION_TIMEOUT, message)
+            raise CoordinatorError(ErrorCode.INVALID_SESSION_TIMEOUT, message)
         common = {name for name, _ in join.protocols}
         for member in group.members.values():
             if member.is_classic:
                 common.intersection_update(name for name, _ in classic_protocols(member))
         if join.protocol_type != CONSUMER_PROTOCOL_TYPE or not common:
             message = "the members of a group need one type, and a protocol in common"
-            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
+            raise CoordinatorError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
 
     def _sender(self, group: ConsumerGroup, join: Join) -> Sender:
         """Return the member that joins.
 
         Raises:
-            GroupError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or GROUP_MAX_SIZE_REACHED.
+            CoordinatorError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or GROUP_MAX_SIZE_REACHED.
         """
         if join.instance_id is not None:
             holder_id = group.static_members.get(join.instance_id)
@@ -267,7 +268,7 @@ class ClassicMembers(ClassicGroups):
         if known is not None:
             return Sender(known.member_id, known.current, known.subscription)
         if len(group.members) >= self._services.config.consumer_max_size:
-            raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has the most members")
+            raise CoordinatorError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has the most members")
         return Sender(join.member_id or self._new_member_id(join), NOTHING_YET, None)
 
     def _new_member_id(self, join: Join) -> str:
@@ -309,7 +310,7 @@ def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Memb
     """Return the classic member that a request names.
 
     Raises:
-        GroupError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+        CoordinatorError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
     """
     if instance_id is not None:
         static_member(group, instance_id, member_id)

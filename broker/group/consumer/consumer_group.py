@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, NOTHING_YET, CurrentAssignment, Member, Owners
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions
 from purgatorio.broker.group.consumer.subscription_counts import SubscriptionCounts
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.protocol.consumer_offsets import ConsumerGroupMemberMetadataValue
 from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
@@ -129,8 +129,9 @@ class ConsumerGroup(Group):
         """Check that this member may commit offsets now; heartbeats alone renew its session.
 
         Raises:
-            GroupError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH for any other epoch than the member's; UNSUPPORTED_VERSION
-                if the request is too old to be told so. ILLEGAL_GENERATION for members of the classic protocol.
+            CoordinatorError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH for any other epoch than the member's;
+                UNSUPPORTED_VERSION if the request is too old to be told so. ILLEGAL_GENERATION for members of the
+                classic protocol.
         """
         if generation_or_epoch < 0 and not self.members:
             return
@@ -140,14 +141,14 @@ class ConsumerGroup(Group):
             return
         if version < COMMIT_VERSION_WITH_EPOCHS:
             message = f"members of consumer groups commit with version {COMMIT_VERSION_WITH_EPOCHS} or newer"
-            raise GroupError(ErrorCode.UNSUPPORTED_VERSION, message)
+            raise CoordinatorError(ErrorCode.UNSUPPORTED_VERSION, message)
         _check_epoch(member, generation_or_epoch)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Check that this member may read committed offsets.
 
         Raises:
-            GroupError: UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH.
+            CoordinatorError: UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH.
         """
         if member_id is None and member_epoch < 0:
             return
@@ -157,10 +158,10 @@ class ConsumerGroup(Group):
         """Check that the group may be deleted.
 
         Raises:
-            GroupError: NON_EMPTY_GROUP.
+            CoordinatorError: NON_EMPTY_GROUP.
         """
         if self.members:
-            raise GroupError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id} has {len(self.members)} members")
+            raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id} has {len(self.members)} members")
 
     def offset_expires_from_ms(self, topic: str, commit_ms: int) -> int | None:
         """Return the time of the commit, unless a member consumes the topic."""
@@ -169,7 +170,7 @@ class ConsumerGroup(Group):
     def _known(self, member_id: str) -> Member:
         member = self.members.get(member_id)
         if member is None:
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of group {self.group_id}")
+            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of group {self.group_id}")
         return member
 
     # --- what records say ---
@@ -230,15 +231,15 @@ class ConsumerGroup(Group):
 def _check_epoch(member: Member, epoch: int) -> None:
     if epoch != member.current.epoch or epoch == LEFT_FOR_A_WHILE:
         message = f"member {member.member_id} is in epoch {member.current.epoch}, not in {epoch}"
-        raise GroupError(ErrorCode.STALE_MEMBER_EPOCH, message)
+        raise CoordinatorError(ErrorCode.STALE_MEMBER_EPOCH, message)
 
 
 def check_generation(member: Member, generation: int) -> None:
     """Check the generation that a member of the classic protocol sends: its epoch.
 
     Raises:
-        GroupError: ILLEGAL_GENERATION.
+        CoordinatorError: ILLEGAL_GENERATION.
     """
     if generation != member.current.epoch:
         message = f"member {member.member_id} is in generation {member.current.epoch}, not in {generation}"
-        raise GroupError(ErrorCode.ILLEGAL_GENERATION, message)
+        raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION, message)

@@ -19,7 +19,7 @@ class ConsumerGroups:
 
     Args:
         services: the log, the clock, the settings.
-        shard_of: returns the shard of a group, or raises GroupError.
+        shard_of: returns the shard of a group, or raises CoordinatorError.
         discard: deletes an empty group of the other protocol, but for its offsets; returns whether it could.
 
     Attributes:

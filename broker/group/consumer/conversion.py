@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.member import Member as ClassicMember
 from purgatorio.broker.group.classic.member import Protocols
@@ -13,7 +14,6 @@ from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import CurrentAssignment, Member
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions, collect, minus, union
 from purgatorio.broker.group.consumer.update import Change, GroupUpdate
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.consumer_offsets import (
@@ -44,13 +44,13 @@ def read_subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
     """Return what a classic member subscribes to, and owns.
 
     Raises:
-        GroupError: INCONSISTENT_GROUP_PROTOCOL: it cannot be read.
+        CoordinatorError: INCONSISTENT_GROUP_PROTOCOL: it cannot be read.
     """
     try:
         return SUBSCRIPTION.decode(protocols[0][1])
     except (DecodeError, IndexError) as error:
         message = "the member's subscription cannot be read"
-        raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message) from error
+        raise CoordinatorError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message) from error
 
 
 def classic_protocols(member: Member) -> Protocols:
@@ -103,10 +103,11 @@ def upgraded(group: ClassicGroup, image: ClusterImage, *, max_size: int) -> Grou
     """Return the records that make a classic group a consumer group of the same members, with what they own.
 
     Raises:
-        GroupError: GROUP_ID_NOT_FOUND: the members are no consumers, too many, or use what the coordinator cannot read.
+        CoordinatorError: GROUP_ID_NOT_FOUND: the members are no consumers, too many, or use what the coordinator
+            cannot read.
     """
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE or len(group.members) > max_size:
-        raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"classic group {group.group_id} cannot be converted")
+        raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"classic group {group.group_id} cannot be converted")
     update = GroupUpdate(ConsumerGroup(group.group_id), image)
     update.changes.append(Change(GroupMetadataKey(group_id=group.group_id), None))
     try:
@@ -117,9 +118,9 @@ def upgraded(group: ClassicGroup, image: ClusterImage, *, max_size: int) -> Grou
             update.put_member(member_id, member_record(member, subscription))
             owned[member_id] = minus(_assigned(member, subscription, image), taken)
             taken = union(taken, owned[member_id])
-    except (DecodeError, GroupError) as error:
+    except (DecodeError, CoordinatorError) as error:
         message = f"classic group {group.group_id} cannot be converted: {error}"
-        raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, message) from error
+        raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, message) from error
     epoch = max(1, group.generation)
     update.put_epoch(epoch, metadata_hash=0)
     for member_id, partitions in owned.items():
@@ -134,13 +135,13 @@ def _assigned(member: ClassicMember, subscription: ConsumerProtocolSubscription,
     """Return what a classic member was assigned; before its sync, what it may have kept from before the rebalance.
 
     Raises:
-        GroupError: the assignment has data of the member's own assignor.
+        CoordinatorError: the assignment has data of the member's own assignor.
     """
     if not member.assignment:
         return by_topic_id(subscription.owned_partitions, image)
     assignment = ASSIGNMENT.decode(member.assignment)
     if assignment.user_data and not KNOWN_ASSIGNORS.issuperset(name for name, _ in member.protocols):
-        raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, "a member has an assignor of its own")
+        raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, "a member has an assignor of its own")
     return by_topic_id(assignment.assigned_partitions, image)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.expression import Expression
 from purgatorio.broker.group.consumer.expression_parser import ExpressionError
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
@@ -28,13 +28,13 @@ class Expressions:
         """Check an expression.
 
         Raises:
-            GroupError: INVALID_REGULAR_EXPRESSION.
+            CoordinatorError: INVALID_REGULAR_EXPRESSION.
         """
         try:
             self._parse(text)
         except ExpressionError as error:
             message = f"the regular expression {text[:100]!r} is refused: {error}"
-            raise GroupError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from error
+            raise CoordinatorError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from error
 
     def matching(self, text: str, topics: Iterable[str]) -> frozenset[str]:
         """Return the topics that an expression matches; none if it takes too much work."""

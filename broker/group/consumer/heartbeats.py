@@ -11,6 +11,8 @@ import base64
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
+from purgatorio.broker.coordinator.coordinator_log import Committed
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.checks import JOINS, check_request
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.identification import Sender, identify, static_member, unknown_member
@@ -22,8 +24,6 @@ from purgatorio.broker.group.consumer.subscribing import Subscribing, subscripti
 from purgatorio.broker.group.consumer.topic_index import TopicIndex
 from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.consumer.writer import GroupWriter
-from purgatorio.broker.group.coordinator_log import Committed
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
@@ -61,7 +61,7 @@ class ConsumerHeartbeats:
 
     Args:
         services: the log, the clock, the settings.
-        shard_of: returns the shard of a group, or raises GroupError.
+        shard_of: returns the shard of a group, or raises CoordinatorError.
         discard: deletes an empty group of the classic protocol, but for its offsets; returns whether it could.
         index: told when a group's subscriptions change.
 
@@ -69,7 +69,7 @@ class ConsumerHeartbeats:
         subscribing: writes subscriptions.
         timers: the timers of members.
         writer: writes updates of groups.
-        upgrade: makes a classic group with members a consumer group, or raises GroupError.
+        upgrade: makes a classic group with members a consumer group, or raises CoordinatorError.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ConsumerHeartbeats:
         """Handle a heartbeat; `answer` is called once, now or later, unless this raises.
 
         Raises:
-            GroupError: the heartbeat is refused; nothing has changed.
+            CoordinatorError: the heartbeat is refused; nothing has changed.
         """
         check_request(request, client.version)
         shard = self._shard_of(request.group_id)
@@ -131,21 +131,21 @@ class ConsumerHeartbeats:
         """Return the group; a new one, which enters the shard with its records, if a member joins.
 
         Raises:
-            GroupError: GROUP_ID_NOT_FOUND, also for a group of the classic protocol.
+            CoordinatorError: GROUP_ID_NOT_FOUND, also for a group of the classic protocol.
         """
         group = shard.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group
         if request.member_epoch != JOINS:
-            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
+            raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
         if group is not None and not group.is_empty:
             return self.upgrade(shard, group)
         if group is not None and not self._discard(shard, group):
             message = f"group {request.group_id} uses the classic protocol"
-            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
         if len(shard.groups) >= self._services.config.max_groups:
             message = f"this broker keeps {len(shard.groups)} groups in {shard.tp}, the most that it may"
-            raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+            raise CoordinatorError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
         return ConsumerGroup(request.group_id)
 
     def topics_came_or_went(self, names: Collection[str], image: ClusterImage, groups: Iterable[ConsumerGroup]) -> None:
@@ -180,7 +180,7 @@ class ConsumerHeartbeats:
     def _leave(self, shard: GroupShard, request: ConsumerGroupHeartbeatRequest, client: Client, answer: Answer) -> None:
         group = shard.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup):
-            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
+            raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
         member = group.members.get(request.member_id)
         if request.instance_id is not None:
             member = static_member(group, request.instance_id, request.member_id)
@@ -227,7 +227,7 @@ class ConsumerHeartbeats:
 def _stay_classic(shard: GroupShard, group: Group) -> ConsumerGroup:
     """Refuse to convert a group."""
     message = f"group {group.group_id} has members of the classic protocol"
-    raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+    raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
 def _ignore(error_code: ErrorCode) -> None:

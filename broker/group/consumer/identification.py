@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.checks import JOINS
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, NOTHING_YET, CurrentAssignment, Member
 from purgatorio.broker.group.consumer.partitions import from_wire, includes
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.protocol.consumer_offsets import ConsumerGroupMemberMetadataValue
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -38,8 +38,8 @@ def identify(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, membe
         max_size: the most members of a group.
 
     Raises:
-        GroupError: UNKNOWN_MEMBER_ID; FENCED_MEMBER_EPOCH; of static members, UNRELEASED_INSTANCE_ID while another one
-            has the instance id, and FENCED_INSTANCE_ID when another one has taken it; GROUP_MAX_SIZE_REACHED.
+        CoordinatorError: UNKNOWN_MEMBER_ID; FENCED_MEMBER_EPOCH; of static members, UNRELEASED_INSTANCE_ID while
+            another one has the instance id, and FENCED_INSTANCE_ID when another one has taken it; GROUP_MAX_SIZE_REACHED.
     """
     joins = request.member_epoch == JOINS
     if request.instance_id is not None:
@@ -55,7 +55,7 @@ def identify(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, membe
         raise unknown_member(group, member_id)
     if len(group.members) >= max_size:
         message = f"group {group.group_id} has {max_size} members, the most that it may have"
-        raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+        raise CoordinatorError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
     return Sender(member_id, NOTHING_YET, None)
 
 
@@ -63,19 +63,19 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Mem
     """Return the static member of this name.
 
     Raises:
-        GroupError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if it has another member id.
+        CoordinatorError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if it has another member id.
     """
     holder_id = group.static_members.get(instance_id)
     if holder_id is None:
         raise unknown_member(group, instance_id)
     if holder_id != member_id:
-        raise GroupError(ErrorCode.FENCED_INSTANCE_ID, f"instance {instance_id} is member {holder_id} now")
+        raise CoordinatorError(ErrorCode.FENCED_INSTANCE_ID, f"instance {instance_id} is member {holder_id} now")
     return group.members[holder_id]
 
 
-def unknown_member(group: ConsumerGroup, name: str) -> GroupError:
+def unknown_member(group: ConsumerGroup, name: str) -> CoordinatorError:
     """Return the refusal of a member that the group does not have."""
-    return GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"{name!r} is no member of group {group.group_id}")
+    return CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID, f"{name!r} is no member of group {group.group_id}")
 
 
 def _known(member: Member, request: ConsumerGroupHeartbeatRequest) -> Sender:
@@ -90,7 +90,7 @@ def _known(member: Member, request: ConsumerGroupHeartbeatRequest) -> Sender:
             current = CurrentAssignment(assigned=current.assigned)
     elif request.member_epoch != current.epoch and not _missed_an_answer(current, request):
         message = f"member {member.member_id} is in epoch {current.epoch}, not in {request.member_epoch}: join again"
-        raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, message)
+        raise CoordinatorError(ErrorCode.FENCED_MEMBER_EPOCH, message)
     return Sender(member.member_id, current, member.subscription)
 
 
@@ -111,6 +111,6 @@ def _replacement(holder: Member, instance_id: str, member_id: str) -> Sender:
     """
     if holder.current.epoch != LEFT_FOR_A_WHILE and not holder.is_classic:
         message = f"instance {instance_id} is member {holder.member_id}, which has not left"
-        raise GroupError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
+        raise CoordinatorError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
     taken_over = CurrentAssignment(assigned=holder.current.assigned)
     return Sender(member_id, taken_over, holder.subscription, replaces=holder.member_id)

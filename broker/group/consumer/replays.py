@@ -11,7 +11,7 @@ from typing import Final
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, ResolvedExpression
 from purgatorio.broker.group.consumer.member import CurrentAssignment
 from purgatorio.broker.group.consumer.partitions import from_wire
-from purgatorio.broker.group.loading import Replay
+from purgatorio.broker.group.loading import ReplayRecord
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.protocol.consumer_offsets import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -108,7 +108,7 @@ def replay_expression(
         group.expressions.pop(key.regular_expression, None)
 
 
-REPLAYS: Final[Mapping[type, Replay]] = {
+REPLAYS: Final[Mapping[type, ReplayRecord]] = {
     ConsumerGroupMetadataKey: replay_group,
     ConsumerGroupMemberMetadataKey: replay_member,
     ConsumerGroupTargetAssignmentMetadataKey: replay_target_epoch,

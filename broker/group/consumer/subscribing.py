@@ -37,7 +37,7 @@ class Subscribing:
         """Write a member's subscription if it is new, and make the target assignment if that is due.
 
         Raises:
-            GroupError: INVALID_REGULAR_EXPRESSION.
+            CoordinatorError: INVALID_REGULAR_EXPRESSION.
         """
         group, before = update.group, sender.subscription
         if sender.replaces is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from purgatorio.broker.clock import Clock
+from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import Member
 from purgatorio.broker.group.consumer.replays import REPLAYS
 from purgatorio.broker.group.consumer.sessions import MemberTimers
 from purgatorio.broker.group.consumer.topic_index import TopicIndex
 from purgatorio.broker.group.consumer.update import GroupUpdate
-from purgatorio.broker.group.coordinator_log import Committed, CoordinatorLog
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.protocol.consumer_offsets import GroupMetadataKey
 from purgatorio.protocol.errors import EncodeError, ErrorCode
@@ -58,7 +58,7 @@ class GroupWriter:
             Whether the group has changed.
 
         Raises:
-            GroupError: INVALID_REQUEST if a record cannot be encoded.
+            CoordinatorError: INVALID_REQUEST if a record cannot be encoded.
         """
         group = update.group
         nth = group.appended + 1
@@ -80,7 +80,7 @@ class GroupWriter:
         try:
             records = [change.encode() for change in update.changes]
         except EncodeError as error:
-            raise GroupError(ErrorCode.INVALID_REQUEST, str(error)) from error
+            raise CoordinatorError(ErrorCode.INVALID_REQUEST, str(error)) from error
         return self._log.append(shard.tp, records, settled, applied=replay, client=client)
 
     def when_committed(self, shard: GroupShard, group: ConsumerGroup, done: Committed, *, client: str = "") -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
+from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.group.config import OFFSETS_TOPIC, GroupConfig
-from purgatorio.broker.group.coordinator_log import CoordinatorLog
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.log.topic_partition import TopicPartition

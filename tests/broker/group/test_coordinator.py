@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.group.coordinator import RETRY_MS, GroupCoordinator
-from purgatorio.broker.group.coordinator_log import NewRecord
-from purgatorio.broker.group.errors import GroupError
-from purgatorio.broker.group.shard import GroupShard, ShardState
+from purgatorio.broker.coordinator.coordinator_log import NewRecord
+from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.coordinator.shard import ShardState
+from purgatorio.broker.coordinator.shards import RETRY_MS
+from purgatorio.broker.group.coordinator import GroupCoordinator
+from purgatorio.broker.group.shard import GroupShard
 from purgatorio.protocol.consumer_offsets import GroupMetadataKey, GroupMetadataValue, encode_key, encode_value
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.harness import PARTITION, GroupHarness
@@ -70,7 +72,7 @@ class Coordinated:
         return sum(1 for _ in self.coordinator.steps())
 
     def refusal(self, group_id: str = "app") -> ErrorCode:
-        with pytest.raises(GroupError) as refused:
+        with pytest.raises(CoordinatorError) as refused:
             self.coordinator.shard_of(group_id)
         return refused.value.error_code
 

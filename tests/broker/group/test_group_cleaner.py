@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import pytest
 
+from purgatorio.broker.coordinator.coordinator_log import NewRecord
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.coordinator import GroupCoordinator
-from purgatorio.broker.group.coordinator_log import NewRecord
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.group_cleaner import CHANGES_PER_STEP, GroupCleaner
 from purgatorio.broker.group.offset_manager import OffsetManager, offset_record
@@ -56,7 +56,7 @@ class AGroup(Group):
 
     def check_delete(self) -> None:
         if not self.is_empty:
-            raise GroupError(ErrorCode.NON_EMPTY_GROUP, "it has members")
+            raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP, "it has members")
 
     def offset_expires_from_ms(self, topic: str, commit_ms: int) -> int | None:
         return commit_ms if self.expires_from_ms == -1 else self.expires_from_ms
@@ -160,7 +160,7 @@ def broker() -> Broker:
 
 
 def refusal(call: object, *args: object) -> ErrorCode:
-    with pytest.raises(GroupError) as refused:
+    with pytest.raises(CoordinatorError) as refused:
         call(*args)  # type: ignore[operator]
     return refused.value.error_code
 
@@ -223,7 +223,7 @@ def test_a_group_with_many_offsets_is_deleted_in_steps_and_cannot_commit_meanwhi
     next(steps)
     offset = CommittedOffset(9, -1, "", 0)
     commit = [("orders", 0, offset)]
-    with pytest.raises(GroupError) as refused:
+    with pytest.raises(CoordinatorError) as refused:
         broker.offsets.commit("app", commit, lambda code: None, version=9)
     assert refused.value.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert sum(1 for _ in steps) >= 3

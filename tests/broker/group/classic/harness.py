@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.config import OFFSETS_TOPIC
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.request import RequestContext, Session
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
@@ -128,7 +128,7 @@ class Clients(GroupHarness):
         joined = Joined()
         try:
             self.groups.classic.join(context(client_id, version), request, joined)
-        except GroupError as error:
+        except CoordinatorError as error:
             joined(JoinGroupResponse(error_code=error.error_code, member_id=member_id))
         return joined
 
@@ -159,7 +159,7 @@ class Clients(GroupHarness):
         synced = Synced()
         try:
             self.groups.classic.sync(context("app", 5), request, synced)
-        except GroupError as error:
+        except CoordinatorError as error:
             synced(SyncGroupResponse(error_code=error.error_code))
         return synced
 
@@ -172,7 +172,7 @@ class Clients(GroupHarness):
         )
         try:
             self.groups.classic.heartbeat(request)
-        except GroupError as error:
+        except CoordinatorError as error:
             return error.error_code
         return OK
 

@@ -6,12 +6,12 @@ from itertools import product
 
 import pytest
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_join import JoinKey
 from purgatorio.broker.group.classic.member import Member
 from purgatorio.broker.group.classic.state import TRANSITIONS, GroupState
 from purgatorio.broker.group.delayed_heartbeat import MemberKey
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.protocol.consumer_protocol import SUBSCRIPTION, ConsumerProtocolSubscription
 from purgatorio.protocol.errors import ErrorCode
@@ -135,14 +135,14 @@ def test_offsets_of_members_that_are_no_consumers_do_not_expire(group: ClassicGr
 def test_only_an_empty_group_may_be_deleted(group: ClassicGroup) -> None:
     group.check_delete()
     stable(group, member("a"))
-    with pytest.raises(GroupError) as refused:
+    with pytest.raises(CoordinatorError) as refused:
         group.check_delete()
     assert refused.value.error_code == ErrorCode.NON_EMPTY_GROUP
 
 
 def test_a_dead_group_is_not_found(group: ClassicGroup) -> None:
     group.move_to(GroupState.DEAD, NOW_MS)
-    with pytest.raises(GroupError) as refused:
+    with pytest.raises(CoordinatorError) as refused:
         group.check_delete()
     assert refused.value.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
@@ -150,7 +150,7 @@ def test_a_dead_group_is_not_found(group: ClassicGroup) -> None:
 def test_every_request_of_a_member_of_a_dead_group_looks_for_another_coordinator(group: ClassicGroup) -> None:
     stable(group, member("a"))
     group.move_to(GroupState.DEAD, NOW_MS)
-    with pytest.raises(GroupError) as refused:
+    with pytest.raises(CoordinatorError) as refused:
         group.check_commit("a", None, 1, 9)
     assert refused.value.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.state import GroupState
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.classic.harness import GROUP, OK, SESSION_MS, Answer, Clients, Joined, Synced
 
@@ -105,7 +105,7 @@ class World:
     def leave(self, client: Client) -> None:
         if client.member_id and not client.is_silent:
             # While no broker coordinates the group, the client goes without the farewell.
-            with contextlib.suppress(GroupError):
+            with contextlib.suppress(CoordinatorError):
                 self.broker.leave(client.member_id, instance_id=client.instance_id)
             self.forget(client)
 

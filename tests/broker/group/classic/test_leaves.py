@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.classic.harness import OK, Clients
 
@@ -16,7 +16,7 @@ def test_in_an_unknown_group_all_are_unknown(clients: Clients) -> None:
 
 
 def test_an_empty_group_id_is_refused(clients: Clients) -> None:
-    with pytest.raises(GroupError) as refused:
+    with pytest.raises(CoordinatorError) as refused:
         clients.leave("a", group_id="")
     assert refused.value.error_code == ErrorCode.INVALID_GROUP_ID
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.classic.harness import OK, REBALANCE_MS, SESSION_MS, Clients
 
@@ -181,7 +181,7 @@ def test_no_session_is_left_when_all_members_are_gone(clients: Clients) -> None:
 def refusal(clients: Clients, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
     try:
         clients.group.check_commit(member_id, instance_id, generation, 9)
-    except GroupError as error:
+    except CoordinatorError as error:
         return error.error_code
     return OK
 

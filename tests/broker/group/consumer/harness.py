@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.config import OFFSETS_TOPIC
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.heartbeats import Client
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions, each, from_wire, to_wire
-from purgatorio.broker.group.errors import GroupError
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -65,7 +65,7 @@ class ConsumerHarness(GroupHarness):
 
     def refusal(self, **fields: Any) -> ErrorCode:
         """Send a heartbeat that is refused, and return the error code."""
-        with pytest.raises(GroupError) as refused:
+        with pytest.raises(CoordinatorError) as refused:
             self.heartbeat(**fields)
         return refused.value.error_code
 
@@ -120,7 +120,7 @@ class Consumer:
         """Send a heartbeat; returns whether the member has changed, or has something new to tell."""
         try:
             (answer,) = self.broker.heartbeat(**self.request())
-        except GroupError as error:
+        except CoordinatorError as error:
             if error.error_code not in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
                 raise
             self.epoch, self.owned, self.told_owned = 0, NO_PARTITIONS, None

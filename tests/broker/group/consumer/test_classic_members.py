@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.protocol.consumer_protocol import (
     ASSIGNMENT,
     SUBSCRIPTION,
@@ -69,7 +69,7 @@ class ClassicConsumer:
         self.joined = Joined()
         try:
             self.broker.groups.classic.join(context("classic", 5), request, self.joined)
-        except GroupError as error:
+        except CoordinatorError as error:
             self.joined(JoinGroupResponse(error_code=error.error_code))
         if not self.joined.is_parked and self.joined.error == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = self.joined.member_id
@@ -95,7 +95,7 @@ class ClassicConsumer:
         answer = Synced()
         try:
             self.broker.groups.classic.sync(context("classic", 5), request, answer)
-        except GroupError as error:
+        except CoordinatorError as error:
             return error.error_code
         response: SyncGroupResponse = answer.only
         given = ASSIGNMENT.decode(response.assignment).assigned_partitions if response.assignment else []
@@ -113,7 +113,7 @@ class ClassicConsumer:
         )
         try:
             self.broker.groups.classic.heartbeat(request)
-        except GroupError as error:
+        except CoordinatorError as error:
             return error.error_code
         return ErrorCode.NONE
 
@@ -332,7 +332,7 @@ def test_wrong_requests_of_classic_members_are_refused(broker: ConsumerHarness) 
     late.beat()
     generation, late.generation = late.generation, 99
     assert late.heartbeat() == ErrorCode.ILLEGAL_GENERATION
-    with pytest.raises(GroupError) as refused:
+    with pytest.raises(CoordinatorError) as refused:
         broker.group().check_commit(late.member_id, None, 99, 8)
     assert refused.value.error_code == ErrorCode.ILLEGAL_GENERATION
     broker.group().check_commit(late.member_id, None, generation, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.group.errors import GroupError
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from purgatorio.protocol.messages.leave_group import MemberIdentity
@@ -80,6 +80,6 @@ def test_a_member_that_is_unknown_does_not_change_the_protocol(broker: ConsumerH
     one = Consumer(broker, "one")
     broker.settle(one)
     one.leave()
-    with pytest.raises(GroupError):
+    with pytest.raises(CoordinatorError):
         join(broker, "unknown")
     assert protocol(broker) == "consumer"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.group.coordinator_log import NewRecord
-from purgatorio.broker.group.errors import coordinator_error
+from purgatorio.broker.coordinator.coordinator_log import NewRecord
+from purgatorio.broker.coordinator.errors import coordinator_error
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.harness import PARTITION, GroupHarness
 

@@ -1,4 +1,4 @@
-"""Refusals of the group coordinator."""
+"""Refusals of coordinators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from purgatorio.protocol.errors import ErrorCode
 
 
-class GroupError(Exception):
+class CoordinatorError(Exception):
     """A request that the coordinator refuses.
 
     Attributes:
@@ -31,7 +31,7 @@ _NOT_COORDINATOR: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode
 
 
 def coordinator_error(append_error: ErrorCode) -> ErrorCode:
-    """Return what a group's client is told when the coordinator's append to its topic ended with this error."""
+    """Return what a coordinator's client is told when its append to its topic ended with this error."""
     if append_error == ErrorCode.NONE:
         return append_error
     if append_error in _NOT_AVAILABLE:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from purgatorio.broker.clock import Clock
-from purgatorio.broker.group.errors import coordinator_error
+from purgatorio.broker.coordinator.errors import coordinator_error
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
@@ -17,7 +17,7 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record, build_batch
 
 Committed = Callable[[ErrorCode], None]
-"""Receives NONE when the records are committed, or the error code for the group's client; called once."""
+"""Receives NONE when the records are committed, or the error code for the coordinator's client; called once."""
 
 
 class NewRecord(NamedTuple):

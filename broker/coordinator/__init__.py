@@ -1,0 +1,1 @@
+"""What coordinators of groups and of transactions have in common: shards that live in the partitions of a topic."""

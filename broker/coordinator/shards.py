@@ -1,0 +1,187 @@
+"""The shards that one broker coordinates: loaded when it is elected, dropped when it is elected no more.
+
+The coordinator of a group, or of a transactional id, is the leader of the partition that its name is hashed to.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Generic, Protocol, TypeVar
+
+from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
+from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.coordinator.loading import Replay, load_steps
+from purgatorio.broker.coordinator.shard import Shard, ShardState
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.purgatory import Timer
+from purgatorio.broker.replica.partition import PartitionError
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.logger import get_logger
+from purgatorio.protocol.consumer_offsets import coordinator_partition
+from purgatorio.protocol.errors import ErrorCode
+
+logger = get_logger(__name__)
+
+RETRY_MS: Final = 100
+"""From a failed wait for the replicas of a loaded partition to the next."""
+
+S = TypeVar("S", bound=Shard)
+
+
+class ShardKeeper(Protocol[S]):
+    """What a coordinator does with its shards; one for the groups, one for the transactions of a broker."""
+
+    def new_shard(self, tp: TopicPartition, leader_epoch: int) -> S:
+        """Return an empty shard."""
+        ...
+
+    def replay(self, shard: S) -> Replay:
+        """Return what applies the records of the log to the shard."""
+        ...
+
+    def start_steps(self, shard: S) -> Iterator[None]:
+        """Start the timers of a loaded shard, in steps; after the last one it answers requests."""
+        ...
+
+    def unload_steps(self, shard: S) -> Iterator[None]:
+        """Refuse the shard's parked requests with NOT_COORDINATOR, and stop its timers, in steps."""
+        ...
+
+
+class Shards(Generic[S]):
+    """The shards of one broker, by partition of the coordinator's topic.
+
+    Args:
+        topic: the coordinator's topic.
+        keeper: makes, loads and unloads the shards.
+        log: waits until what was loaded is committed.
+        timer: deadlines that no request waits for.
+        replicas: this broker's replicas; tells which partitions it leads.
+        image: returns this broker's image.
+        wake: called when there is something to do; then `steps` is to be run.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        keeper: ShardKeeper[S],
+        *,
+        log: CoordinatorLog,
+        timer: Timer,
+        replicas: ReplicaManager,
+        image: Callable[[], ClusterImage],
+        wake: Callable[[], None],
+    ) -> None:
+        self._topic = topic
+        self._keeper = keeper
+        self._log = log
+        self._timer = timer
+        self._replicas = replicas
+        self._image = image
+        self._wake = wake
+        self._shards: dict[TopicPartition, S] = {}
+        self._work: deque[Iterator[None]] = deque()
+        replicas.add_leadership_listener(self)
+
+    def shard_of(self, name: str) -> S:
+        """Return the shard of a group or transactional id that this broker coordinates; the name need not exist.
+
+        Raises:
+            CoordinatorError: NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS; COORDINATOR_NOT_AVAILABLE while the
+                coordinator's topic does not exist.
+        """
+        topic = self._image().topics.get(self._topic)
+        if topic is None:
+            message = f"topic {self._topic} does not exist yet"
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+        tp = TopicPartition(self._topic, coordinator_partition(name, len(topic.partitions)))
+        shard = self._shards.get(tp)
+        try:
+            # Also checks the lease: a broker that was fenced must not answer with the state of yesterday.
+            self._replicas.lookup.find(tp).check_leader(-1)
+        except PartitionError as error:
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR, str(error)) from error
+        if shard is None or not shard.is_active:
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{tp} is being loaded")
+        return shard
+
+    def get(self, tp: TopicPartition) -> S | None:
+        """Return the shard of a partition that this broker leads, in any state; None if it does not lead it."""
+        return self._shards.get(tp)
+
+    def __iter__(self) -> Iterator[S]:
+        """The shards of the partitions that this broker leads, in any state."""
+        return iter(self._shards.values())
+
+    # --- leadership (see `LeadershipListener`) ---
+
+    def elected(self, tp: TopicPartition, leader_epoch: int) -> None:
+        """Load a partition that this broker leads from now on."""
+        if tp.topic != self._topic:
+            return
+        self.resigned(tp)
+        shard = self._shards[tp] = self._keeper.new_shard(tp, leader_epoch)
+        partition = self._replicas.lookup.known(tp)
+        if partition is not None and partition.log.log_end_offset == 0:
+            shard.state = ShardState.ACTIVE  # a new topic: the first request need not wait for a turn of the loop
+            return
+        self._later(self._load(shard))
+
+    def resigned(self, tp: TopicPartition) -> None:
+        """Drop the state of a partition: its parked requests are refused with NOT_COORDINATOR."""
+        shard = self._shards.pop(tp, None)
+        if shard is not None:
+            shard.state = ShardState.UNLOADED
+            self._later(self._keeper.unload_steps(shard))
+
+    # --- loading and unloading ---
+
+    def steps(self) -> Iterator[None]:
+        """Load and unload what waits for it, in steps between which the loop does its other work."""
+        while self._work:
+            yield from self._work.popleft()
+            yield
+
+    def _later(self, steps: Iterable[None]) -> None:
+        self._work.append(iter(steps))
+        self._wake()
+
+    def _load(self, shard: S) -> Iterator[None]:
+        partition = self._replicas.lookup.known(shard.tp)
+        if partition is None:
+            return
+        for _ in load_steps(shard.tp, partition.log, self._keeper.replay(shard)):
+            if shard.state is ShardState.UNLOADED:
+                return
+            yield
+        self._start_when_committed(shard)
+
+    def _start_when_committed(self, shard: S) -> None:
+        """Begin to answer once everything that was loaded is committed: before that it could be lost."""
+
+        def committed(error_code: ErrorCode) -> None:
+            if shard.state is not ShardState.LOADING:
+                return
+            if error_code:
+                if error_code != ErrorCode.NOT_COORDINATOR:  # that the broker stops, or has no lease, is logged already
+                    logger.warning(
+                        "a coordinator waits for its replicas", partition=str(shard.tp), error=error_code.name
+                    )
+                self._timer.call_later(RETRY_MS, self._start_when_committed, shard)
+                return
+            self._later(self._start(shard))
+
+        if shard.state is ShardState.LOADING:
+            self._log.when_committed(shard.tp, committed)
+
+    def _start(self, shard: S) -> Iterator[None]:
+        """Start the timers, then answer requests."""
+        for _ in self._keeper.start_steps(shard):
+            if shard.state is not ShardState.LOADING:
+                return
+            yield
+        if shard.state is ShardState.LOADING:
+            shard.state = ShardState.ACTIVE
+            logger.info("coordinator loaded", partition=str(shard.tp))
