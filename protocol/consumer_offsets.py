@@ -22,7 +22,6 @@ and later versions do not need, and unknown tagged fields of values (KIP-915).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from struct import unpack
 from typing import Any, Final
 
 from purgatorio.protocol.message import (
@@ -359,22 +358,3 @@ def encode_value(value: Value) -> bytes:
     if isinstance(value, OffsetCommitValue) and value.expire_timestamp_ms != NO_EXPIRY:
         return kind.values.encode(value, _VERSION_WITH_EXPIRY)
     return kind.values.encode(value, kind.value_version)
-
-
-def coordinator_partition(group_id: str, partitions: int) -> int:
-    """Return the partition of `__consumer_offsets` that holds a group; its leader coordinates the group.
-
-    It is the hash that Java gives a string, over UTF-16 code units and in 32 bits, without its sign; the smallest
-    number, which has no positive counterpart, counts as 0.
-
-    Args:
-        group_id: the group's id.
-        partitions: how many partitions the topic has.
-    """
-    encoded = group_id.encode("utf-16-be")
-    hashed = 0
-    for unit in unpack(f">{len(encoded) // 2}H", encoded):
-        hashed = (31 * hashed + unit) & 0xFFFFFFFF
-    if hashed >= 1 << 31:
-        hashed = ((1 << 32) - hashed) & 0x7FFFFFFF
-    return hashed % partitions

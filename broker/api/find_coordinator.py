@@ -21,7 +21,7 @@ from purgatorio.broker.metadata.delayed_decision import leaderless
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.consumer_offsets import coordinator_partition
+from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.find_coordinator import (
     Coordinator,

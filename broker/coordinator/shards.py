@@ -19,7 +19,7 @@ from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.logger import get_logger
-from purgatorio.protocol.consumer_offsets import coordinator_partition
+from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
 
 logger = get_logger(__name__)

@@ -22,7 +22,7 @@ from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, Topic
 from purgatorio.broker.operator.errors import ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.protocol.consumer_offsets import coordinator_partition
+from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
 
 GROUP_TIME_LIMIT_MS: Final = 10_000

@@ -36,7 +36,7 @@ class DescribeProducersRequest(Message):
 
 
 @wire_struct
-class ProducerState:
+class DescribedProducer:
     """One producer; the epoch is an int32 here.
 
     Sequence and time of its last batch are -1 if there is none that the leader knows. `current_txn_start_offset` is the
@@ -58,7 +58,7 @@ class PartitionResponse:
     partition_index: int = int32()
     error_code: int = int16()
     error_message: str | None = nullable_string(None)
-    active_producers: list[ProducerState] = array(ProducerState)
+    active_producers: list[DescribedProducer] = array(DescribedProducer)
 
 
 @wire_struct

@@ -25,7 +25,7 @@ class TopicData:
 
 
 @wire_struct
-class TransactionState:
+class DescribedTransaction:
     """The last transaction of one transactional id, or an error; the state's name is Kafka's, such as "Ongoing".
 
     The start time is -1 if no transaction has begun. Topics have the partitions that still lack a marker.
@@ -46,7 +46,7 @@ class DescribeTransactionsResponse(Message):
     """Describes the transaction of each requested id."""
 
     throttle_time_ms: int = int32()
-    transaction_states: list[TransactionState] = array(TransactionState)
+    transaction_states: list[DescribedTransaction] = array(DescribedTransaction)
 
 
 API = Api(

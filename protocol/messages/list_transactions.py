@@ -36,7 +36,7 @@ class ListTransactionsRequest(Message):
 
 
 @wire_struct
-class TransactionState:
+class ListedTransaction:
     """The last transaction of one transactional id."""
 
     transactional_id: str = string()
@@ -51,7 +51,7 @@ class ListTransactionsResponse(Message):
     throttle_time_ms: int = int32()
     error_code: int = int16()
     unknown_state_filters: list[str] = array(STRING)
-    transaction_states: list[TransactionState] = array(TransactionState)
+    transaction_states: list[ListedTransaction] = array(ListedTransaction)
 
 
 API = Api(

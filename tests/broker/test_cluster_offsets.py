@@ -11,7 +11,7 @@ from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.group.config import OFFSETS_TOPIC
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.protocol.api import ApiKey
-from purgatorio.protocol.consumer_offsets import coordinator_partition
+from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.offset_commit import (

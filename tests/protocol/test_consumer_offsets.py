@@ -30,7 +30,6 @@ from purgatorio.protocol.consumer_offsets import (
     RecordKind,
     TargetPartitions,
     Value,
-    coordinator_partition,
     decode_key,
     decode_value,
     encode_key,
@@ -225,19 +224,3 @@ def test_records_that_are_cut_short_are_an_error() -> None:
 def test_a_group_id_that_is_too_long_is_an_error() -> None:
     with pytest.raises(EncodeError):
         encode_key(GroupMetadataKey(group_id="g" * 32_768))
-
-
-@pytest.mark.parametrize(
-    ("group_id", "partition"),
-    [
-        ("", 0),
-        ("billing", 9),
-        ("my-group", 12),
-        ("gruppe-ü", 22),
-        ("😀", 49),  # two UTF-16 code units
-        ("polygenelubricants", 0),  # its hash is the smallest number, which has no positive counterpart
-    ],
-)
-def test_a_group_has_the_partition_that_kafka_gives_it(group_id: str, partition: int) -> None:
-    assert coordinator_partition(group_id, 50) == partition
-    assert coordinator_partition(group_id, 1) == 0
