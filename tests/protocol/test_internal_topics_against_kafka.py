@@ -1,7 +1,7 @@
-"""The records of `__consumer_offsets` against Kafka's own group coordinator, which Maven brings from Maven Central.
+"""The records of `__consumer_offsets` and `__transaction_state` against Kafka's own classes for them.
 
 `java/Records.java` has the Java side: Kafka reads our random records to the same values, and writes them to the same
-bytes.
+bytes. Maven brings the classes from Maven Central.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pytest
 
 from purgatorio.protocol.consumer_offsets import KINDS, RecordKind
 from purgatorio.protocol.message import ArrayType, BytesType, Fixed, StructType, WireField, WireType, fields_of
+from purgatorio.protocol.transaction_state import KEYS, VALUES
 from tests.protocol.random_messages import Maker
 
 JAVA, MAVEN = shutil.which("java"), shutil.which("mvn")
@@ -38,10 +39,11 @@ pytestmark = [
 ]
 
 
-def kafka_reads(folder: Path, records: list[tuple[bytes, bytes]]) -> list[list[str]]:
-    """Return for each record its key and value as Kafka's JSON, and as the hexadecimal bytes that Kafka writes."""
-    assert JAVA is not None, "CI installs Java"
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Kafka's classes, as Java's class path."""
     assert MAVEN is not None, "CI installs Maven"
+    folder = tmp_path_factory.mktemp("internal-topics")
     shutil.copy(FOLDER / "pom.xml", folder)
     copy = [MAVEN, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder / 'lib'}"]
     copied = subprocess.run(
@@ -50,12 +52,28 @@ def kafka_reads(folder: Path, records: list[tuple[bytes, bytes]]) -> list[list[s
     if copied.returncode and not os.environ.get("CI"):
         pytest.skip("Maven cannot reach Maven Central")
     assert copied.returncode == 0, copied.stdout + copied.stderr
+    return str(folder / "lib" / "*")
+
+
+def kafka_reads(libraries: str, topic: str, records: list[tuple[bytes, bytes]]) -> list[list[str]]:
+    """Return for each record its key and value as Kafka's JSON, and as the hexadecimal bytes that Kafka writes."""
+    assert JAVA is not None, "CI installs Java"
     # Java compiles a single source file when it runs it.
-    command = [JAVA, "-cp", str(folder / "lib" / "*"), "-Dfile.encoding=UTF-8", str(FOLDER / "Records.java")]
+    command = [JAVA, "-cp", libraries, "-Dfile.encoding=UTF-8", str(FOLDER / "Records.java"), topic]
     lines = "".join(f"{key.hex()} {value.hex()}\n" for key, value in records)
     ran = subprocess.run(command, input=lines.encode(), capture_output=True, timeout=JAVA_TIMEOUT_SECONDS, check=False)
     assert ran.returncode == 0, ran.stderr.decode()
     return [line.split("\t") for line in ran.stdout.decode().splitlines()]
+
+
+def random_transactions() -> list[tuple[int, Any, Any]]:
+    """Return records of transactions: the value's version, key and value."""
+    return [
+        (version, maker.message(KEYS.cls), maker.message(VALUES.cls))
+        for version in VALUES.versions
+        for number in range(10 * ROUNDS)
+        for maker in [Maker(f"transaction {version} {number}", version)]
+    ]
 
 
 def random_records() -> list[tuple[RecordKind, int, int, Any, Any]]:
@@ -118,15 +136,27 @@ def our_name(name: str) -> str:
     return "group_id" if snake == "group" else snake
 
 
-def test_kafka_reads_and_writes_the_same(tmp_path: Path) -> None:
+def test_kafka_reads_and_writes_the_same_groups(libraries: str) -> None:
     records = random_records()
     encoded = [
         (kind.keys.encode(key, record_type), kind.values.encode(value, version))
         for kind, record_type, version, key, value in records
     ]
-    answers = kafka_reads(tmp_path, encoded)
+    answers = kafka_reads(libraries, "__consumer_offsets", encoded)
+    assert_the_same([(version, key, value) for _, _, version, key, value in records], encoded, answers)
+
+
+def test_kafka_reads_and_writes_the_same_transactions(libraries: str) -> None:
+    records = random_transactions()
+    encoded = [(KEYS.encode(key, 0), VALUES.encode(value, version)) for version, key, value in records]
+    assert_the_same(records, encoded, kafka_reads(libraries, "__transaction_state", encoded))
+
+
+def assert_the_same(
+    records: list[tuple[int, Any, Any]], encoded: list[tuple[bytes, bytes]], answers: list[list[str]]
+) -> None:
     assert len(answers) == len(records)
-    for (_, _, version, key, value), (key_bytes, value_bytes), answer in zip(records, encoded, answers, strict=True):
+    for (version, key, value), (key_bytes, value_bytes), answer in zip(records, encoded, answers, strict=True):
         assert named_like_ours(json.loads(answer[0])) == struct(key, 0)
         assert named_like_ours(json.loads(answer[1])) == struct(value, version)
         assert (bytes.fromhex(answer[2]), bytes.fromhex(answer[3])) == (key_bytes, value_bytes)
