@@ -239,6 +239,7 @@ class FollowerFetcher:
             await self._back_off("fetching from the leader failed", error)
         finally:
             peer.close()
+            self._session.reset()  # the next connection begins anew; a follower without partitions keeps nothing
 
     async def _back_off(self, event: str, error: Exception) -> None:
         self._failures += 1
@@ -252,7 +253,6 @@ class FollowerFetcher:
 
     async def _fetch_from(self, peer: Peer) -> None:
         """Fetch over one connection as long as there are partitions to follow."""
-        self._session.reset()
         while self._followed:
             ready = self._ready()
             if not ready and (not self._session.is_open or self._session.is_empty):

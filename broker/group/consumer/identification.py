@@ -39,7 +39,8 @@ def identify(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, membe
 
     Raises:
         CoordinatorError: UNKNOWN_MEMBER_ID; FENCED_MEMBER_EPOCH; of static members, UNRELEASED_INSTANCE_ID while
-            another one has the instance id, and FENCED_INSTANCE_ID when another one has taken it; GROUP_MAX_SIZE_REACHED.
+            another one has the instance id, and FENCED_INSTANCE_ID when another one has taken it;
+            GROUP_MAX_SIZE_REACHED.
     """
     joins = request.member_epoch == JOINS
     if request.instance_id is not None:

@@ -12,6 +12,7 @@ from purgatorio.broker.clock import SystemClock
 from purgatorio.broker.replica import follower as follower_module
 from purgatorio.broker.replica.follower import FetchSettings, FollowerFetcher, FollowerGate
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.roles import Refollowed
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import (
@@ -91,11 +92,11 @@ def follower() -> Harness:
     return harness
 
 
-async def follow(
-    harness: Harness, leader: Leader, *, gate: FollowerGate | None = None, backoff_ms: int = 1
-) -> Partition:
-    """Run the loop until the leader has no answer left."""
-    fetcher = FollowerFetcher(
+def fetcher_of(
+    harness: Harness, leader: Leader, gate: FollowerGate | None = None, backoff_ms: int = 1
+) -> FollowerFetcher:
+    """Return a fetcher that follows nothing yet."""
+    return FollowerFetcher(
         LEADER_ID,
         replicas=harness.replicas,
         broker_epoch=lambda: BROKER_EPOCH,
@@ -105,6 +106,13 @@ async def follow(
         clock=CLOCK,
         rng=random.Random(0),
     )
+
+
+async def follow(
+    harness: Harness, leader: Leader, *, gate: FollowerGate | None = None, backoff_ms: int = 1
+) -> Partition:
+    """Run the loop until the leader has no answer left."""
+    fetcher = fetcher_of(harness, leader, gate, backoff_ms)
     harness.replicas.followed_log_cut = fetcher.alter
     fetcher.follow(harness.replicas.take_refollowed()[LEADER_ID])
     async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as tasks:
@@ -319,6 +327,29 @@ async def test_a_lost_connection_ends_the_session(follower: Harness) -> None:
     leader = Leader(in_session(answer(records=batch(0))), ConnectionError("reset"), in_session(FetchResponse()))
     await follow(follower, leader)
     assert sessions_asked(leader) == [(0, 0), (5, 1), (0, 0), (5, 1)]
+
+
+async def test_a_follower_that_follows_nothing_more_keeps_nothing_to_forget(follower: Harness) -> None:
+    leader = Leader(in_session(FetchResponse()), in_session(FetchResponse()))
+    fetcher = fetcher_of(follower, leader)
+    followed = follower.replicas.take_refollowed()[LEADER_ID]
+    original = leader.request
+
+    async def unfollow_while_fetching(*args: Any, **kwargs: Any) -> Any:
+        if len(leader.answers) == 1:
+            nothing_more = Refollowed()
+            nothing_more.ended = followed.begun
+            fetcher.follow(nothing_more)
+        return await original(*args, **kwargs)
+
+    leader.request = unfollow_while_fetching  # type: ignore[method-assign]
+    fetcher.follow(followed)
+    running = asyncio.create_task(fetcher.run())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    running.cancel()
+    assert not leader.answers
+    assert not fetcher._session._forgotten
 
 
 async def test_a_session_that_the_leader_closes_is_followed_by_a_full_request(follower: Harness) -> None:
