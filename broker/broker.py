@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext
@@ -44,6 +45,7 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import ROLES_PER_STEP
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.server.peers import Peers
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.logger import get_logger
 
@@ -80,6 +82,7 @@ class Broker:
         address: the advertised host and port of the PLAINTEXT listener; port 0 until it listens.
         purgatories: all purgatories, by Kafka's names.
         groups: the groups that this broker coordinates.
+        peers: asks other brokers.
     """
 
     def __init__(
@@ -142,6 +145,7 @@ class Broker:
         )
         self.recorder = DelayRecorder(self.replicas, self.clock, self.metrics)
         self.groups = self._build_groups()
+        self.peers = Peers(partial(self._connect, client="coordinator"))
         self.request_memory = RequestMemory(config.queued_max_request_bytes)
         self.listeners = self._build_listeners()
         self.fetchers = self._build_fetchers()
@@ -185,7 +189,7 @@ class Broker:
         return ReplicaFetcherManager(
             self.replicas,
             broker_epoch=lambda: self.lifecycle.broker_epoch,
-            connect=self._connect,
+            connect=partial(self._connect, client="fetcher"),
             settings=fetch_settings(self.config),
             gate=self.gate,
             clock=self.clock,
@@ -305,6 +309,7 @@ class Broker:
                 self._metadata_changed(self.store.image)
                 self._spawn(self._apply_queued_roles(), "roles")
                 self._spawn(self.groups.run(), "groups")
+                self._spawn(self.peers.run(), "peers")
                 self._spawn(self.lifecycle.run(), "lifecycle")
                 self._start_upkeep()
                 logger.info("broker started", broker=self.broker_id, host=self.address[0], port=self.address[1])
@@ -428,10 +433,10 @@ class Broker:
         """
         return self.fetchers.seems_dead(broker_id, self.config.broker_session_timeout_ms)
 
-    # --- following ---
+    # --- other brokers ---
 
-    async def _connect(self, broker_id: int) -> PeerConnection:
-        """Open a connection to another broker.
+    async def _connect(self, broker_id: int, *, client: str) -> PeerConnection:
+        """Open a connection to another broker, for one part of this broker.
 
         Raises:
             OSError: the broker is not registered, or refuses the connection.
@@ -441,7 +446,7 @@ class Broker:
         endpoint = None if registration is None else registration.endpoint(INTER_BROKER_LISTENER)
         if endpoint is None:
             raise ConnectionError(f"broker {broker_id} is not registered with a listener {INTER_BROKER_LISTENER}")
-        peer = PeerConnection(self.clock, client_id=f"broker-{self.broker_id}-fetcher")
+        peer = PeerConnection(self.clock, client_id=f"broker-{self.broker_id}-{client}")
         await peer.connect(endpoint.host, endpoint.port)
         return peer
 

@@ -21,8 +21,8 @@ class BrokerPurgatories:
     Args:
         config: the broker's configs.
         clock: the source of time.
-        lease_clock: the time in which this process ran. Members of groups are judged by it: while the process stands
-            still it hears no heartbeat, and a member must not be removed for that.
+        lease_clock: the time in which this process ran. Members of groups and open transactions are judged by it: while
+            the process stands still it hears no client, and must remove none for that.
         image: this broker's current image.
         on_finished: called with every operation that has ended.
 
@@ -57,6 +57,8 @@ class BrokerPurgatories:
         self.metadata = MetadataPurgatories(self._add("topic"), self._add("ElectLeader"), image)
         self.rebalance: Purgatory[Any] = self._add("Rebalance", clock=lease_clock)
         self.heartbeat: Purgatory[Any] = self._add("Heartbeat", clock=lease_clock)
+        self.transaction: Purgatory[Any] = self._add("Transaction")
+        self.transaction_timeout: Purgatory[Any] = self._add("TransactionTimeout", clock=lease_clock)
 
     def _add(self, name: str, purge_interval: int = 1_000, *, clock: Clock | None = None) -> Purgatory[Any]:
         """Add a purgatory with a timer of its own, so that each has its own counters."""

@@ -180,6 +180,24 @@ class BrokerConfig(BaseModel):
         10_000, "Most members of a group of the consumer protocol. Kafka's default is no limit.", ge=1
     )
 
+    # Transactions
+    transaction_state_log_num_partitions: int = number(
+        50, "Partitions of __transaction_state, which the first transactional producer creates.", ge=1, le=1_000
+    )
+    transaction_state_log_replication_factor: int = number(
+        3, "Replicas of __transaction_state; at most the number of live brokers.", ge=1, le=32767
+    )
+    transaction_state_log_min_isr: int = number(
+        2, "In-sync replicas that __transaction_state needs; at most its replicas.", ge=1
+    )
+    transaction_max_timeout_ms: int = number(900_000, "Longest transaction timeout that a producer may ask for.", ge=1)
+    transactional_id_expiration_ms: int = number(
+        604_800_000, "Time after which an unused transactional id is forgotten.", ge=1
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = number(
+        3_600_000, "Time between two checks for such ids.", ge=1, long=True
+    )
+
     # Purgatory
     producer_purgatory_purge_interval_requests: int = number(
         1_000,

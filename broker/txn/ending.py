@@ -1,0 +1,54 @@
+"""How a coordinator has a decided transaction ended: what the leaders of its partitions are told, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.protocol.errors import ErrorCode
+
+
+class TransactionEnd(NamedTuple):
+    """A transaction whose end is decided and replicated; its markers can be written.
+
+    Attributes:
+        transactional_id: names the transaction in logs and on the page.
+        producer_id, producer_epoch: those of the markers, which fence older epochs.
+        committed: whether it is committed, or aborted.
+        coordinator_epoch: the leader epoch of the coordinator's partition.
+        partitions: where markers are still to be written.
+        version: the transaction.version by which leaders check the epoch: 2 if this epoch is newer than the data's.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    partitions: tuple[TopicPartition, ...]
+    version: int
+
+
+class EndsTransactions(Protocol):
+    """Has the leaders of partitions write end markers, over failures of any kind."""
+
+    def end(
+        self, end: TransactionEnd, *, written: Callable[[TopicPartition], None], gave_up: Callable[[ErrorCode], None]
+    ) -> None:
+        """Have each partition's leader append the marker with acks=-1, and retry for ever.
+
+        Args:
+            written: called once per partition: the marker is committed there, or the topic does not exist any more.
+            gave_up: called at most once, instead of `written` for what is left: a leader knows a newer epoch of the
+                producer or the coordinator (INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED).
+        """
+        ...
+
+    def drop(self, transactional_id: str, coordinator_epoch: int) -> None:
+        """Retry no more: this broker does not coordinate the transactional id any more. Calls nothing."""
+        ...
+
+    def waits_for(self, transactional_id: str) -> str:
+        """Return a sentence's end that names the partitions and leaders whose markers are missing, for the page."""
+        ...
