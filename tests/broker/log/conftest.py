@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import pytest
 
+from purgatorio.broker.log.log import Log
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.records import Record, build_batch
+from tests.broker.log.compacting import NOW_MS
 
 
 class BatchOf(Protocol):
@@ -54,3 +57,14 @@ def batch_of() -> BatchOf:
         )
 
     return build
+
+
+@pytest.fixture
+def put(batch_of: BatchOf) -> Callable[..., None]:
+    """A function that appends one batch of key-value pairs."""
+
+    def append(log: Log, *pairs: tuple[bytes, bytes | None], wall_ms: int = NOW_MS, **options: Any) -> None:
+        batch = batch_of(*[value for _, value in pairs], keys=tuple(key for key, _ in pairs), **options)
+        log.append_as_leader(batch, leader_epoch=0, wall_ms=wall_ms)
+
+    return append

@@ -1,0 +1,33 @@
+"""What the tests of compaction share: logs that are always worth compacting, and what is in them."""
+
+from __future__ import annotations
+
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.log import Log
+from purgatorio.protocol.records import Record, iter_records
+
+DAY_MS = 24 * 60 * 60 * 1000
+NOW_MS = 5000
+DELETE_RETENTION_MS = 1000
+
+
+def compacted(**configs) -> Log:
+    """A log that is always worth compacting, with segments of about two small batches."""
+    settings = {"cleanup_policy": ("compact",), "segment_bytes": 170, "min_cleanable_dirty_ratio": 0.0, **configs}
+    return Log(LogConfig(**settings))
+
+
+def batches(log: Log) -> list[bytes]:
+    return log.read(log.log_start_offset, max_bytes=10**9, end_offset=log.log_end_offset).parts
+
+
+def records(log: Log) -> list[Record]:
+    return [record for batch in batches(log) for record in iter_records(batch)]
+
+
+def content(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(record.offset, record.key, record.value) for record in records(log)]
+
+
+def compact_all(log: Log, wall_ms: int = NOW_MS) -> int:
+    return log.compact(log.log_end_offset, wall_ms)
