@@ -38,6 +38,9 @@ class EndsTransactions(Protocol):
     ) -> None:
         """Have each partition's leader append the marker with acks=-1, and retry for ever.
 
+        Partitions that this broker leads may be written before this returns. An earlier end of the same transactional
+        id is dropped.
+
         Args:
             written: called once per partition: the marker is committed there, or the topic does not exist any more.
             gave_up: called at most once, instead of `written` for what is left: a leader knows a newer epoch of the
