@@ -56,6 +56,11 @@ _LED: Final[Sequence[tuple[str, str, Callable[[PartitionView], int]]]] = (
         "Records that consumers cannot read yet: log end minus high watermark; from the leader.",
         lambda p: p.log.log_end_offset - p.high_watermark,
     ),
+    (
+        "kafka_cluster_partition_laststableoffsetlag",
+        "Committed records that read_committed cannot read: high watermark minus last stable offset; from the leader.",
+        lambda p: p.high_watermark - p.last_stable_offset,
+    ),
 )
 _UNDER_REPLICATED, _UNDER_MIN_ISR, _AT_MIN_ISR = 2, 3, 4  # in _LED
 

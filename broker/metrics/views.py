@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metrics.counters import BrokerMetrics
@@ -45,6 +46,11 @@ class LogView(Protocol):
     @property
     def size_bytes(self) -> int:
         """Bytes of all batches."""
+        ...
+
+    @property
+    def producers(self) -> ProducerStates:
+        """Its producers and their transactions."""
         ...
 
 
@@ -88,6 +94,11 @@ class PartitionView(Protocol):
     @property
     def high_watermark(self) -> int:
         """The high watermark: consumers read records below it."""
+        ...
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The last stable offset: consumers under read_committed read records below it."""
         ...
 
     @property

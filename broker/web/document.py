@@ -158,11 +158,25 @@ class Replica(TypedDict):
     lag: int
 
 
+class Holding(TypedDict):
+    """The transaction that holds the last stable offset of a partition, as far as the brokers of this process know it.
+
+    `transactional_id` is "" and `timeout_left_ms` None if no coordinator of it runs here. `open_ms` is None for a
+    transaction that has ended, but whose end marker is not committed yet. `says` tells all this in a sentence.
+    """
+
+    producer_id: int
+    transactional_id: str
+    open_ms: int | None
+    timeout_left_ms: int | None
+    says: str
+
+
 class Partition(TypedDict):
     """A partition: its leader and replicas in the metadata, and its log as the leader knows it.
 
     If the leader does not run in this process, the log is that of a replica that runs; if none runs, the offsets are 0
-    and `min_in_sync_replicas` is None.
+    and `min_in_sync_replicas` is None. `held_by` is None unless the last stable offset is below the high watermark.
     """
 
     topic: str
@@ -175,6 +189,8 @@ class Partition(TypedDict):
     log_start_offset: int
     log_end_offset: int
     high_watermark: int
+    last_stable_offset: int
+    held_by: Holding | None
     min_in_sync_replicas: int | None
     isr: list[int]
     elr: list[int]

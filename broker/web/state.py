@@ -21,6 +21,7 @@ from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation, Purg
 from purgatorio.broker.web import document
 from purgatorio.broker.web.group_state import LAGS, Ends, read_groups_for_page
 from purgatorio.broker.web.members import read_member, read_placement
+from purgatorio.broker.web.stable_offsets import read_holding
 from purgatorio.broker.web.views import ClusterView, ShownBroker
 
 OPERATIONS_PER_PURGATORY: Final = 60
@@ -59,7 +60,7 @@ def read_state(
     now_ms = cluster.clock.now_ms()
     brokers, image = cluster.brokers, control.image
     running = {broker.broker_id: broker for broker in brokers}
-    partitions, partition_count = read_partitions(brokers, image)
+    partitions, partition_count = read_partitions(brokers, image, cluster.clock.wall_ms())
     shown_groups, group_count = read_groups_for_page(groups, Ends(brokers, image, LAGS), now_ms)
     return {
         "cluster_id": cluster.cluster_id,
@@ -151,13 +152,14 @@ def _operation(parked: ParkedOperation, now_ms: int, shift_ms: int) -> document.
 
 
 def read_partitions(
-    brokers: Iterable[ShownBroker], image: ClusterImage, limit: int = PARTITIONS
+    brokers: Iterable[ShownBroker], image: ClusterImage, wall_ms: int, limit: int = PARTITIONS
 ) -> tuple[list[document.Partition], int]:
     """Return up to `limit` partitions by name, preferring those that are offline or lag; and the number of all.
 
     Args:
         brokers: the running brokers, whose replicas have the logs.
         image: has the partitions and their leaders.
+        wall_ms: the wall time now.
         limit: the most partitions.
     """
     running = {broker.broker_id: broker for broker in brokers}
@@ -166,12 +168,13 @@ def read_partitions(
     for tp in shown:
         state = image.topics[tp.topic].partitions[tp.partition]
         held = {key: replica for key, broker in running.items() if (replica := broker.replica(tp)) is not None}
-        rows.append(_partition(tp, state, _seen(state, held), held))
+        rows.append(_partition(tp, state, _seen(state, held), held, wall_ms))
     return rows, image.partition_count
 
 
 def _most_telling(running: Mapping[int, ShownBroker], image: ClusterImage, limit: int) -> list[TopicPartition]:
-    """Return up to `limit` partitions: offline ones, then those that wait for a replica, then others, each by name.
+    """Return up to `limit` partitions: offline ones, then those that wait for a replica or a transaction, then others,
+    each by name.
 
     Makes names for these only: there may be thousands of partitions, and the page asks each second. Those of internal
     topics come last, and only those with records: most are empty.
@@ -188,7 +191,7 @@ def _most_telling(running: Mapping[int, ShownBroker], image: ClusterImage, limit
         for broker in running.values()
         for replica in broker.partitions
         if replica.is_leader
-        and replica.high_watermark < replica.log.log_end_offset
+        and (replica.high_watermark < replica.log.log_end_offset or replica.log.producers.open_count)
         and not is_internal(replica.tp.topic)
     )
     chosen = dict.fromkeys(
@@ -220,13 +223,15 @@ def _seen(state: PartitionState, held: dict[int, PartitionView]) -> PartitionVie
 
 
 def _partition(
-    tp: TopicPartition, state: PartitionState, seen: PartitionView | None, held: dict[int, PartitionView]
+    tp: TopicPartition, state: PartitionState, seen: PartitionView | None, held: dict[int, PartitionView], wall_ms: int
 ) -> document.Partition:
     return {
         **read_placement(tp.topic, tp.partition, state),
         "log_start_offset": seen.log.log_start_offset if seen is not None else 0,
         "log_end_offset": seen.log.log_end_offset if seen is not None else 0,
         "high_watermark": seen.high_watermark if seen is not None else 0,
+        "last_stable_offset": seen.last_stable_offset if seen is not None else 0,
+        "held_by": None if seen is None else read_holding(seen, wall_ms),
         "min_in_sync_replicas": seen.min_in_sync_replicas if seen is not None else None,
         "replicas": [_replica(broker_id, state, seen, held.get(broker_id)) for broker_id in state.replicas],
     }

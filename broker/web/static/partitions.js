@@ -1,4 +1,4 @@
-// Per partition: how far each replica's log reaches, against the high watermark.
+// Per partition: how far each replica's log reaches, against the high watermark and the last stable offset.
 
 import { count, make, plural, reconcile, setText } from "./dom.js";
 
@@ -24,7 +24,7 @@ export class Partitions {
     const further = state.partition_count - shown.length;
     this.more.hidden = further <= 0 && shown.length > 0;
     setText(this.more, shown.length
-      ? `and ${plural(further, "partition", "partitions")} more, none of which waits for a replica longer than these`
+      ? `and ${plural(further, "partition", "partitions")} more, none of which waits for a replica or a transaction if these do not`
       : "There is no topic yet. The first client that produces to one makes it.");
   }
 }
@@ -33,7 +33,7 @@ export class Partitions {
 function windowOf(partition) {
   const end = Math.max(partition.log_end_offset, ...partition.replicas.map((replica) => replica.log_end_offset ?? 0));
   const reached = partition.replicas.map((replica) => Math.max(replica.acknowledged_offset, partition.log_start_offset));
-  const slowest = Math.min(partition.high_watermark, ...reached);
+  const slowest = Math.min(partition.last_stable_offset, ...reached);
   const behind = end - slowest;
   const from = Math.max(partition.log_start_offset, slowest - Math.max(behind, 10));
   return { from, to: Math.max(end, from + 1) };
@@ -43,17 +43,21 @@ class PartitionCard {
   constructor(partition) {
     this.says = make("span", "partition-says");
     this.meta = make("p", "meta");
+    this.held = make("p", "partition-held", "", {
+      title: "The last stable offset: consumers under read_committed read up to there, where the oldest open transaction begins",
+    });
     this.rows = make("div", "replicas");
     this.scaleFrom = make("span", "scale-from");
     this.scaleMark = make("span", "scale-mark");
     this.scaleTo = make("span", "scale-to");
     this.mark = make("i", "watermark-line");
+    this.stable = make("i", "stable-line");
     this.scale = make("div", "scale", [this.scaleFrom, this.scaleMark, this.scaleTo], { "aria-hidden": "true" });
     this.watermark = 0; // its place, in parts of the bar
     this.element = make("article", "partition panel", [
       make("header", "", [make("h3", "", `${partition.topic}-${partition.partition}`), this.says]),
-      this.meta,
-      make("div", "plot", [this.rows, make("div", "plot-over", this.mark, { "aria-hidden": "true" })]),
+      this.meta, this.held,
+      make("div", "plot", [this.rows, make("div", "plot-over", [this.stable, this.mark], { "aria-hidden": "true" })]),
       this.scale,
     ]);
   }
@@ -62,8 +66,12 @@ class PartitionCard {
     const range = windowOf(partition);
     const at = (offset) => Math.max(0, Math.min(1, (offset - range.from) / (range.to - range.from)));
     const uncommitted = partition.log_end_offset - partition.high_watermark;
-    setText(this.says, partition.offline ? "offline" : uncommitted > 0 ? `${plural(uncommitted, "record", "records")} not committed` : "all committed");
+    const unstable = partition.high_watermark - partition.last_stable_offset;
+    setText(this.says, saysText(partition, uncommitted, unstable));
     this.element.classList.toggle("waits", !partition.offline && uncommitted > 0);
+    this.element.classList.toggle("unstable", !partition.offline && unstable > 0);
+    this.held.hidden = unstable <= 0;
+    setText(this.held, `last stable offset ${count(partition.last_stable_offset)}${partition.held_by ? `, ${partition.held_by.says}` : ""}`);
     this.element.classList.toggle("offline", partition.offline);
     this.meta.title = "The leader epoch grows with every change of the leader. ELR: replicas that are not in sync, but have all acknowledged records";
     setText(this.meta, metaText(partition));
@@ -71,6 +79,8 @@ class PartitionCard {
     reconcile(this.rows, partition.replicas.map((replica) => ({ replica, ...view })), (row) => row.replica.broker, (row) => new ReplicaRow(row));
     const mark = at(partition.high_watermark);
     this.mark.style.left = `${mark * 100}%`;
+    this.stable.hidden = unstable <= 0;
+    this.stable.style.left = `${at(partition.last_stable_offset) * 100}%`;
     setText(this.scaleFrom, count(range.from));
     setText(this.scaleTo, range.to === partition.high_watermark ? "" : count(range.to));
     setText(this.scaleMark, `▲ ${count(partition.high_watermark)}`);
@@ -99,6 +109,12 @@ function labelPx(label) {
   return length && length * LABEL_CHAR_PX + 6;
 }
 
+function saysText(partition, uncommitted, unstable) {
+  if (partition.offline) return "offline";
+  if (uncommitted > 0) return `${plural(uncommitted, "record", "records")} not committed`;
+  return unstable > 0 ? `${plural(unstable, "record", "records")} not stable` : "all committed";
+}
+
 function metaText(partition) {
   const parts = [
     partition.offline ? "no leader" : `led by broker ${partition.leader}`,
@@ -117,10 +133,11 @@ class ReplicaRow {
   constructor({ replica }) {
     this.name = make("span", "replica-name");
     this.committed = make("i", "part committed");
+    this.unstable = make("i", "part unstable-part");
     this.acknowledged = make("i", "part acknowledged");
     this.unacknowledged = make("i", "part unacknowledged");
     this.grid = make("i", "grid");
-    this.bar = make("div", "log-bar", [this.committed, this.acknowledged, this.unacknowledged, this.grid], { "aria-hidden": "true" });
+    this.bar = make("div", "log-bar", [this.committed, this.unstable, this.acknowledged, this.unacknowledged, this.grid], { "aria-hidden": "true" });
     this.lag = make("span", "lag");
     this.sync = make("span", "sync");
     setText(this.name, `broker ${replica.broker}`);
@@ -132,7 +149,9 @@ class ReplicaRow {
     const known = isDown ? 0 : Math.max(replica.acknowledged_offset, 0); // its records are lost
     const end = replica.log_end_offset ?? known;
     const committed = at(Math.min(partition.high_watermark, known));
-    place(this.committed, 0, committed);
+    const stable = Math.min(committed, at(partition.last_stable_offset));
+    place(this.committed, 0, stable);
+    place(this.unstable, stable, committed);
     place(this.acknowledged, committed, at(known));
     place(this.unacknowledged, at(known), at(Math.max(end, known)));
     this.grid.style.backgroundSize = grid ? `${100 / grid}% 100%` : "0 0";

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
@@ -16,6 +17,7 @@ from purgatorio.broker.metrics.groups import group_steps
 from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
 from purgatorio.broker.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, STEP
 from tests.broker.metrics.fake_groups import FakeGroups
+from tests.broker.transacting import begin
 from tests.endpoints import plaintext
 
 ORDERS = TopicPartition("orders", 0)
@@ -33,6 +35,7 @@ class FakeLog:
     log_start_offset: int = 0
     log_end_offset: int = 0
     size_bytes: int = 0
+    producers: ProducerStates = field(default_factory=ProducerStates)
 
 
 @dataclass
@@ -45,6 +48,10 @@ class FakePartition:
     high_watermark: int = 0
     log: FakeLog = field(default_factory=FakeLog)
     followers: dict[int, FakeLog] = field(default_factory=dict)
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.log.producers.last_stable_offset(self.high_watermark)
 
 
 class FakeFetchSessions:
@@ -177,6 +184,7 @@ def test_replicas_show_their_logs_and_leaders_their_followers(
     brokers: list[FakeBroker], per_partition: CollectorRegistry
 ) -> None:
     log = FakeLog(log_start_offset=5, log_end_offset=42, size_bytes=900)
+    begin(log.producers, 7, 33, 1_000)
     followers = {2: FakeLog(log_end_offset=40), 3: FakeLog(log_end_offset=-1)}
     tp = TopicPartition("orders", 1)
     brokers[0].partitions = [FakePartition(tp, isr=(1, 2), high_watermark=40, log=log, followers=followers)]
@@ -187,6 +195,7 @@ def test_replicas_show_their_logs_and_leaders_their_followers(
     assert series(per_partition, "kafka_log_log_size") == {one: 900.0, two: 800.0}
     assert series(per_partition, "purgatorio_partition_highwatermark") == {one: 40.0, two: 38.0}
     assert series(per_partition, "purgatorio_partition_highwatermarklag") == {one: 2.0}
+    assert series(per_partition, "kafka_cluster_partition_laststableoffsetlag") == {one: 7.0}
     assert series(per_partition, "kafka_cluster_partition_underreplicated") == {one: 1.0}
     assert series(per_partition, "purgatorio_follower_lag") == {
         ("1", "2", "1", "orders"): 2.0,

@@ -16,6 +16,7 @@ import pytest
 from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.delays.finished import FinishedOperations
+from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
@@ -65,6 +66,7 @@ class FakeLog:
     log_end_offset: int
     log_start_offset: int = 0
     size_bytes: int = 0
+    producers: ProducerStates = field(default_factory=ProducerStates)
 
 
 @dataclass
@@ -82,6 +84,10 @@ class FakePartition:
     isr: Sequence[int] = (1, 2, 3)
     followers: dict[int, FakeFollower] = field(default_factory=dict)
     min_in_sync_replicas: int = 1
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.log.producers.last_stable_offset(self.high_watermark)
 
 
 class FakeLifecycle:

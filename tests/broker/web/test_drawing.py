@@ -55,7 +55,8 @@ const clash = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 
 setTimeout(() => {
   const found = [];
   const groups = ".group h3, .group-state, .group-lag, .group-waits, .member-owns, .member-left, .member-says";
-  for (const group of [".purgatory strong, .purgatory span", ".scale span", groups]) {
+  const partitions = ".partition h3, .partition-says, .partition-held, .replica-name, .lag";
+  for (const group of [".purgatory strong, .purgatory span", ".scale span", groups, partitions]) {
     const all = boxes(group);
     if (all.length === 0) found.push(`nothing matches ${group}`);
     all.forEach((a, i) => all.slice(i + 1).forEach((b) => { if (clash(a, b)) found.push(`${a.text} | ${b.text}`); }));
@@ -84,6 +85,8 @@ def partition(number: int, start: int, watermark: int, end: int) -> dict[str, An
         "min_in_sync_replicas": 2,
         "log_start_offset": start,
         "high_watermark": watermark,
+        "last_stable_offset": (start + watermark) // 2,
+        "held_by": {"says": "held by the transaction of a-transactional-id-with-a-long-name, open 2.1 s"},
         "log_end_offset": end,
         "reassignment": None,
         "replicas": [

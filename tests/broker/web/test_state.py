@@ -60,7 +60,7 @@ def test_a_partition_is_shown_as_its_leader_knows_it_and_as_each_replica_is(
     followers = {2: fake_follower(42), 3: fake_follower(40)}
     cluster.brokers[2].holds("orders", high_watermark=38, log=fake_log(41))
     cluster.brokers[0].holds("orders", is_leader=True, high_watermark=40, log=fake_log(42), followers=followers)
-    partitions, total = read_partitions(cluster.brokers, cluster.control.image)
+    partitions, total = read_partitions(cluster.brokers, cluster.control.image, 0)
     assert total == 1
     assert (partitions[0]["leader"], partitions[0]["high_watermark"], partitions[0]["log_end_offset"]) == (1, 40, 42)
     shown = [
@@ -75,7 +75,7 @@ def test_a_partition_whose_leader_is_elsewhere_is_shown_as_a_follower_knows_it(
 ) -> None:
     cluster.has_topic("orders", state_of(9, replicas=(9, 2)))
     cluster.brokers[1].holds("orders", replicas=(9, 2), isr=(9, 2), high_watermark=5, log=fake_log(6))
-    (partition,), _ = read_partitions(cluster.brokers, cluster.control.image)
+    (partition,), _ = read_partitions(cluster.brokers, cluster.control.image, 0)
     assert (partition["leader"], partition["high_watermark"]) == (9, 5)
     assert [row["log_end_offset"] for row in partition["replicas"]] == [None, 6]
 
@@ -86,7 +86,7 @@ def test_a_partition_that_nobody_leads_is_shown_as_offline_with_who_could_lead_i
     """None of its replicas runs in this process, so its log is not known."""
     state = state_of(-1, isr=(), elr=(3,), leader_epoch=4, partition_epoch=7, adding=(2,))
     cluster.has_topic("orders", state)
-    (partition,), _ = read_partitions(cluster.brokers, cluster.control.image)
+    (partition,), _ = read_partitions(cluster.brokers, cluster.control.image, 0)
     assert partition["offline"]
     assert (partition["leader"], partition["leader_epoch"], partition["partition_epoch"]) == (-1, 4, 7)
     assert (partition["isr"], partition["elr"]) == ([], [3])
@@ -106,7 +106,7 @@ def test_of_many_partitions_those_that_are_offline_or_wait_for_a_replica_are_kep
     for index in range(10):
         log = fake_log(5)
         cluster.brokers[0].holds("orders", index, is_leader=True, log=log, high_watermark=4 if index in (7, 9) else 5)
-    partitions, total = read_partitions(cluster.brokers, cluster.control.image, limit=4)
+    partitions, total = read_partitions(cluster.brokers, cluster.control.image, 0, limit=4)
     assert ([row["partition"] for row in partitions], total) == ([0, 7, 8, 9], 10)
 
 
