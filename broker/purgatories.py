@@ -12,7 +12,7 @@ from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Reaper, Timer
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch
-from purgatorio.broker.replica.delayed_produce import DelayedProduce
+from purgatorio.broker.replica.delayed_verification import ProduceOperation
 
 
 class BrokerPurgatories:
@@ -47,7 +47,7 @@ class BrokerPurgatories:
         self.reaper = Reaper(clock.now_ms, [self.timer], actions=self.actions, call_later=clock.call_later)
         self._clock = clock
         self._on_finished = on_finished
-        self.produce: Purgatory[DelayedProduce] = self._add(
+        self.produce: Purgatory[ProduceOperation] = self._add(
             "Produce", config.producer_purgatory_purge_interval_requests
         )
         self.fetch: Purgatory[DelayedFetch] = self._add("Fetch", config.fetch_purgatory_purge_interval_requests)

@@ -1,8 +1,11 @@
 """Produce (key 0): append records, and acknowledge them according to `acks`.
 
-Versions 3–11 are answered. Lower versions carry message formats that this broker does not read; ApiVersions advertises
+Versions 3–12 are answered. Lower versions carry message formats that this broker does not read; ApiVersions advertises
 them all the same (KAFKA-18659: librdkafka 2.0 disables compression if the minimum is above 0). Clients may not produce
 to internal topics (INVALID_TOPIC_EXCEPTION): their records are the state of coordinators.
+
+Batches of transactions are appended once the transaction's coordinator has confirmed that the transaction includes the
+partition; from version 12 on, the request itself adds it (KIP-890).
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from itertools import repeat
 from typing import Final
 
 from purgatorio.broker.api.listing import leader_endpoints
+from purgatorio.broker.api.produced_transaction import as_known_to, has_transactional, transaction_of
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
@@ -55,9 +59,39 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceReques
     if ctx.api_version < ZSTD_VERSION or _names_internal_topic(request):
         answer.refused = _refused(ctx, batches)
         batches = [batch for nth, batch in enumerate(batches) if nth not in answer.refused]
+    if has_transactional(batches):
+        _append_in_transaction(replicas, ctx, request, batches, answer)
+        return
     replicas.append(
         batches, acks=request.acks, timeout_ms=request.timeout_ms, done=answer.done, client=ctx.client_id or ""
     )
+
+
+def _append_in_transaction(
+    replicas: ReplicaManager,
+    ctx: RequestContext,
+    request: ProduceRequest,
+    batches: Sequence[tuple[TopicPartition, Buffer | None]],
+    answer: _Answer,
+) -> None:
+    """Append batches of which at least one belongs to a transaction, or refuse them all."""
+    transaction = transaction_of(request.transactional_id, ctx.api_version, batches)
+    if isinstance(transaction, AppendResult):
+        answer.done([transaction] * len(batches))
+        return
+    replicas.append_in_transaction(
+        batches,
+        transaction,
+        acks=request.acks,
+        timeout_ms=request.timeout_ms,
+        done=partial(_done_in_transaction, ctx.api_version, answer),
+        client=ctx.client_id or "",
+    )
+
+
+def _done_in_transaction(version: int, answer: _Answer, results: Sequence[AppendResult]) -> None:
+    as_known_to(version, results)
+    answer.done(results)
 
 
 class _Answer:
@@ -218,7 +252,7 @@ def error_response(request: ProduceRequest, error_code: ErrorCode) -> ProduceRes
 API: Final = ApiHandler(
     key=ApiKey.PRODUCE,
     min_version=0,
-    max_version=11,
+    max_version=12,
     min_answered_version=3,
     bind=lambda services: partial(handle, services.replicas),
     error_response=error_response,

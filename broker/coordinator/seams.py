@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.verification import VerifyPartitions
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.end_marker import EndMarker
-from purgatorio.protocol.errors import ErrorCode
+
+__all__ = ["AskBroker", "EndOffsets", "VerifyPartitions"]
 
 
 class AskBroker(Protocol):
@@ -24,29 +26,6 @@ class AskBroker(Protocol):
         done: Callable[[Any, Exception | None], None],
     ) -> None:
         """Call `done` once, with the response, or with None and why there is none; perhaps before this returns."""
-        ...
-
-
-class VerifyPartitions(Protocol):
-    """Asks the coordinator of a transaction, here or on another broker, whether partitions are in it (KIP-890)."""
-
-    def __call__(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        *,
-        add: bool,
-        done: Callable[[Mapping[TopicPartition, ErrorCode]], None],
-    ) -> None:
-        """Call `done` once, with an error code for each partition; perhaps before this returns.
-
-        Args:
-            add: add the partitions to the transaction, as clients of transaction.version 2 want it.
-            done: gets NONE for partitions in the transaction, else what a client is told. Failures on the way are
-                NOT_ENOUGH_REPLICAS, which all clients retry (KAFKA-16386).
-        """
         ...
 
 

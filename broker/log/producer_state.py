@@ -59,6 +59,7 @@ class ProducerState:
         marker_offset: the offset of its last transaction marker, or −1.
         transaction_start: the first offset of its open transaction, or −1.
         transaction_start_ms: wall time of the append of that offset, or −1.
+        transactional_id: its transactional id; "" if it has none, or this broker was not told.
     """
 
     __slots__ = (
@@ -69,6 +70,7 @@ class ProducerState:
         "marker_offset",
         "transaction_start",
         "transaction_start_ms",
+        "transactional_id",
     )
 
     def __init__(self, epoch: int) -> None:
@@ -79,6 +81,7 @@ class ProducerState:
         self.marker_offset = _NONE
         self.transaction_start = _NONE
         self.transaction_start_ms = _NONE
+        self.transactional_id = ""
 
     def copy(self) -> ProducerState:
         """A copy that does not change with this one."""
@@ -89,6 +92,7 @@ class ProducerState:
         other.marker_offset = self.marker_offset
         other.transaction_start = self.transaction_start
         other.transaction_start_ms = self.transaction_start_ms
+        other.transactional_id = self.transactional_id
         return other
 
     @property
@@ -155,6 +159,17 @@ class ProducerStates:
     def get(self, producer_id: int) -> ProducerState | None:
         """The state of one producer."""
         return self._idle.get(producer_id) or self._open.get(producer_id)
+
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer has an open transaction, in this epoch."""
+        state = self._open.get(producer_id)
+        return state is not None and state.epoch == epoch
+
+    def name(self, producer_id: int, transactional_id: str) -> None:
+        """Note the transactional id of a producer, for those who look at the log; batches do not have it."""
+        state = self.get(producer_id)
+        if state is not None:
+            state.transactional_id = transactional_id
 
     def check(self, header: BatchHeader) -> ProducerBatch | None:
         """Check that a client's batch is the next one of its producer; changes nothing.

@@ -25,7 +25,7 @@ from functools import partial
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch
-from purgatorio.broker.replica.delayed_produce import DelayedProduce
+from purgatorio.broker.replica.delayed_verification import ProduceOperation
 from purgatorio.broker.replica.fetch_context import PartitionFetch
 from purgatorio.broker.replica.fetch_session import FetchSession
 from purgatorio.broker.replica.fetch_watch import FetchWatch
@@ -51,7 +51,7 @@ class ReplicaEvents:
         *,
         actions: ActionQueue,
         racks: Callable[[], Mapping[int, str]],
-        produce_purgatory: Purgatory[DelayedProduce],
+        produce_purgatory: Purgatory[ProduceOperation],
         fetch_purgatory: Purgatory[DelayedFetch],
     ) -> None:
         self._partitions = partitions

@@ -23,10 +23,11 @@ from purgatorio.broker.log.log import AppendInfo, Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, PartitionState
+from purgatorio.broker.replica.asked_transactions import AskedTransactions
 from purgatorio.broker.replica.refused_batches import RefusedBatches
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
-from purgatorio.protocol.records import is_transactional
+from purgatorio.protocol.records import is_transactional, read_header
 
 UNKNOWN_OFFSET = -1
 
@@ -91,6 +92,7 @@ class Partition:
         isr: the broker ids of the committed ISR.
         high_watermark_moved_by: the follower whose fetch advanced the high watermark last; -1 if it was no fetch.
         refused: the batches that this replica refused as a leader and that their producers will send again.
+        asked: the transactions of producers whose coordinators were asked whether they include this partition.
     """
 
     __slots__ = (
@@ -98,6 +100,7 @@ class Partition:
         "_in_sync",
         "_may_lead",
         "_proposal",
+        "asked",
         "broker_id",
         "followers",
         "high_watermark_moved_by",
@@ -138,6 +141,7 @@ class Partition:
         self.isr: tuple[int, ...] = ()
         self.followers: dict[int, FollowerState] = {}
         self.refused = RefusedBatches()
+        self.asked = AskedTransactions()
         self._in_sync: tuple[BrokerIncarnation, ...] = ()
         self._proposal: InSyncProposal | None = None
         self._awaited: tuple[BrokerIncarnation, ...] = ()
@@ -307,31 +311,48 @@ class Partition:
             raise PartitionError(code, f"{self.tp} waits for an earlier batch of this producer that was refused")
 
     def append_as_leader(self, records: Buffer, *, acks: int, wall_ms: int) -> AppendInfo:
-        """Append a producer's batch.
+        """Append a producer's batch of no transaction.
 
         Raises:
             PartitionError: this replica does not lead; acks=-1 and fewer than min.insync.replicas are in sync;
                 INVALID_TXN_STATE for a batch of a transaction.
             LogError: the log refuses the batch; nothing was appended.
         """
-        self._check_may_append(acks)
+        self.check_may_append(acks)
         if is_transactional(records):
-            # No coordinator would ever end the transaction: the last stable offset would stand still, and readers with
-            # read_committed with it. Kafka answers so to a batch of a transaction that its coordinator has not begun
-            # (KIP-890); clients do not retry it.
-            raise PartitionError(ErrorCode.INVALID_TXN_STATE, "this broker has no transactions")
+            # It must pass the `TransactionGuard`; else no coordinator might ever end the transaction.
+            raise PartitionError(ErrorCode.INVALID_TXN_STATE, "the batch is of a transaction that was not verified")
+        return self.log.append_as_leader(records, leader_epoch=self.leader_epoch, wall_ms=wall_ms)
+
+    def append_admitted(self, records: Buffer, *, acks: int, wall_ms: int) -> AppendInfo:
+        """Append a producer's batch of a transaction, which the guard has just admitted.
+
+        Raises:
+            PartitionError, LogError: as `append_as_leader`, but batches of transactions are not refused.
+        """
+        self.check_may_append(acks)
         return self.log.append_as_leader(records, leader_epoch=self.leader_epoch, wall_ms=wall_ms)
 
     def append_own(self, records: Buffer, *, acks: int, wall_ms: int) -> AppendInfo:
         """Append a batch that the broker made, such as an end marker or a coordinator's records of a transaction.
 
         Raises:
-            PartitionError, LogError: as `append_as_leader`, but batches of transactions are not refused.
+            PartitionError, LogError: as `append_admitted`.
         """
-        self._check_may_append(acks)
-        return self.log.append_as_leader(records, leader_epoch=self.leader_epoch, wall_ms=wall_ms, from_client=False)
+        self.check_may_append(acks)
+        info = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, wall_ms=wall_ms, from_client=False)
+        if self.asked:
+            header = read_header(records)
+            if header.is_control:
+                self.asked.ended(header.producer_id, header.producer_epoch)
+        return info
 
-    def _check_may_append(self, acks: int) -> None:
+    def check_may_append(self, acks: int) -> None:
+        """Check that this replica leads, and for acks=-1 that enough replicas are in sync.
+
+        Raises:
+            PartitionError: NOT_LEADER_OR_FOLLOWER or NOT_ENOUGH_REPLICAS.
+        """
         self._check_leads()
         if acks == -1 and not self.has_enough_in_sync_replicas:
             raise PartitionError(

@@ -255,10 +255,14 @@ class ReplicaReader:
         if oldest is None:
             return ""
         producer_id, started_ms = oldest
+        state = partition.log.producers.get(producer_id)
+        owner = (
+            f"`{state.transactional_id}`" if state is not None and state.transactional_id else f"producer {producer_id}"
+        )
         if started_ms < 0:
-            return f"waits for the end of the transaction of producer {producer_id} to be committed"
+            return f"waits for the end of the transaction of {owner} to be committed"
         open_ms = max(0, self._wall_ms() - started_ms)
-        return f"waits for the transaction of producer {producer_id} (open {open_ms / 1000:.1f} s)"
+        return f"waits for the transaction of {owner} (open {open_ms / 1000:.1f} s)"
 
 
 def _before_zstd(read: LogRead, partition: Partition) -> LogRead:

@@ -23,7 +23,7 @@ from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.context_reader import ContextReader
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch, FollowerKey
-from purgatorio.broker.replica.delayed_produce import DelayedProduce
+from purgatorio.broker.replica.delayed_verification import ProduceOperation
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.fetch_watch import FetchWatch
 from purgatorio.broker.replica.fetches import ReplicaFetches
@@ -32,6 +32,8 @@ from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserv
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
 from purgatorio.broker.replica.roles import ROLES_PER_STEP, Refollowed, ReplicaRoles
+from purgatorio.broker.replica.transaction_guard import TransactionGuard
+from purgatorio.broker.replica.transactional_writes import TransactionalWrites
 from purgatorio.broker.replica.writes import LeaderWrites
 from purgatorio.logger import get_logger
 from purgatorio.protocol.primitives import Buffer
@@ -65,7 +67,9 @@ class ReplicaManager:
         incarnation: this broker's incarnation; None until it is registered, and no image is applied before.
         memory: the budget that all logs of this broker share.
         lookup: finds replicas, and names the leaders of other partitions.
+        guard: admits appends of transactions; its `verify` is set when the broker is composed.
         append: see `LeaderWrites.append`.
+        append_in_transaction: see `TransactionalWrites.append`.
         await_replicas: see `LeaderWrites.await_replicas`.
         delete_records: see `LeaderWrites.delete_records`.
         fetch: see `ReplicaFetches.fetch`.
@@ -82,7 +86,7 @@ class ReplicaManager:
         log_defaults: LogConfig,
         memory: MemoryBudget,
         actions: ActionQueue,
-        produce_purgatory: Purgatory[DelayedProduce],
+        produce_purgatory: Purgatory[ProduceOperation],
         fetch_purgatory: Purgatory[DelayedFetch],
         delete_records_purgatory: Purgatory[DelayedDeleteRecords],
         observer: ReplicaObserver,
@@ -134,7 +138,18 @@ class ReplicaManager:
             observer=observer,
             propose=propose,
         )
+        self.guard = TransactionGuard(self.lookup, actions, begin=self._validation.begin_request)
+        transactional_writes = TransactionalWrites(
+            self.lookup,
+            writes,
+            self.guard,
+            clock=clock,
+            actions=actions,
+            produce_purgatory=produce_purgatory,
+            validation=self._validation,
+        )
         self.append = writes.append
+        self.append_in_transaction = transactional_writes.append
         self.await_replicas = writes.await_replicas
         self.delete_records = writes.delete_records
         self.fetch = fetches.fetch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from purgatorio.broker.clock import Clock
@@ -13,6 +13,7 @@ from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords, PendingDeletion
 from purgatorio.broker.replica.delayed_produce import DelayedProduce, PendingAck
+from purgatorio.broker.replica.delayed_verification import ProduceOperation
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import ReplicaObserver
@@ -43,7 +44,7 @@ class LeaderWrites:
         clock: Clock,
         actions: ActionQueue,
         events: ReplicaEvents,
-        produce_purgatory: Purgatory[DelayedProduce],
+        produce_purgatory: Purgatory[ProduceOperation],
         delete_records_purgatory: Purgatory[DelayedDeleteRecords],
         observer: ReplicaObserver,
         validation: RecordValidation,
@@ -87,25 +88,37 @@ class LeaderWrites:
             for tp, records in batches:
                 result = AppendResult()
                 results.append(result)
-                ack = self._append(tp, records, result, acks, from_client)
+                ack = self.append_one(tp, records, result, acks, from_client)
                 if ack is not None:
                     pending.append(ack)
             if pending:
-                operation = DelayedProduce(
-                    timeout_ms, pending, self._lookup, partial(done, results), self._observer.produce_expired
-                )
-                operation.client = client
-                keys = [ack.partition.tp for ack in pending]
-                self._produce_purgatory.try_complete_else_watch(operation, keys)
+                self.await_acks(pending, timeout_ms, partial(done, results), client)
             else:
                 done(results)
         finally:
             self._actions.leave()
 
-    def _append(
-        self, tp: TopicPartition, records: Buffer | None, result: AppendResult, acks: int, from_client: bool
+    def await_acks(self, pending: list[PendingAck], timeout_ms: int, done: Callable[[], None], client: str) -> None:
+        """Call `done` when all in-sync replicas have the records, or after `timeout_ms`; the results are filled in."""
+        operation = DelayedProduce(timeout_ms, pending, self._lookup, done, self._observer.produce_expired)
+        operation.client = client
+        keys = [ack.partition.tp for ack in pending]
+        self._produce_purgatory.try_complete_else_watch(operation, keys)
+
+    def append_one(
+        self,
+        tp: TopicPartition,
+        records: Buffer | None,
+        result: AppendResult,
+        acks: int,
+        from_client: bool,
+        is_admitted: bool = False,
     ) -> PendingAck | None:
-        """Append one batch and fill in its result; returns what acks=-1 waits for, or None."""
+        """Append one batch and fill in its result; returns what acks=-1 waits for, or None.
+
+        Args:
+            is_admitted: the batch is of a transaction, and the guard has just admitted it.
+        """
         partition = None
         try:
             partition = self._lookup.find(tp)
@@ -116,16 +129,12 @@ class LeaderWrites:
             else:
                 if partition.refused.first:
                     partition.check_order(records, self._clock.now_ms())
-                info = partition.append_as_leader(records, acks=acks, wall_ms=self._clock.wall_ms())
+                append = partition.append_admitted if is_admitted else partition.append_as_leader
+                info = append(records, acks=acks, wall_ms=self._clock.wall_ms())
         except (PartitionError, LogError) as error:
             if partition is not None and records is not None and from_client:
                 partition.refused.note(records, error.error_code, self._clock.now_ms())
-            self._observer.append_failed(tp)
-            result.error_code = error.error_code
-            result.error_message = str(error)
-            if isinstance(error, InvalidBatch):
-                result.record_errors = error.record_errors
-            result.leader_id, result.leader_epoch = self._lookup.hint(tp, error.error_code)
+            self.refuse(tp, result, error)
             return None
         result.base_offset = info.first_offset
         result.log_append_time_ms = info.log_append_time_ms
@@ -134,6 +143,15 @@ class LeaderWrites:
             self._observer.appended(tp, info.record_count, info.size_bytes)
             self._events.appended(partition, info.first_offset, high_watermark_moved=partition.advance_high_watermark())
         return PendingAck(partition, info.last_offset + 1, result) if acks == -1 else None
+
+    def refuse(self, tp: TopicPartition, result: AppendResult, error: PartitionError | LogError) -> None:
+        """Fill in the result of a batch that is not appended."""
+        self._observer.append_failed(tp)
+        result.error_code = error.error_code
+        result.error_message = str(error)
+        if isinstance(error, InvalidBatch):
+            result.record_errors = error.record_errors
+        result.leader_id, result.leader_epoch = self._lookup.hint(tp, error.error_code)
 
     def await_replicas(self, tp: TopicPartition, *, timeout_ms: int, done: AppendDone, client: str = "") -> None:
         """Wait until everything that the partition's log holds now is committed, as an append with acks=-1 does.

@@ -105,15 +105,6 @@ def test_kip_951_a_waiting_request_is_answered_with_the_new_leader_when_leadersh
     assert told == ((3, 5, [(3, 9093)]) if version >= 10 else (-1, -1, []))
 
 
-def test_a_batch_of_a_transaction_is_refused_while_there_are_no_transactions(alone: Harness) -> None:
-    record = Record(0, 1_700_000_000_000, None, b"value", ())
-    records = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
-    assert error_of(handle(alone, acks=1, records=records)) == ErrorCode.INVALID_TXN_STATE
-    assert handle(alone, acks=1).responses[0].partition_responses[0].base_offset == 0, "nothing was appended"
-    fetched = alone.fetch((alone.partition().tp, 0), read_committed=True)
-    assert len(fetched.data.records or []) == 1, "the last stable offset advances"
-
-
 def test_kip_467_the_response_names_the_records_at_fault(alone: Harness) -> None:
     alone.set_topics(topic(isr=(1,), cleanup_policy="compact"))
     records = [Record(i, 1_700_000_000_000, key, b"value", ()) for i, key in enumerate((b"a", None, b"b"))]

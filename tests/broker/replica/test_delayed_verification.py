@@ -1,0 +1,60 @@
+"""Tests of produce requests that wait for the coordinator of their transaction."""
+
+from __future__ import annotations
+
+from purgatorio.protocol.errors import ErrorCode
+from tests.broker.replica.harness import ORDERS, Harness
+from tests.broker.replica.transactions import coordinator_of, send, transactional
+
+
+def test_it_names_the_transaction_and_the_partition(broker: Harness) -> None:
+    coordinator = coordinator_of(broker)
+    send(broker)
+    (operation,) = broker.produce_purgatory.operations(10)
+    assert operation.missing == (
+        "the coordinator of `billing-1` has not confirmed that its transaction includes orders-0"
+    )
+    assert (operation.client, operation.keys) == ("producer", (ORDERS,))
+    coordinator.only.answer()
+    (finished,) = broker.finished
+    assert (finished.outcome, finished.cause, finished.event_key) == ("completed", "transaction verified", ORDERS)
+
+
+def test_at_its_deadline_the_batch_is_refused_and_not_appended_later(broker: Harness) -> None:
+    coordinator = coordinator_of(broker)
+    first, second = send(broker, timeout_ms=500), send(broker, 1, timeout_ms=2000)
+    broker.advance_ms(501)
+    assert first.error_codes == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert not second.answered
+    coordinator.only.answer()
+    assert second.error_codes == [ErrorCode.NOT_ENOUGH_REPLICAS], "the first one is to be sent again before it"
+    assert broker.partition().log.log_end_offset == 0
+    assert broker.replicas.guard.waiting_bytes == 0
+
+
+def test_with_no_time_left_it_is_refused_at_once(broker: Harness) -> None:
+    coordinator_of(broker)
+    assert send(broker, timeout_ms=0).error_codes == [ErrorCode.NOT_ENOUGH_REPLICAS]
+
+
+def test_a_broker_that_stops_refuses_what_waits(broker: Harness) -> None:
+    coordinator = coordinator_of(broker)
+    produced = send(broker, acks=-1)
+    broker.produce_purgatory.shutdown()
+    assert produced.error_codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    coordinator.only.answer()
+    assert broker.partition().log.log_end_offset == 0
+
+
+def test_the_memory_of_what_waits_has_a_limit(broker: Harness) -> None:
+    coordinator = coordinator_of(broker)
+    guard = broker.replicas.guard
+    guard.max_waiting_bytes = 4 * 1024
+    batch = transactional(count=200)
+    assert len(batch) > 1024
+    requests = [send(broker, records=batch) for _ in range(4)]
+    assert guard.waiting_bytes <= guard.max_waiting_bytes
+    assert [each.answered for each in requests] == [False, True, True, True]
+    assert requests[1].error_codes == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    coordinator.only.answer()
+    assert guard.waiting_bytes == 0
