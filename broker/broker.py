@@ -21,6 +21,7 @@ from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
 from purgatorio.broker.config.groups import group_config
 from purgatorio.broker.config.limits import connection_limits, fetch_settings
 from purgatorio.broker.config.topics import topic_settings, topic_synonyms
+from purgatorio.broker.config.transactions import transaction_config
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder, create_delays_topic
@@ -47,6 +48,7 @@ from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.server.peers import Peers
 from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.txn.markers import Markers
 from purgatorio.logger import get_logger
 
 PLAINTEXT: Final = "PLAINTEXT"
@@ -83,6 +85,7 @@ class Broker:
         purgatories: all purgatories, by Kafka's names.
         groups: the groups that this broker coordinates.
         peers: asks other brokers.
+        markers: the end markers of transactions.
     """
 
     def __init__(
@@ -114,12 +117,6 @@ class Broker:
         self.produce_purgatory, self.fetch_purgatory = parked.produce, parked.fetch
         self._topics = topic_settings(config)
         self.lifecycle = self._build_lifecycle(lease_clock, slowest_rate)
-        alter_partition = AlterPartitionManager(
-            store,
-            settings=self._topics,
-            withdraw=lambda partition, proposal: self.replicas.withdraw(partition, proposal),
-            changed=self._isr_changed,
-        )
         self.replicas = ReplicaManager(
             config.broker_id,
             clock=lease_clock,
@@ -130,7 +127,7 @@ class Broker:
             fetch_purgatory=parked.fetch,
             delete_records_purgatory=parked.delete_records,
             observer=self.metrics,
-            propose=alter_partition.propose,
+            propose=self._build_alter_partition().propose,
             may_lead=self.lifecycle.may_lead,
             validation=RecordValidation(full=config.record_validation == "full"),
             producer_id_expiration_ms=config.producer_id_expiration_ms,
@@ -146,6 +143,7 @@ class Broker:
         self.recorder = DelayRecorder(self.replicas, self.clock, self.metrics)
         self.groups = self._build_groups()
         self.peers = Peers(partial(self._connect, client="coordinator"))
+        self.markers = self._build_markers()
         self.request_memory = RequestMemory(config.queued_max_request_bytes)
         self.listeners = self._build_listeners()
         self.fetchers = self._build_fetchers()
@@ -172,6 +170,14 @@ class Broker:
             epoch_step=lambda: random_epoch_step(self._rng),
         )
 
+    def _build_alter_partition(self) -> AlterPartitionManager:
+        return AlterPartitionManager(
+            self.store,
+            settings=self._topics,
+            withdraw=lambda partition, proposal: self.replicas.withdraw(partition, proposal),
+            changed=self._isr_changed,
+        )
+
     def _build_groups(self) -> Groups:
         services = GroupServices(
             config=group_config(self.config),
@@ -184,6 +190,16 @@ class Broker:
             heartbeat_purgatory=self._parked.heartbeat,
         )
         return Groups(services, self.replicas)
+
+    def _build_markers(self) -> Markers:
+        return Markers(
+            self.replicas,
+            clock=self.clock,
+            timer=self._parked.timer,
+            image=lambda: self.store.image,
+            ask=self.peers.send,
+            timeout_ms=transaction_config(self.config).append_timeout_ms,
+        )
 
     def _build_fetchers(self) -> ReplicaFetcherManager:
         return ReplicaFetcherManager(
@@ -218,6 +234,7 @@ class Broker:
                 replicas=self.replicas,
                 fetch_sessions=self.fetch_sessions,
                 groups=self.groups,
+                markers=self.markers.writer,
                 fetch_max_bytes=config.fetch_max_bytes,
             )
         )
@@ -395,6 +412,7 @@ class Broker:
         self._parked.metadata.image_changed(image)
         self.recorder.image_changed(image)
         self.groups.image_changed(image)
+        self.markers.sender.image_changed(image)
         self._roles_changed()
 
     async def _apply_queued_roles(self) -> None:

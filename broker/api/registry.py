@@ -15,6 +15,7 @@ from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.request import Handler, Route
+from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 
@@ -28,6 +29,7 @@ class Services:
         replicas: this broker's replicas.
         fetch_sessions: this broker's fetch sessions.
         groups: the groups that this broker coordinates.
+        markers: writes end markers of transactions to this broker's partitions.
         fetch_max_bytes: the most bytes that a fetch response holds, even if the request allows more
             (fetch.max.bytes).
         routes: the routes of all registrations, which `build_routes` fills; ApiVersions answers with them.
@@ -37,6 +39,7 @@ class Services:
     replicas: ReplicaManager
     fetch_sessions: FetchSessionCache
     groups: Groups
+    markers: MarkerWriter
     fetch_max_bytes: int
     routes: dict[int, Route] = field(default_factory=dict)
 

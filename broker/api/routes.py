@@ -39,6 +39,7 @@ from purgatorio.broker.api import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    write_txn_markers,
 )
 from purgatorio.broker.api.registry import ApiHandler, Services
 from purgatorio.broker.request import Routes
@@ -63,6 +64,7 @@ APIS: Final[tuple[ApiHandler, ...]] = (
     delete_records.API,
     init_producer_id.API,
     offset_for_leader_epoch.API,
+    write_txn_markers.API,
     describe_configs.API,
     alter_configs.API,
     describe_log_dirs.API,

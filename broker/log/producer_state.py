@@ -218,16 +218,43 @@ class ProducerStates:
                 producer.
             TooManyTransactions: as `check`.
         """
-        self._check_epoch(header)
-        state = self.get(header.producer_id)
         if not header.is_control:
+            self._check_epoch(header)
+            state = self.get(header.producer_id)
             if state is None or state.transaction_start < 0:
                 self._check_room(header)
             return
         marker = end_marker_in(batch)
-        if marker is not None and state is not None and marker.coordinator_epoch < state.coordinator_epoch:
+        if marker is None:
+            self._check_epoch(header)
+        else:
+            self.check_marker(header.producer_id, header.producer_epoch, marker)
+
+    def check_marker(
+        self, producer_id: int, producer_epoch: int, marker: EndMarker, *, is_bumped: bool = False
+    ) -> None:
+        """Check that an end marker is not one of the past; changes nothing.
+
+        Args:
+            is_bumped: the coordinator raised the producer's epoch for this marker (transaction.version 2). If a
+                transaction is open at that epoch, it is the one after, and the marker came late (KAFKA-19446). If none
+                is open, the marker is sent again (KAFKA-19999).
+
+        Raises:
+            StaleProducerEpoch: a higher epoch of the producer was seen, or the next transaction.
+            StaleCoordinatorEpoch: a newer coordinator has ended a transaction of the producer.
+        """
+        state = self.get(producer_id)
+        if state is None:
+            return
+        is_late = is_bumped and producer_epoch == state.epoch and state.transaction_start >= 0
+        if producer_epoch < state.epoch or is_late:
+            raise StaleProducerEpoch(
+                f"producer {producer_id} has epoch {state.epoch} now, this marker is of {producer_epoch}"
+            )
+        if marker.coordinator_epoch < state.coordinator_epoch:
             raise StaleCoordinatorEpoch(
-                f"the coordinator of producer {header.producer_id} has epoch {state.coordinator_epoch} now, "
+                f"the coordinator of producer {producer_id} has epoch {state.coordinator_epoch} now, "
                 f"this marker is of {marker.coordinator_epoch}"
             )
 

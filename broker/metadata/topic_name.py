@@ -8,7 +8,9 @@ from typing import Final
 MAX_TOPIC_NAME_LENGTH: Final = 249
 """Kafka's limit: it keeps a partition in a directory `<topic>-<partition>`, whose name has at most 255 characters."""
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+"""The internal topic that keeps consumer groups and their offsets."""
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state"})
 """Kafka's internal topics, which hold state of the coordinators."""
 
 _ALLOWED = re.compile(r"[a-zA-Z0-9._-]+")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.errors import ErrorCode
+
+BUMPING_VERSION: Final = 2
+"""The first transaction.version in which each end of a transaction raises the producer's epoch (KIP-890)."""
 
 
 class TransactionEnd(NamedTuple):

@@ -23,6 +23,7 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.broker.request import Routes
+from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -62,6 +63,7 @@ def routes() -> Routes:
             replicas=broker.replicas,
             fetch_sessions=broker.fetch_sessions,
             groups=GroupHarness().groups,
+            markers=MarkerWriter(broker.replicas, broker.clock, timeout_ms=5_000),
             fetch_max_bytes=1_000_000,
         )
     )

@@ -1,0 +1,346 @@
+"""How a coordinator has its transactions ended: leaders get markers for their partitions, until all are written.
+
+A marker is on its way to one broker at a time: to the leader of its partition in the newest image. Markers of many
+transactions for one broker share a request. A marker that a leader could not write waits for the partition's next try,
+which a timer or a change of the partition's state begins. What arrives late, from a broker that does not lead any more,
+counts only if it says that the marker is written.
+
+What waits here is bounded by what the coordinator bounds: its transactional ids, and the partitions of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from typing import Any, Final, Protocol
+
+from purgatorio.broker.coordinator.seams import AskBroker
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.delta import changed_topics
+from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
+from purgatorio.broker.purgatory import Timer
+from purgatorio.broker.txn.ending import TransactionEnd
+from purgatorio.broker.txn.marker_writer import Marker, Written
+from purgatorio.broker.txn.missing_marker import (
+    Destination,
+    Ending,
+    MissingMarker,
+    Retries,
+    Try,
+    error_codes,
+    wire_marker,
+)
+from purgatorio.logger import get_logger
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+
+logger = get_logger(__name__)
+
+MAX_MARKERS_PER_REQUEST: Final = 250
+"""The most partitions of one request, and of one step of this broker's own appends: about 10 ms of a leader's time."""
+MAX_REQUESTS: Final = 4
+"""The most requests to one broker that wait for answers. Further markers wait, and share the next request."""
+FIRST_RETRY_MS: Final = 20
+"""From the first failure at a partition to the next try; doubled with each further one."""
+MAX_RETRY_MS: Final = 1_000
+"""The longest time between two tries."""
+WARN_AT_FAILURE: Final = 7
+"""The failure in sequence at one partition that is logged, about a second after the first."""
+SHOWN_PARTITIONS: Final = 3
+"""The most partitions that a sentence names."""
+REQUEST_VERSION: Final = 2
+"""The version of the requests."""
+
+GIVE_UP: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+"""Errors after which no try can succeed. Any other could be of the moment, even one that no broker should send."""
+
+
+class WriteMarkers(Protocol):
+    """Writes markers on this broker (see `purgatorio.broker.txn.marker_writer.MarkerWriter.write`)."""
+
+    def __call__(self, marker: Marker, partitions: list[TopicPartition], written: Written, *, client: str) -> None:
+        """Call `written` once for each partition; perhaps before this returns."""
+        ...
+
+
+class MarkerSender:
+    """Has leaders write the markers of this broker's transactions; implements `EndsTransactions`.
+
+    Args:
+        broker_id: this broker, whose own partitions are written without a request.
+        image: returns this broker's image; `image_changed` is called when it has changed.
+        write: writes markers to partitions of this broker.
+        ask: sends requests to other brokers.
+        timer: the times of retries.
+    """
+
+    def __init__(
+        self, broker_id: int, *, image: Callable[[], ClusterImage], write: WriteMarkers, ask: AskBroker, timer: Timer
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._write = write
+        self._ask = ask
+        self._timer = timer
+        self._seen = image()
+        self._endings: dict[str, Ending] = {}
+        self._by_partition: dict[TopicPartition, dict[MissingMarker, None]] = {}
+        self._retries: dict[TopicPartition, Retries] = {}
+        self._destinations: dict[int, Destination] = {}
+        self._ready: dict[int, None] = {}  # destinations with markers that could be sent
+        self._is_sending = False
+
+    # --- the coordinator's side (see `EndsTransactions`) ---
+
+    def end(
+        self, end: TransactionEnd, *, written: Callable[[TopicPartition], None], gave_up: Callable[[ErrorCode], None]
+    ) -> None:
+        """Have each partition's leader append the marker; see `EndsTransactions.end`."""
+        earlier = self._endings.get(end.transactional_id)
+        if earlier is not None:
+            self._forget(earlier)
+        ending = Ending(end, written, gave_up)
+        ending.missing = {tp: MissingMarker(ending, tp) for tp in end.partitions}
+        if not ending.missing:
+            return
+        self._endings[end.transactional_id] = ending
+        for tp, missing in ending.missing.items():
+            self._by_partition.setdefault(tp, {})[missing] = None
+        for missing in list(ending.missing.values()):
+            self._route(missing)
+        self._send()
+
+    def drop(self, transactional_id: str, coordinator_epoch: int) -> None:
+        """Retry no more; see `EndsTransactions.drop`."""
+        ending = self._endings.get(transactional_id)
+        if ending is not None and ending.end.coordinator_epoch == coordinator_epoch:
+            self._forget(ending)
+
+    def waits_for(self, transactional_id: str) -> str:
+        """Return the missing markers, such as "the markers of orders-0 (broker 2), orders-1 (no leader)"; or ""."""
+        ending = self._endings.get(transactional_id)
+        if ending is None:
+            return ""
+        named = [f"{tp} ({self._where(tp)})" for tp in islice(ending.missing, SHOWN_PARTITIONS)]
+        more = len(ending.missing) - len(named)
+        return f"the markers of {', '.join(named)}{f' and {more} more' if more else ''}"
+
+    def _where(self, tp: TopicPartition) -> str:
+        leader = self._leader(tp)
+        retries = self._retries.get(tp)
+        where = "no leader" if leader is None or leader == NO_LEADER else f"broker {leader}"
+        return f"{where}: {retries.why}" if retries is not None and leader != NO_LEADER else where
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """Send the markers of partitions with another leader, or that waited for any change, at once."""
+        before, self._seen = self._seen, image
+        if not self._by_partition:
+            return
+        for delta in changed_topics(before, image):
+            for tp in delta.changed_partitions:
+                if tp in self._by_partition:
+                    self._partition_changed(tp)
+        self._send()
+
+    def _partition_changed(self, tp: TopicPartition) -> None:
+        leader = self._leader(tp)
+        if leader == NO_LEADER:
+            return
+        retries = self._retries.get(tp)
+        if retries is not None:
+            self._retry(tp, retries)
+        for missing in list(self._by_partition.get(tp, ())):
+            if missing.sent_to != leader:
+                self._route(missing)
+
+    # --- on the way ---
+
+    def _leader(self, tp: TopicPartition) -> int | None:
+        """Return a partition's leader in the newest image, or NO_LEADER; None if the partition does not exist."""
+        state = self._image().partition(tp.topic, tp.partition)
+        return None if state is None else state.leader
+
+    def _route(self, missing: MissingMarker) -> None:
+        """Put a marker on the way to its leader; `_send` sends it."""
+        if not missing.is_missing:
+            return  # the coordinator, told of another one, has dropped the transaction
+        leader = self._leader(missing.tp)
+        if leader is None:
+            self._done(missing)  # the topic was deleted, and what the transaction wrote with it
+            return
+        if leader == NO_LEADER:
+            self._wait(missing, "no leader")
+            return
+        missing.attempt += 1
+        missing.sent_to = leader
+        destination = self._destinations.setdefault(leader, Destination())
+        destination.queue.append((missing, missing.attempt))
+        self._ready[leader] = None
+
+    def _send(self) -> None:
+        """Send what is ready; what becomes ready by an answer in between is sent by the same loop."""
+        if self._is_sending:
+            return
+        self._is_sending = True
+        try:
+            while self._ready:
+                broker_id = next(iter(self._ready))
+                del self._ready[broker_id]
+                destination = self._destinations[broker_id]
+                if broker_id != self._broker_id:
+                    self._send_to(broker_id, destination)
+                elif not destination.is_paused:
+                    self._send_here(destination)
+        finally:
+            self._is_sending = False
+
+    def _send_here(self, destination: Destination) -> None:
+        """Write markers of this broker's own partitions; if there are many, the others in another turn of the loop."""
+        for ending, tries in destination.take(MAX_MARKERS_PER_REQUEST).items():
+            written = partial(self._written_here, tries)
+            try:
+                self._write(ending.marker, list(tries), written, client=ending.end.transactional_id)
+            except Exception:  # a bug; the markers must be tried again all the same
+                logger.exception("markers could not be written", transactional_id=ending.end.transactional_id)
+                for each in tries.values():
+                    self._answered(each, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if destination.queue:
+            destination.is_paused = True
+            self._timer.call_later(1, self._resume, destination)
+
+    def _resume(self, destination: Destination) -> None:
+        destination.is_paused = False
+        self._ready[self._broker_id] = None
+        self._send()
+
+    def _written_here(self, tries: dict[TopicPartition, Try], tp: TopicPartition, error_code: ErrorCode) -> None:
+        self._answered(tries[tp], error_code)
+        self._send()
+
+    def _send_to(self, broker_id: int, destination: Destination) -> None:
+        while destination.requests < MAX_REQUESTS:
+            taken = destination.take(MAX_MARKERS_PER_REQUEST)
+            if not taken:
+                return
+            destination.requests += 1
+            request = WriteTxnMarkersRequest(markers=[wire_marker(ending, tries) for ending, tries in taken.items()])
+            done = partial(self._broker_answered, broker_id, destination, taken)
+            self._ask(broker_id, ApiKey.WRITE_TXN_MARKERS, REQUEST_VERSION, request, done)
+
+    def _broker_answered(
+        self,
+        broker_id: int,
+        destination: Destination,
+        taken: dict[Ending, dict[TopicPartition, Try]],
+        response: WriteTxnMarkersResponse | None,
+        error: Exception | None,
+    ) -> None:
+        destination.requests -= 1
+        self._ready[broker_id] = None
+        codes = dict(error_codes(response))
+        why = "not answered" if error is None else str(error) or type(error).__name__
+        for ending, tries in taken.items():
+            for tp, each in tries.items():
+                self._answered(each, codes.get((ending.end.producer_id, tp)), why)
+        self._send()
+
+    # --- results ---
+
+    def _answered(self, each: Try, error_code: ErrorCode | None, why: str = "") -> None:
+        """Note the result of an attempt; None: there is none, for the reason `why`."""
+        missing, attempt = each
+        if not missing.is_missing:
+            return
+        if error_code == ErrorCode.NONE:
+            self._done(missing)
+        elif missing.attempt != attempt:
+            return  # it goes to another leader meanwhile
+        elif error_code in GIVE_UP:
+            assert error_code is not None
+            self._give_up(missing, error_code)
+        else:
+            leader = self._leader(missing.tp)
+            if leader in (missing.sent_to, NO_LEADER):
+                self._wait(missing, why if error_code is None else error_code.name)
+            else:
+                self._route(missing)
+
+    def _done(self, missing: MissingMarker) -> None:
+        ending, tp = missing.ending, missing.tp
+        del ending.missing[tp]
+        if not ending.missing:
+            del self._endings[ending.end.transactional_id]
+        self._unlink(missing)
+        retries = self._retries.pop(tp, None)
+        if retries is not None:
+            self._retry(tp, retries)
+        _call(ending.written, tp)
+
+    def _give_up(self, missing: MissingMarker, error_code: ErrorCode) -> None:
+        ending = missing.ending
+        logger.warning(
+            "a transaction's markers are refused",
+            transactional_id=ending.end.transactional_id,
+            partition=str(missing.tp),
+            error=error_code.name,
+        )
+        self._forget(ending)
+        _call(ending.gave_up, error_code)
+
+    def _forget(self, ending: Ending) -> None:
+        del self._endings[ending.end.transactional_id]
+        markers, ending.missing = ending.missing, {}
+        for missing in markers.values():
+            self._unlink(missing)
+
+    def _unlink(self, missing: MissingMarker) -> None:
+        tp = missing.tp
+        markers = self._by_partition[tp]
+        del markers[missing]
+        retries = self._retries.get(tp)
+        if retries is not None:
+            retries.waiting.pop(missing, None)
+        if not markers:
+            del self._by_partition[tp]
+            if retries is not None:
+                del self._retries[tp]
+                retries.cancel()
+
+    # --- retries ---
+
+    def _wait(self, missing: MissingMarker, why: str) -> None:
+        """Keep a marker until the partition's next try."""
+        missing.attempt += 1
+        missing.sent_to = NO_LEADER
+        tp = missing.tp
+        retries = self._retries.setdefault(tp, Retries())
+        retries.waiting[missing] = None
+        retries.why = why
+        if retries.entry is not None:
+            return
+        delay_ms = min(FIRST_RETRY_MS << min(retries.failures, 10), MAX_RETRY_MS)
+        retries.failures += 1
+        if retries.failures == WARN_AT_FAILURE:
+            logger.warning("markers of transactions wait for a partition", partition=str(tp), why=why)
+        retries.entry = self._timer.call_later(delay_ms, self._retry_later, tp, retries)
+
+    def _retry_later(self, tp: TopicPartition, retries: Retries) -> None:
+        self._retry(tp, retries)
+        self._send()
+
+    def _retry(self, tp: TopicPartition, retries: Retries) -> None:
+        """Put the markers that wait for a partition on their way."""
+        retries.cancel()
+        waiting, retries.waiting = retries.waiting, {}
+        for missing in waiting:
+            self._route(missing)
+
+
+def _call(callback: Callable[[Any], None], argument: Any) -> None:
+    """Call the coordinator; a failure, which is logged, must not keep the results of other markers from it."""
+    try:
+        callback(argument)
+    except Exception:
+        logger.exception("the end of a transaction could not be noted")
