@@ -2,19 +2,23 @@
 
 Only replicated offsets are told. An unknown group or partition is no error: its offset is -1. Versions 1 to 7 ask for
 one group, and have the group's error in each partition too: aiokafka 0.14 looks for it there alone, version 1 has no
-other place. `require_stable` changes nothing yet, as there are no transactions that could change an offset.
+other place.
+
+With `require_stable` (from version 7 on) a partition whose offset an open transaction may change has the error
+UNSTABLE_OFFSET_COMMIT, and the consumer asks again (KIP-447). The transaction may change it from the moment at which
+the leader's log has its record. A commit outside of transactions that waits for the replicas is no such reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
-from purgatorio.broker.group.offsets import CommittedOffset, GroupOffsets
+from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -45,7 +49,7 @@ def handle(groups: Groups, ctx: RequestContext, request: OffsetFetchRequest, rep
     if ctx.api_version < GROUPS_VERSION:
         only = _only_group(request)
         try:
-            reply(_single(_fetch(groups, only, by_id=False)))
+            reply(_single(_fetch(groups, only, by_id=False, require_stable=request.require_stable)))
         except CoordinatorError as error:
             reply(_single(_failed(only, error.error_code)))
         return
@@ -53,26 +57,35 @@ def handle(groups: Groups, ctx: RequestContext, request: OffsetFetchRequest, rep
     answers = []
     for group in request.groups:
         try:
-            answers.append(_fetch(groups, group, by_id))
+            answers.append(_fetch(groups, group, by_id=by_id, require_stable=request.require_stable))
         except CoordinatorError as error:
             answers.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.error_code))
     reply(OffsetFetchResponse(groups=answers))
 
 
-def _fetch(groups: Groups, asked: OffsetFetchRequestGroup, by_id: bool) -> OffsetFetchResponseGroup:
+def _fetch(
+    groups: Groups, asked: OffsetFetchRequestGroup, *, by_id: bool, require_stable: bool
+) -> OffsetFetchResponseGroup:
     """Return the offsets of one group.
 
     Raises:
         CoordinatorError: they cannot be read now, or not by this member.
     """
     of_group = groups.offsets.offsets_of(asked.group_id, asked.member_id, asked.member_epoch)
+    unstable = groups.offsets.unstable_of(asked.group_id) if require_stable else {}
     topics = []
-    for topic in _asked_topics(groups.image, asked, of_group, by_id):
+    for topic in _asked_topics(groups.image, asked, [*of_group, *unstable], by_id):
         kept = of_group.get(topic.name, {})
+        open_ones = unstable.get(topic.name, ())
         if topic.partitions is None:
-            partitions = [_partition(index, each, topic) for index, each in kept.items() if each.is_of(topic.topic_id)]
+            stable = [_partition(index, each, topic) for index, each in kept.items() if each.is_of(topic.topic_id)]
+            partitions = [each for each in stable if each.partition_index not in open_ones]
+            partitions += [_unstable(index, topic) for index in open_ones]
         else:
-            partitions = [_partition(index, kept.get(index, _NOTHING), topic) for index in topic.partitions]
+            partitions = [
+                _unstable(index, topic) if index in open_ones else _partition(index, kept.get(index, _NOTHING), topic)
+                for index in topic.partitions
+            ]
         if partitions or topic.partitions is not None:
             topics.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
@@ -88,11 +101,11 @@ class _AskedTopic(NamedTuple):
 
 
 def _asked_topics(
-    image: ClusterImage, asked: OffsetFetchRequestGroup, of_group: GroupOffsets, by_id: bool
+    image: ClusterImage, asked: OffsetFetchRequestGroup, names: Iterable[str], by_id: bool
 ) -> list[_AskedTopic]:
-    """Return the topics that are asked of; with null topics those with offsets, if they can be named."""
+    """Return the topics that are asked of; with null topics those of `names`, if they can be named."""
     if asked.topics is None:
-        known = [(name, image.topics.get(name)) for name in of_group]
+        known = [(name, image.topics.get(name)) for name in dict.fromkeys(names)]
         return [
             _AskedTopic(name, ZERO_UUID if topic is None else topic.topic_id, None)
             for name, topic in known
@@ -120,6 +133,13 @@ def _partition(index: int, committed: CommittedOffset, topic: _AskedTopic) -> Of
         metadata=committed.metadata,
         error_code=topic.error_code,
     )
+
+
+def _unstable(index: int, topic: _AskedTopic) -> OffsetFetchResponsePartitions:
+    """Return the answer for a partition whose offset an open transaction may change."""
+    answer = _partition(index, _NOTHING, topic)
+    answer.error_code = answer.error_code or ErrorCode.UNSTABLE_OFFSET_COMMIT
+    return answer
 
 
 def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:

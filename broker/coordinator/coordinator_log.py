@@ -13,8 +13,9 @@ from purgatorio.broker.coordinator.errors import coordinator_error
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
+from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.records import NO_PRODUCER_ID, Record, build_batch
 
 Committed = Callable[[ErrorCode], None]
 """Receives NONE when the records are committed, or the error code for the coordinator's client; called once."""
@@ -25,6 +26,18 @@ class NewRecord(NamedTuple):
 
     key: bytes
     value: bytes | None
+
+
+class Producer(NamedTuple):
+    """A transactional producer: the owner of a transaction.
+
+    Attributes:
+        transactional_id: noted in the log's state for those who look at it; "": not known.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    transactional_id: str = ""
 
 
 class CoordinatorLog:
@@ -49,6 +62,7 @@ class CoordinatorLog:
         *,
         applied: Callable[[], None] | None = None,
         client: str = "",
+        producer: Producer | None = None,
     ) -> bool:
         """Append records in one batch.
 
@@ -56,14 +70,55 @@ class CoordinatorLog:
             tp: the partition of the coordinator's topic.
             records: at least one.
             done: called when the records are committed or have failed; perhaps before this returns.
-            applied: called before `done` if the records are in this broker's log; not if the append was refused.
+            applied: called before `done` if the records are in this broker's log; not if the append was refused. The
+                calls for a partition follow the order of its log.
             client: the client id, shown while the request waits.
+            producer: the producer whose transaction the records belong to; None: they belong to none.
 
         Returns:
             Whether the records are in this broker's log. They may be committed later even if `done` gets an error.
         """
         now_ms = self._clock.wall_ms()
-        batch = build_batch(Record(nth, now_ms, key, value) for nth, (key, value) in enumerate(records))
+        batch = build_batch(
+            (Record(nth, now_ms, key, value) for nth, (key, value) in enumerate(records)),
+            producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
+            producer_epoch=-1 if producer is None else producer.producer_epoch,
+            transactional=producer is not None,
+        )
+        is_appended = self._append(tp, batch, done, applied, client, from_client=producer is None)
+        partition = self._replicas.lookup.known(tp)
+        if producer is not None and is_appended and partition is not None:
+            partition.log.producers.name(producer.producer_id, producer.transactional_id)
+        return is_appended
+
+    def append_end(
+        self,
+        tp: TopicPartition,
+        producer: Producer,
+        marker: EndMarker,
+        done: Committed,
+        *,
+        applied: Callable[[], None] | None = None,
+    ) -> bool:
+        """Append the marker that ends a producer's transaction on a partition; see `append`."""
+        batch = build_end_marker(
+            marker,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            timestamp_ms=self._clock.wall_ms(),
+        )
+        return self._append(tp, batch, done, applied, "", from_client=False)
+
+    def _append(
+        self,
+        tp: TopicPartition,
+        batch: bytes,
+        done: Committed,
+        applied: Callable[[], None] | None,
+        client: str,
+        *,
+        from_client: bool,
+    ) -> bool:
         early: list[AppendResult] = []
         inside = True
 
@@ -73,11 +128,19 @@ class CoordinatorLog:
             else:
                 done(coordinator_error(results[0].error_code))
 
-        self._replicas.append([(tp, batch)], acks=-1, timeout_ms=self._timeout_ms, done=settled, client=client)
-        inside = False
-        is_appended = not early or early[0].base_offset >= 0
-        if is_appended and applied is not None:
-            applied()
+        with self._replicas.actions:  # events of the append may append too, and must find these records applied
+            self._replicas.append(
+                [(tp, batch)],
+                acks=-1,
+                timeout_ms=self._timeout_ms,
+                done=settled,
+                client=client,
+                from_client=from_client,
+            )
+            inside = False
+            is_appended = not early or early[0].base_offset >= 0
+            if is_appended and applied is not None:
+                applied()
         if early:
             done(coordinator_error(early[0].error_code))
         return is_appended

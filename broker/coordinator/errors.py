@@ -27,12 +27,24 @@ _NOT_AVAILABLE: Final = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
+_OF_TRANSACTIONS: Final = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+"""What a producer does wrong, or must wait for; its client is told as it is."""
 _NOT_COORDINATOR: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
 
 
 def coordinator_error(append_error: ErrorCode) -> ErrorCode:
     """Return what a coordinator's client is told when its append to its topic ended with this error."""
-    if append_error == ErrorCode.NONE:
+    if append_error == ErrorCode.NONE or append_error in _OF_TRANSACTIONS:
         return append_error
     if append_error in _NOT_AVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

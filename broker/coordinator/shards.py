@@ -96,7 +96,14 @@ class Shards(Generic[S]):
         if topic is None:
             message = f"topic {self._topic} does not exist yet"
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
-        tp = TopicPartition(self._topic, coordinator_partition(name, len(topic.partitions)))
+        return self.shard_at(TopicPartition(self._topic, coordinator_partition(name, len(topic.partitions))))
+
+    def shard_at(self, tp: TopicPartition) -> S:
+        """Return the shard of a partition that this broker leads.
+
+        Raises:
+            CoordinatorError: NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS.
+        """
         shard = self._shards.get(tp)
         try:
             # Also checks the lease: a broker that was fenced must not answer with the state of yesterday.

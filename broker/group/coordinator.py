@@ -76,6 +76,14 @@ class GroupCoordinator:
         """
         return self._shards.shard_of(group_id)
 
+    def shard_at(self, tp: TopicPartition) -> GroupShard:
+        """Return the shard of a partition of ``__consumer_offsets`` that this broker leads.
+
+        Raises:
+            CoordinatorError: as `Shards.shard_at`.
+        """
+        return self._shards.shard_at(tp)
+
     @property
     def shards(self) -> Iterable[GroupShard]:
         """The shards of the partitions that this broker leads, in any state."""

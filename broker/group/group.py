@@ -62,6 +62,30 @@ class Group(ABC):
             CoordinatorError: with the error code for all partitions of the request.
         """
 
+    def check_txn_commit(self, member_id: str, instance_id: str | None, generation_or_epoch: int) -> None:
+        """Check that offsets of a transaction may be committed now (KIP-447).
+
+        A client without a membership may commit at any time: it relies on the fencing of its transactional id. That the
+        group rebalances is no reason to refuse.
+
+        Args:
+            member_id, instance_id, generation_or_epoch: as in `check_commit`.
+
+        Raises:
+            CoordinatorError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION; also for a member epoch.
+        """
+        has_membership = generation_or_epoch >= 0 or member_id or instance_id is not None
+        if has_membership and (generation_or_epoch >= 0 or not self.is_empty):
+            self._check_member(member_id, instance_id, generation_or_epoch)
+
+    @abstractmethod
+    def _check_member(self, member_id: str, instance_id: str | None, generation_or_epoch: int) -> None:
+        """Check that this is a member, in the current generation or its current epoch.
+
+        Raises:
+            CoordinatorError: as `check_txn_commit`.
+        """
+
     @abstractmethod
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Check that this member may read committed offsets; None: the request names no member.

@@ -151,8 +151,7 @@ class GroupCleaner:
         changes = [
             OffsetChange(group_id, topic, partition, None)
             for topic, partition in dict.fromkeys(partitions)
-            if not is_subscribed[topic]
-            and (offsets.get(group_id, topic, partition) or offsets.is_pending(group_id, topic, partition))
+            if not is_subscribed[topic] and offsets.has(group_id, topic, partition)
         ]
 
         def settled(error_code: ErrorCode) -> None:
@@ -170,21 +169,22 @@ class GroupCleaner:
     def image_changed(self, image: ClusterImage) -> None:
         """Delete the offsets of topics that were deleted, at a cost that follows what has changed."""
         before, self._seen = self._seen, image
-        shards = [shard for shard in self._coordinator.shards if shard.offsets.groups_of_topic]
+        shards = [shard for shard in self._coordinator.shards if shard.offsets.total]
         if before is None or not shards:
             return
         for delta in changed_topics(before, image):
             gone = delta.before
             if gone is not None and (delta.after is None or delta.after.topic_id != gone.topic_id):
                 for shard in shards:
-                    if gone.name in shard.offsets.groups_of_topic:
+                    if shard.offsets.groups_with(gone.name):
                         self._add(self._delete_offsets_for(shard, gone.name))
 
     def _delete_offsets_for(self, shard: GroupShard, topic: str) -> Iterator[None]:
         """Delete the offsets of a topic that does not exist any more; not those of a new one of the same name."""
-        for group_id in list(shard.offsets.groups_of_topic.get(topic, ())):
-            for chunk in _chunks(list(shard.offsets.groups.get(group_id, {}).get(topic, ())), CHANGES_PER_STEP):
-                gone = _deletions(shard, group_id, topic, chunk, partial(self._is_of_deleted_topic, topic))
+        is_over = partial(self._is_of_deleted_topic, topic)
+        for group_id in shard.offsets.groups_with(topic):
+            for chunk in _chunks(shard.offsets.partitions_of(group_id, topic), CHANGES_PER_STEP):
+                gone = _deletions(shard, group_id, topic, chunk, is_over)
                 if gone:
                     self._delete(shard, gone)
                 yield
@@ -213,11 +213,15 @@ class GroupCleaner:
             logger.info("committed offsets expired", offsets=expired, empty_groups=self._deleted_groups)
 
     def _expire(self, shard: GroupShard, group_id: str) -> Iterator[int]:
-        """Delete the expired offsets of a group, and the group if it is empty; yields how much it has looked at."""
+        """Delete the expired offsets of a group, and the group if it is empty; yields how much it has looked at.
+
+        An open transaction keeps the offsets that it may change, and its group.
+        """
         for topic, kept in list(shard.offsets.groups.get(group_id, {}).items()):
             for chunk in _chunks(list(kept), CHANGES_PER_STEP):
                 is_expired = partial(self._is_expired, shard.groups.get(group_id), topic)
-                expired = _deletions(shard, group_id, topic, chunk, is_expired)
+                stable = [each for each in chunk if not shard.offsets.is_unstable(group_id, topic, each)]
+                expired = _deletions(shard, group_id, topic, stable, is_expired)
                 if expired and self._delete(shard, expired):
                     self.expiration_count += len(expired)
                 yield len(chunk)
@@ -278,14 +282,18 @@ def _keys_of_empty(group: Group) -> list[Key]:
 def _deletions(
     shard: GroupShard, group_id: str, topic: str, partitions: Sequence[int], is_over: Callable[[CommittedOffset], bool]
 ) -> list[OffsetChange]:
-    """Return the deletions of the offsets that are over; a pending change may be a newer commit, and is left alone."""
+    """Return the deletions of the offsets that are over, those of open transactions included.
+
+    A change that waits for the replicas may be a newer commit, and is left alone.
+    """
     offsets = shard.offsets
-    return [
-        OffsetChange(group_id, topic, partition, None)
-        for partition in partitions
-        if (committed := offsets.get(group_id, topic, partition)) is not None
-        if is_over(committed) and not offsets.is_pending(group_id, topic, partition)
-    ]
+    deletions = []
+    for partition in partitions:
+        if not offsets.is_pending(group_id, topic, partition):
+            kept = offsets.all_of(group_id, topic, partition)
+            if kept and all(map(is_over, kept)):
+                deletions.append(OffsetChange(group_id, topic, partition, None))
+    return deletions
 
 
 def _chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -16,12 +16,14 @@ from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.group_cleaner import GroupCleaner
 from purgatorio.broker.group.loading import ReplayRecord
 from purgatorio.broker.group.offset_manager import OffsetManager
+from purgatorio.broker.group.offset_writer import OffsetWriter
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.group.txn_offset_manager import TxnOffsetManager
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.protocol.consumer_offsets import GroupMetadataKey, OffsetCommitKey
+from purgatorio.protocol.consumer_offsets import GroupMetadataKey
 
 EMPTY: Final = "Empty"
 """The state of a group that has only offsets."""
@@ -39,6 +41,7 @@ class Groups:
         clock: the wall time of commits.
         coordinator: the groups that this broker coordinates.
         offsets: commits and reads their offsets.
+        txn_offsets: commits offsets with transactions.
         cleaner: deletes groups and offsets.
         classic: the requests of members of the classic protocol.
         consumer: the groups of the consumer protocol (KIP-848).
@@ -62,9 +65,16 @@ class Groups:
             lifecycles={"classic": self.classic, "consumer": self.consumer},
             wake=self._has_work.set,
         )
-        self.offsets = OffsetManager(services, self.coordinator)
+        writer = OffsetWriter(services.log, services.timer)
+        self.offsets = OffsetManager(services, self.coordinator, writer)
+        self.txn_offsets = TxnOffsetManager(
+            self.coordinator,
+            self.offsets,
+            writer,
+            max_offsets=services.config.max_offsets,
+            guard=replicas.guard,
+        )
         self.cleaner = GroupCleaner(services, self.coordinator, self.offsets, wake=self._has_cleaning.set)
-        replays[OffsetCommitKey] = self.offsets.replay
 
     @property
     def image(self) -> ClusterImage:

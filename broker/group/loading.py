@@ -7,9 +7,15 @@ from typing import Any, Final
 
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.group.shard import GroupShard
-from purgatorio.protocol.consumer_offsets import NO_EXPIRY, decode_key, decode_value
+from purgatorio.protocol.consumer_offsets import (
+    NO_EXPIRY,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_key,
+    decode_value,
+)
 from purgatorio.protocol.end_marker import EndMarker
-from purgatorio.protocol.offset_records import read_offset_key, read_offset_value
+from purgatorio.protocol.offset_records import OffsetKey, read_offset_key, read_offset_value
 from purgatorio.protocol.records import BatchHeader
 
 OTHER_RECORD_WORK: Final = 5
@@ -40,22 +46,48 @@ class GroupReplay:
         if key is None:
             return 1
         offset_key = read_offset_key(key)
-        if offset_key is not None:
-            if value is None:
-                self._shard.offsets.remove(*offset_key)
-                return 1
-            committed = read_offset_value(value)
-            if committed is not None:
-                offset, leader_epoch, metadata, commit_ms, topic_id = committed
-                self._shard.offsets.put(
-                    *offset_key, CommittedOffset(offset, leader_epoch, metadata, commit_ms, NO_EXPIRY, topic_id)
-                )
-                return 1
-        decoded = decode_key(key)
-        replay = self._replays.get(type(decoded))
-        if replay is not None and decoded is not None:
-            replay(self._shard, decoded, decode_value(decoded, value))
-        return OTHER_RECORD_WORK
+        if offset_key is None:
+            decoded = decode_key(key)
+            replay = self._replays.get(type(decoded))
+            if replay is not None and decoded is not None:
+                replay(self._shard, decoded, decode_value(decoded, value))
+            return OTHER_RECORD_WORK
+        if value is None:
+            self._shard.offsets.remove(*offset_key)
+            return 1
+        read = read_offset_value(value)
+        if read is None:
+            self._put(batch, offset_key, _of_other_version(value))
+            return OTHER_RECORD_WORK
+        offset, leader_epoch, metadata, commit_ms, topic_id = read
+        self._put(batch, offset_key, CommittedOffset(offset, leader_epoch, metadata, commit_ms, NO_EXPIRY, topic_id))
+        return 1
+
+    def _put(self, batch: BatchHeader, key: OffsetKey, committed: CommittedOffset) -> None:
+        offsets = self._shard.offsets
+        if batch.is_transactional:
+            offsets.transactional.put(batch.producer_id, *key, committed)
+        else:
+            offsets.put(*key, committed)
 
     def ended(self, batch: BatchHeader, marker: EndMarker) -> None:
-        """Nothing: no transaction writes offsets yet."""
+        """Make the offsets of the transaction visible, or drop them."""
+        self._shard.offsets.end(batch.producer_id, commits=marker.committed)
+
+
+def _of_other_version(value: bytes) -> CommittedOffset:
+    """Read a committed offset with the codecs.
+
+    Raises:
+        DecodeError: the value is malformed, or of an unknown version.
+    """
+    read = decode_value(OffsetCommitKey(), value)
+    assert isinstance(read, OffsetCommitValue)
+    return CommittedOffset(
+        read.offset,
+        read.leader_epoch,
+        read.metadata,
+        read.commit_timestamp_ms,
+        read.expire_timestamp_ms,
+        read.topic_id,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.group.group import Group
-from purgatorio.broker.group.offsets import ShardOffsets
+from purgatorio.broker.group.shard_offsets import ShardOffsets
 from purgatorio.broker.log.topic_partition import TopicPartition
 
 

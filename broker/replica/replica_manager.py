@@ -64,6 +64,7 @@ class ReplicaManager:
         roles_per_step: the most replicas that `apply` and `apply_more` give their roles at once.
 
     Attributes:
+        actions: the queue of events; see `CoordinatorLog` for a use.
         incarnation: this broker's incarnation; None until it is registered, and no image is applied before.
         memory: the budget that all logs of this broker share.
         lookup: finds replicas, and names the leaders of other partitions.
@@ -103,7 +104,7 @@ class ReplicaManager:
         self.delete_records_purgatory = delete_records_purgatory
         self._clock = clock
         self.memory = memory
-        self._actions = actions
+        self.actions = actions
         self._observer = observer
         self._propose = propose
         self.incarnation: BrokerIncarnation | None = None
@@ -160,7 +161,7 @@ class ReplicaManager:
         return LeaderWrites(
             self.lookup,
             clock=self._clock,
-            actions=self._actions,
+            actions=self.actions,
             events=self._events,
             produce_purgatory=self.produce_purgatory,
             delete_records_purgatory=self.delete_records_purgatory,
@@ -193,7 +194,7 @@ class ReplicaManager:
             return
         racks, self._racks = self._racks, _racks_of(image)
         self._roles.note(image)
-        with self._actions:
+        with self.actions:
             for broker_id in [broker_id for broker_id in self._racks if broker_id not in racks]:
                 # Consumers may read from this follower now, so it waits to learn the high watermark.
                 self._events.racks_changed(broker_id)
@@ -203,7 +204,7 @@ class ReplicaManager:
         """Give some more replicas the roles of the newest image, and check the requests that wait for them."""
         if self.incarnation is None:
             return
-        with self._actions:
+        with self.actions:
             changed = self._roles.step(self.incarnation)
             for follower in self._roles.take_reassigned():
                 self.fetch_purgatory.check_and_complete(FollowerKey(follower), "assignment")
@@ -254,7 +255,7 @@ class ReplicaManager:
             LogError: the batches do not continue this log.
         """
         high_watermark = partition.high_watermark
-        with self._actions:
+        with self.actions:
             try:
                 partition.append_as_follower(
                     records,
@@ -270,12 +271,12 @@ class ReplicaManager:
 
     def truncate_to(self, partition: Partition, offset: int) -> None:
         """Delete all records of a followed partition from `offset` on, since the leader's log diverges there."""
-        with self._actions:
+        with self.actions:
             partition.truncate_to(offset)
 
     def restart_at(self, partition: Partition, offset: int) -> None:
         """Delete all records of a followed partition, and restart at `offset`."""
-        with self._actions:
+        with self.actions:
             partition.restart_at(offset)
 
     def _log_cut(self, tp: TopicPartition) -> None:
@@ -297,25 +298,25 @@ class ReplicaManager:
 
     def advance_high_watermarks(self, cause: str = "lease held again") -> None:
         """Advance the high watermarks that were held by an uncertain lease, or by a larger min.insync.replicas."""
-        with self._actions:
+        with self.actions:
             for tp, partition in self.partitions.items():
                 if partition.is_leader and partition.advance_high_watermark():
                     self._events.high_watermark_moved(tp, cause)
 
     def lease_lost(self) -> None:
         """Answer the fetches that wait: this broker may not lead any more."""
-        with self._actions:
+        with self.actions:
             self._events.lease_changed("lease lost")
 
     def lease_resumed(self) -> None:
         """Advance the high watermarks, and let fetch sessions know that partitions can be read again."""
-        with self._actions:
+        with self.actions:
             self.advance_high_watermarks()
             self._events.lease_changed("lease held again")
 
     def withdraw(self, partition: Partition, proposal: InSyncProposal) -> None:
         """End a proposal; check the operations that wait for the partition's watermarks."""
-        with self._actions:
+        with self.actions:
             if partition.withdraw(proposal):
                 self._events.high_watermark_moved(partition.tp)
             self.delete_records_purgatory.check_and_complete(partition.tp, "ISR")
@@ -330,7 +331,7 @@ class ReplicaManager:
         """Delete a log's outdated records; returns whether its start moved."""
         log, tp = partition.log, partition.tp
         start_offset = log.log_start_offset
-        with self._actions:
+        with self.actions:
             deleted_bytes = log.apply_retention(self._clock.wall_ms(), partition.high_watermark)
             moved = log.log_start_offset != start_offset
             if moved:

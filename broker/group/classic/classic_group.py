@@ -305,6 +305,11 @@ class ClassicGroup(Group):
             raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS, "the members wait for their assignment")
         member.beat()
 
+    def _check_member(self, member_id: str, instance_id: str | None, generation_or_epoch: int) -> None:
+        """See `Group.check_txn_commit`."""
+        self.find(member_id, instance_id)
+        self.check_generation(generation_or_epoch)
+
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """See `Group.check_fetch`: in a classic group every client may read the offsets."""
 

@@ -144,6 +144,14 @@ class ConsumerGroup(Group):
             raise CoordinatorError(ErrorCode.UNSUPPORTED_VERSION, message)
         _check_epoch(member, generation_or_epoch)
 
+    def _check_member(self, member_id: str, instance_id: str | None, generation_or_epoch: int) -> None:
+        """See `Group.check_txn_commit`: TxnOffsetCommit knows no other error for an epoch than ILLEGAL_GENERATION."""
+        member = self._known(member_id)
+        if generation_or_epoch == LEFT_FOR_A_WHILE:
+            message = f"member {member_id} cannot commit while it is away"
+            raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION, message)
+        check_generation(member, generation_or_epoch)
+
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Check that this member may read committed offsets.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.coordinator.coordinator_log import NewRecord
+from purgatorio.broker.coordinator.coordinator_log import NewRecord, Producer
 from purgatorio.broker.coordinator.errors import coordinator_error
+from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.harness import PARTITION, GroupHarness
 
 RECORD = NewRecord(b"key", b"value")
+PRODUCER = Producer(7, 5)
 
 
 class Appended:
@@ -51,6 +53,36 @@ def test_records_that_are_refused_are_not_applied() -> None:
     assert appended.events == [ErrorCode.NOT_COORDINATOR]
 
 
+def test_records_are_applied_in_the_order_of_the_log_although_an_append_is_the_cause_of_another() -> None:
+    broker = GroupHarness()
+    log = broker.groups.coordinator.services.log
+    applied: list[str] = []
+    broker.actions.add(lambda: log.append(PARTITION, [RECORD], applied.append, applied=lambda: applied.append("2nd")))
+    log.append(PARTITION, [RECORD], lambda code: None, applied=lambda: applied.append("1st"))
+    assert applied == ["1st", "2nd", ErrorCode.NONE]
+
+
+def test_records_of_a_transaction_are_in_a_transactional_batch_that_a_marker_ends() -> None:
+    broker = GroupHarness()
+    log = broker.groups.coordinator.services.log
+    events: list[object] = []
+    log.append(PARTITION, [RECORD], events.append, producer=PRODUCER)
+    assert broker.partition(PARTITION).last_stable_offset == 0
+    log.append_end(PARTITION, PRODUCER, EndMarker(True, 3), events.append, applied=lambda: events.append("applied"))
+    assert broker.partition(PARTITION).last_stable_offset == 2
+    assert events == [ErrorCode.NONE, "applied", ErrorCode.NONE]
+
+
+def test_records_of_a_fenced_producer_are_refused() -> None:
+    broker = GroupHarness()
+    log = broker.groups.coordinator.services.log
+    events: list[object] = []
+    log.append_end(PARTITION, PRODUCER, EndMarker(True, 3), lambda code: None)
+    log.append(PARTITION, [RECORD], events.append, producer=PRODUCER._replace(producer_epoch=4))
+    log.append_end(PARTITION, PRODUCER, EndMarker(True, 2), events.append)
+    assert events == [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED]
+
+
 def test_waiting_for_the_commit_ends_at_once_when_there_is_nothing_to_wait_for() -> None:
     broker = GroupHarness(replicas=(1, 2))
     done: list[ErrorCode] = []
@@ -75,6 +107,7 @@ def test_waiting_for_the_commit_ends_when_the_followers_have_all_records() -> No
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
         (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Mapping, Sequence
 
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.group.config import OFFSETS_TOPIC, GroupConfig
@@ -11,6 +12,8 @@ from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import Topic
 from purgatorio.broker.purgatory import Purgatory, Timer
+from purgatorio.broker.replica.verification import ProducerTransaction
+from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import Harness, topic
 
 PARTITION = TopicPartition(OFFSETS_TOPIC, 0)
@@ -57,8 +60,28 @@ class GroupHarness(Harness):
             rebalance_purgatory=self.rebalance_purgatory,
             heartbeat_purgatory=self.heartbeat_purgatory,
         )
+        self.verified: ErrorCode | None = ErrorCode.NONE
+        self.asked: list[tuple[TopicPartition, ProducerTransaction, Callable[[ErrorCode], None]]] = []
+        self.replicas.guard.verify = self._verify
         self.groups = Groups(services, self.replicas)
         self.set_topics(offsets_topic(replicas))
+
+    def _verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+        done: Callable[[Mapping[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        """Stand for the transaction coordinator: answer with `verified`; the test answers if that is None."""
+        (tp,) = partitions
+        transaction = ProducerTransaction(transactional_id, producer_id, producer_epoch, add)
+        self.asked.append((tp, transaction, lambda code: done({tp: code})))
+        if self.verified is not None:
+            done({tp: self.verified})
 
     def elect(self, leader: int, leader_epoch: int, replicas: tuple[int, ...] = (1, 2)) -> None:
         """Make a broker the leader of the partition of ``__consumer_offsets``, in a new leader epoch."""

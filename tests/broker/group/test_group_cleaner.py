@@ -6,12 +6,13 @@ from typing import ClassVar
 
 import pytest
 
-from purgatorio.broker.coordinator.coordinator_log import NewRecord
+from purgatorio.broker.coordinator.coordinator_log import NewRecord, Producer
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.group_cleaner import CHANGES_PER_STEP, GroupCleaner
-from purgatorio.broker.group.offset_manager import OffsetManager, offset_record
+from purgatorio.broker.group.offset_manager import OffsetManager
+from purgatorio.broker.group.offset_writer import OffsetWriter, offset_record
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.protocol.consumer_offsets import (
@@ -21,6 +22,7 @@ from purgatorio.protocol.consumer_offsets import (
     OffsetCommitKey,
     decode_key,
 )
+from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import iter_batches, iter_records
 from tests.broker.group.harness import PARTITION, GroupHarness, offsets_topic
@@ -29,6 +31,7 @@ from tests.broker.replica.harness import topic
 ORDERS_ID = topic("orders").topic_id
 MINUTE_MS = 60_000
 WEEK_MS = 10_080 * MINUTE_MS
+PRODUCER = Producer(1000, 0)
 
 
 class AGroup(Group):
@@ -49,6 +52,9 @@ class AGroup(Group):
         return topic in self.topics
 
     def check_commit(self, member_id: str, instance_id: str | None, generation_or_epoch: int, version: int) -> None:
+        pass
+
+    def _check_member(self, member_id: str, instance_id: str | None, generation_or_epoch: int) -> None:
         pass
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
@@ -89,11 +95,11 @@ class Broker(GroupHarness):
         self.coordinator = GroupCoordinator(
             services,
             self.replicas,
-            replays={OffsetCommitKey: lambda shard, key, value: self.offsets.replay(shard, key, value)},
+            replays={},
             lifecycles={"classic": self.lifecycle, "consumer": self.lifecycle},
             wake=lambda: None,
         )
-        self.offsets = OffsetManager(services, self.coordinator)
+        self.offsets = OffsetManager(services, self.coordinator, OffsetWriter(services.log, services.timer))
         self.cleaner = GroupCleaner(services, self.coordinator, self.offsets, wake=lambda: None)
         self.own = offsets_topic(replicas, 1, 1)
         self.change_topics(self.own, topic("orders"), topic("bills"))
@@ -117,6 +123,17 @@ class Broker(GroupHarness):
             for index in range(partitions)
         ]
         self.offsets.write(self.shard, [OffsetChange(group_id, *offset) for offset in offsets], lambda code: None)
+
+    def commit_in_transaction(self, *names: str, group_id: str = "app") -> None:
+        offsets = [
+            OffsetChange(group_id, name, 0, CommittedOffset(9, -1, "", 0, -1, topic(name).topic_id)) for name in names
+        ]
+        self.offsets.write(self.shard, offsets, lambda code: None, producer=PRODUCER)
+
+    def end_transaction(self) -> None:
+        OffsetWriter(self.groups.coordinator.services.log, self.timers[-1]).end(
+            self.shard, PRODUCER, EndMarker(True, 0), lambda code: None
+        )
 
     def kept(self, group_id: str = "app") -> dict[str, list[int]]:
         return {name: list(offsets) for name, offsets in self.offsets.offsets_of(group_id).items()}
@@ -374,3 +391,60 @@ def test_many_groups_are_checked_in_steps(broker: Broker) -> None:
 def test_the_tombstone_of_an_offset_has_its_key() -> None:
     record = offset_record(OffsetChange("app", "orders", 3, None))
     assert record == NewRecord(b"\x00\x01\x00\x03app\x00\x06orders\x00\x00\x00\x03", None)
+
+
+# --- offsets of open transactions ---
+
+
+def test_a_group_is_deleted_with_the_offsets_of_open_transactions(broker: Broker) -> None:
+    broker.commit("orders")
+    broker.commit_in_transaction("orders", "bills")
+    assert broker.delete() == [ErrorCode.NONE]
+    assert len(broker.tombstones()) == 2
+    broker.end_transaction()
+    assert broker.kept() == {}
+
+
+def test_offsets_of_open_transactions_are_deleted_on_request(broker: Broker) -> None:
+    broker.commit_in_transaction("orders", "bills")
+    assert broker.delete_offsets(("orders", 0), ("orders", 1)) == [[ErrorCode.NONE, ErrorCode.NONE]]
+    assert len(broker.tombstones()) == 1
+    broker.end_transaction()
+    assert broker.kept() == {"bills": [0]}
+
+
+def test_the_offsets_of_a_deleted_topic_go_with_it_also_those_of_open_transactions(broker: Broker) -> None:
+    broker.commit("orders")
+    broker.commit_in_transaction("orders", "bills")
+    broker.commit_in_transaction("orders", group_id="other")
+    broker.change_topics(broker.own, topic("bills"))
+    broker.clean()
+    broker.end_transaction()
+    assert (broker.kept(), broker.kept("other")) == ({"bills": [0]}, {})
+
+
+def test_a_transactions_offset_of_the_new_topic_stays(broker: Broker) -> None:
+    broker.commit("orders")
+    new = CommittedOffset(9, -1, "", 0, -1, b"n" * 16)
+    broker.offsets.write(broker.shard, [OffsetChange("app", "orders", 0, new)], lambda code: None, producer=PRODUCER)
+    broker.change_topics(broker.own, topic("orders", topic_id=b"n" * 16), topic("bills"))
+    broker.clean()
+    broker.end_transaction()
+    assert broker.offsets.offsets_of("app")["orders"][0] == new
+
+
+def test_an_offset_that_an_open_transaction_may_change_does_not_expire(broker: Broker) -> None:
+    broker.commit("orders", "bills")
+    broker.commit_in_transaction("orders")
+    broker.expire(WEEK_MS)
+    assert broker.kept() == {"orders": [0]}
+    broker.end_transaction()
+    broker.expire()
+    assert broker.kept() == {}
+
+
+def test_an_empty_group_whose_only_offsets_are_of_an_open_transaction_stays(broker: Broker) -> None:
+    broker.add(AGroup("app"))
+    broker.commit_in_transaction("orders")
+    broker.expire(WEEK_MS)
+    assert list(broker.shard.groups) == ["app"]

@@ -12,6 +12,7 @@ from purgatorio.broker.group.classic.delayed_join import JoinKey
 from purgatorio.broker.group.classic.member import Member
 from purgatorio.broker.group.classic.state import TRANSITIONS, GroupState
 from purgatorio.broker.group.delayed_heartbeat import MemberKey
+from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.protocol.consumer_protocol import SUBSCRIPTION, ConsumerProtocolSubscription
 from purgatorio.protocol.errors import ErrorCode
@@ -153,6 +154,63 @@ def test_every_request_of_a_member_of_a_dead_group_looks_for_another_coordinator
     with pytest.raises(CoordinatorError) as refused:
         group.check_commit("a", None, 1, 9)
     assert refused.value.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+# --- commits of transactions (KIP-447) ---
+
+
+def txn_refusal(group: Group, *membership: object) -> ErrorCode:
+    """The error code of a commit with member id, instance id and generation; NONE: it is accepted."""
+    try:
+        group.check_txn_commit(*membership)  # type: ignore[arg-type]  # the table of a test
+    except CoordinatorError as error:
+        return error.error_code
+    return ErrorCode.NONE
+
+
+def test_kip_447_a_membership_that_is_given_is_checked(group: ClassicGroup) -> None:
+    stable(group, member("a"), member("b", instance_id="static"))
+    assert {
+        membership: txn_refusal(group, *membership)
+        for membership in [
+            ("", None, -1),
+            ("a", None, 1),
+            ("b", "static", 1),
+            ("a", None, 0),
+            ("a", None, -1),
+            ("x", None, 1),
+            ("x", None, -1),
+            ("", None, 1),
+            ("a", "static", 1),
+            ("b", "unknown", 1),
+            ("", "static", -1),
+        ]
+    } == {
+        ("", None, -1): ErrorCode.NONE,
+        ("a", None, 1): ErrorCode.NONE,
+        ("b", "static", 1): ErrorCode.NONE,
+        ("a", None, 0): ErrorCode.ILLEGAL_GENERATION,
+        ("a", None, -1): ErrorCode.ILLEGAL_GENERATION,
+        ("x", None, 1): ErrorCode.UNKNOWN_MEMBER_ID,
+        ("x", None, -1): ErrorCode.UNKNOWN_MEMBER_ID,
+        ("", None, 1): ErrorCode.UNKNOWN_MEMBER_ID,
+        ("a", "static", 1): ErrorCode.FENCED_INSTANCE_ID,
+        ("b", "unknown", 1): ErrorCode.UNKNOWN_MEMBER_ID,
+        ("", "static", -1): ErrorCode.FENCED_INSTANCE_ID,
+    }
+
+
+def test_kip_447_an_empty_group_accepts_what_names_no_generation(group: ClassicGroup) -> None:
+    assert txn_refusal(group, "", None, -1) == ErrorCode.NONE
+    assert txn_refusal(group, "gone", None, -1) == ErrorCode.NONE
+    assert txn_refusal(group, "gone", None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("state", [GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE])
+def test_kip_447_a_rebalance_is_no_reason_to_refuse(group: ClassicGroup, state: GroupState) -> None:
+    stable(group, member("a"))
+    group.state = state
+    assert txn_refusal(group, "a", None, 1) == ErrorCode.NONE
 
 
 # --- names for people ---

@@ -335,7 +335,11 @@ def test_wrong_requests_of_classic_members_are_refused(broker: ConsumerHarness) 
     with pytest.raises(CoordinatorError) as refused:
         broker.group().check_commit(late.member_id, None, 99, 8)
     assert refused.value.error_code == ErrorCode.ILLEGAL_GENERATION
+    with pytest.raises(CoordinatorError) as refused:
+        broker.group().check_txn_commit(late.member_id, None, 99)
+    assert refused.value.error_code == ErrorCode.ILLEGAL_GENERATION
     broker.group().check_commit(late.member_id, None, generation, 2)
+    broker.group().check_txn_commit(late.member_id, None, generation)
     late.member_id = "one"
     assert late.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
     foreign = ClassicConsumer(broker)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange, ShardOffsets
+from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
+from purgatorio.broker.group.shard_offsets import ShardOffsets
 
 
 def change(offset: int | None, group_id: str = "app", topic: str = "orders", partition: int = 0) -> OffsetChange:

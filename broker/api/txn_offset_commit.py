@@ -1,0 +1,131 @@
+"""TxnOffsetCommit (key 28): store offsets of a group that become visible when a transaction commits (KIP-98).
+
+Versions 0–5. Answered when the records are replicated, before the transaction ends. From version 3 on the client may
+name the member that commits, which is checked (KIP-447). From version 5 on the request adds the partition of
+``__consumer_offsets`` to the transaction; before, AddOffsetsToTxn has done so (KIP-890). Unknown partitions and too
+long metadata are refused one by one; what the coordinators refuse is refused for all others.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.group.offsets import CommittedOffset
+from purgatorio.broker.group.txn_offset_manager import Membership
+from purgatorio.broker.replica.verification import ProducerTransaction
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+LOADING_VERSION: Final = 2
+"""The first version whose clients know COORDINATOR_LOAD_IN_PROGRESS; older Java clients fail on it (KAFKA-7296)."""
+ABORTABLE_VERSION: Final = 4
+"""The first version whose clients know TRANSACTION_ABORTABLE (KIP-890)."""
+ADDING_VERSION: Final = 5
+"""The first version that adds the partition to the transaction (KIP-890)."""
+
+
+def handle(groups: Groups, ctx: RequestContext, request: TxnOffsetCommitRequest, reply: Reply) -> None:
+    """Store the offsets of the partitions that exist."""
+    response = error_response(request, ErrorCode.NONE)
+    accepted, offsets = _accepted(groups, request, response)
+
+    def done(error_code: ErrorCode) -> None:
+        told = _told(error_code, ctx.api_version)
+        for answer in accepted:
+            answer.error_code = told
+        reply(response)
+
+    if not offsets:
+        reply(response)
+        return
+    refused = _refusal(request)
+    if refused != ErrorCode.NONE:
+        done(refused)
+        return
+    transaction = ProducerTransaction(
+        request.transactional_id, request.producer_id, request.producer_epoch, ctx.api_version >= ADDING_VERSION
+    )
+    try:
+        groups.txn_offsets.commit(
+            request.group_id,
+            transaction,
+            offsets,
+            done,
+            membership=Membership(request.member_id, request.group_instance_id, request.generation_id),
+            client=ctx.client_id or "",
+        )
+    except CoordinatorError as error:
+        done(error.error_code)
+
+
+def _refusal(request: TxnOffsetCommitRequest) -> ErrorCode:
+    """Return what is wrong with the request itself; NONE if nothing is."""
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if not request.transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    if request.producer_id < 0:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return ErrorCode.INVALID_PRODUCER_EPOCH if request.producer_epoch < 0 else ErrorCode.NONE
+
+
+def _told(error_code: ErrorCode, version: int) -> ErrorCode:
+    """Return the error code that clients of a version understand."""
+    if error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_VERSION:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error_code == ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION:
+        return ErrorCode.INVALID_TXN_STATE
+    return error_code
+
+
+def _accepted(
+    groups: Groups, request: TxnOffsetCommitRequest, response: TxnOffsetCommitResponse
+) -> tuple[list[TxnOffsetCommitResponsePartition], list[tuple[str, int, CommittedOffset]]]:
+    """Return the offsets that may be committed, with their places in the response; the others get their errors."""
+    max_metadata = groups.config.offset_metadata_max_bytes
+    now_ms = groups.clock.wall_ms()
+    accepted: list[TxnOffsetCommitResponsePartition] = []
+    offsets: list[tuple[str, int, CommittedOffset]] = []
+    for asked, answered in zip(request.topics, response.topics, strict=True):
+        topic = groups.image.topics.get(asked.name)
+        for each, answer in zip(asked.partitions, answered.partitions, strict=True):
+            metadata = each.committed_metadata or ""
+            if topic is None or not 0 <= each.partition_index < len(topic.partitions):
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif len(metadata) > max_metadata:
+                answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                committed = CommittedOffset(
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    metadata,
+                    now_ms,
+                    topic_id=topic.topic_id,
+                )
+                accepted.append(answer)
+                offsets.append((topic.name, each.partition_index, committed))
+    return accepted, offsets
+
+
+def error_response(request: TxnOffsetCommitRequest, error_code: ErrorCode) -> TxnOffsetCommitResponse:
+    """Return the response with `error_code` for every partition."""
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error_code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,148 @@
+"""Offsets that are committed with a transaction: TxnOffsetCommit, and what the transaction's end makes of them.
+
+An offset is a record of the transaction in ``__consumer_offsets``, so it is checked like records that the producer
+sends: by the transaction's coordinator, unless the transaction is open in this log already (KAFKA-15449). The offsets
+become visible when the marker that commits the transaction is replicated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from purgatorio.broker.coordinator.coordinator_log import Committed, Producer
+from purgatorio.broker.coordinator.errors import CoordinatorError, coordinator_error
+from purgatorio.broker.group.coordinator import GroupCoordinator
+from purgatorio.broker.group.offset_manager import OffsetManager
+from purgatorio.broker.group.offset_writer import OffsetWriter
+from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
+from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.transaction_guard import TransactionGuard
+from purgatorio.broker.replica.verification import ProducerTransaction
+from purgatorio.protocol.end_marker import EndMarker
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.offset_records import encode_offset_key
+
+
+class Membership(NamedTuple):
+    """The member of the group that commits, as far as the client tells (KIP-447)."""
+
+    member_id: str = ""
+    instance_id: str | None = None
+    generation_or_epoch: int = -1
+
+
+class TxnOffsetManager:
+    """The offsets of transactions in the groups that one broker coordinates.
+
+    Args:
+        coordinator: the shards of this broker.
+        offsets: the other offsets, with which they share the limits.
+        writer: writes the changes of offsets.
+        max_offsets: the most changes that wait for their replicas, or for a transaction's coordinator.
+        guard: lets only records of transactions into the log that their coordinators know.
+
+    Attributes:
+        asking_count: the offsets that wait for the coordinator of their transaction.
+    """
+
+    def __init__(
+        self,
+        coordinator: GroupCoordinator,
+        offsets: OffsetManager,
+        writer: OffsetWriter,
+        *,
+        max_offsets: int,
+        guard: TransactionGuard,
+    ) -> None:
+        self._coordinator = coordinator
+        self._offsets = offsets
+        self._writer = writer
+        self._max_offsets = max_offsets
+        self._guard = guard
+        self.asking_count = 0
+
+    def commit(
+        self,
+        group_id: str,
+        transaction: ProducerTransaction,
+        offsets: Sequence[tuple[str, int, CommittedOffset]],
+        done: Committed,
+        *,
+        membership: Membership,
+        client: str = "",
+    ) -> None:
+        """Write offsets of a group that become visible when the transaction commits.
+
+        Args:
+            transaction: adds the partition of ``__consumer_offsets``, unless AddOffsetsToTxn has done so.
+            offsets: topic, partition and offset each; at least one.
+            done: called when the records are committed, or have failed; perhaps before this returns.
+            client: the client id, shown while the request waits.
+
+        Raises:
+            CoordinatorError: the offsets may not be committed: with the error code for each of them.
+        """
+        shard = self._coordinator.shard_of(group_id)
+        self._check(shard, group_id, offsets, membership)
+        encode_offset_key(group_id, *offsets[0][:2])  # a group id that is too long is found before others are asked
+        self.asking_count += len(offsets)
+
+        def admitted(error_code: ErrorCode) -> None:
+            self.asking_count -= len(offsets)
+            if error_code:
+                done(coordinator_error(error_code))
+                return
+            try:
+                if self._coordinator.shard_of(group_id) is not shard:
+                    raise CoordinatorError(ErrorCode.NOT_COORDINATOR, f"{shard.tp} was led elsewhere meanwhile")
+                self._check(shard, group_id, offsets, membership)
+            except CoordinatorError as error:
+                done(error.error_code)
+                return
+            producer = Producer(transaction.producer_id, transaction.producer_epoch, transaction.transactional_id)
+            changes = [OffsetChange(group_id, *offset) for offset in offsets]
+            self._writer.write(shard, changes, done, client=client, producer=producer)
+
+        self._guard.when_admitted(shard.tp, transaction, admitted)
+
+    def _check(
+        self,
+        shard: GroupShard,
+        group_id: str,
+        offsets: Sequence[tuple[str, int, CommittedOffset]],
+        membership: Membership,
+    ) -> None:
+        """Check that the member may commit, and that there is room.
+
+        Raises:
+            CoordinatorError: it may not.
+        """
+        if group_id in shard.deleting:
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id!r} is being deleted")
+        group = shard.groups.get(group_id)
+        if group is not None:
+            group.check_txn_commit(*membership)
+        elif membership.generation_or_epoch >= 0:
+            is_known = shard.offsets.knows(group_id)
+            code = ErrorCode.UNKNOWN_MEMBER_ID if is_known else ErrorCode.ILLEGAL_GENERATION
+            raise CoordinatorError(code, f"group {group_id!r} has no members")
+        self._offsets.check_limits(shard, group_id, offsets, waiting=self.asking_count)
+
+    def end(
+        self, tp: TopicPartition, producer_id: int, producer_epoch: int, marker: EndMarker, done: Committed
+    ) -> None:
+        """End the transaction of a producer in a partition of ``__consumer_offsets``; see `EndOffsets`.
+
+        Answered when the offsets are visible, or dropped: a consumer that asks afterwards must not be told that they
+        are still open (KAFKA-17507).
+        """
+        try:
+            shard = self._coordinator.shard_at(tp)
+            if shard.offsets.pending_count >= self._max_offsets:
+                raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"too many changes of {tp} wait")
+        except CoordinatorError as error:
+            done(error.error_code)
+            return
+        self._writer.end(shard, Producer(producer_id, producer_epoch), marker, done)
