@@ -22,7 +22,6 @@ from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.segments import Segments
-from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.embedded import EmbeddedView
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
@@ -104,9 +103,8 @@ def _has_groups(coordinator: GroupCoordinator, shard: GroupShard) -> bool:
     return bool(shard.groups or shard.offsets.count)
 
 
-def _is_rebalancing(coordinator: GroupCoordinator, tp: TopicPartition) -> bool:
-    shard = coordinator._shards.get(tp)
-    return shard is not None and any(group.state_name in REBALANCING for group in shard.groups.values())
+def _is_rebalancing(coordinator: GroupCoordinator, shard: GroupShard) -> bool:
+    return any(group.state_name in REBALANCING for group in shard.groups.values())
 
 
 def _is_fenced(error: CoordinatorError, error_code: ErrorCode, message: str) -> bool:
@@ -158,8 +156,8 @@ _PATHS: Final[Mapping[str, tuple[type, str, Callable[..., bool], Callable[[Any],
     "clock-margin": (BrokerLifecycleManager, "_resume", _is_margin, _always),
     "skipped-images": (WatchedStore, "_arrive", _is_skipping, _always),
     "replaced-process": (SimulatedCluster, "_replaced_ended", _was_replaced, _always),
-    "group-load": (GroupCoordinator, "_start", _has_groups, _always),
-    "rebalance-moved": (GroupCoordinator, "resigned", _is_rebalancing, _always),
+    "group-load": (GroupCoordinator, "start_steps", _has_groups, _always),
+    "rebalance-moved": (GroupCoordinator, "unload_steps", _is_rebalancing, _always),
     "fenced-static": (CoordinatorError, "__init__", _is_fenced, _always),
     "expired-member": (Rebalances, "_session_over", _always, _always),
     "moved-offsets": (OffsetManager, "offsets_of", _are_loaded, bool),
