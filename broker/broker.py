@@ -18,15 +18,11 @@ from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.descriptions import describe
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
-from purgatorio.broker.config.groups import group_config
 from purgatorio.broker.config.limits import connection_limits, fetch_settings
 from purgatorio.broker.config.topics import topic_settings, topic_synonyms
-from purgatorio.broker.config.transactions import transaction_config
-from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
+from purgatorio.broker.coordinators import Coordinators
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder, create_delays_topic
-from purgatorio.broker.group.groups import Groups
-from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
@@ -48,7 +44,6 @@ from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.server.peers import Peers
 from purgatorio.broker.server.request_memory import RequestMemory
-from purgatorio.broker.txn.markers import Markers
 from purgatorio.logger import get_logger
 
 PLAINTEXT: Final = "PLAINTEXT"
@@ -85,7 +80,8 @@ class Broker:
         purgatories: all purgatories, by Kafka's names.
         groups: the groups that this broker coordinates.
         peers: asks other brokers.
-        markers: the end markers of transactions.
+        transactions: the transactional ids that this broker coordinates.
+        coordinators: both, and the end markers of transactions.
     """
 
     def __init__(
@@ -141,9 +137,9 @@ class Broker:
             closed=self.replicas.end_session,
         )
         self.recorder = DelayRecorder(self.replicas, self.clock, self.metrics)
-        self.groups = self._build_groups()
         self.peers = Peers(partial(self._connect, client="coordinator"))
-        self.markers = self._build_markers()
+        self.coordinators = self._build_coordinators()
+        self.groups, self.transactions = self.coordinators.groups, self.coordinators.transactions
         self.request_memory = RequestMemory(config.queued_max_request_bytes)
         self.listeners = self._build_listeners()
         self.fetchers = self._build_fetchers()
@@ -178,27 +174,15 @@ class Broker:
             changed=self._isr_changed,
         )
 
-    def _build_groups(self) -> Groups:
-        services = GroupServices(
-            config=group_config(self.config),
-            log=CoordinatorLog(self.replicas, self.clock, self.config.offsets_commit_timeout_ms),
-            clock=self.clock,
-            timer=self._parked.timer,
-            rng=self._rng,
-            image=lambda: self.store.image,
-            rebalance_purgatory=self._parked.rebalance,
-            heartbeat_purgatory=self._parked.heartbeat,
-        )
-        return Groups(services, self.replicas)
-
-    def _build_markers(self) -> Markers:
-        return Markers(
+    def _build_coordinators(self) -> Coordinators:
+        return Coordinators(
+            self.config,
             self.replicas,
             clock=self.clock,
-            timer=self._parked.timer,
-            image=lambda: self.store.image,
+            store=self.store,
+            parked=self._parked,
+            rng=self._rng,
             ask=self.peers.send,
-            timeout_ms=transaction_config(self.config).append_timeout_ms,
         )
 
     def _build_fetchers(self) -> ReplicaFetcherManager:
@@ -234,7 +218,8 @@ class Broker:
                 replicas=self.replicas,
                 fetch_sessions=self.fetch_sessions,
                 groups=self.groups,
-                markers=self.markers.writer,
+                markers=self.coordinators.markers.writer,
+                transactions=self.transactions,
                 fetch_max_bytes=config.fetch_max_bytes,
             )
         )
@@ -325,7 +310,7 @@ class Broker:
                 self.replicas.incarnation = await self.lifecycle.register(endpoints)
                 self._metadata_changed(self.store.image)
                 self._spawn(self._apply_queued_roles(), "roles")
-                self._spawn(self.groups.run(), "groups")
+                self._spawn(self.coordinators.run(), "coordinators")
                 self._spawn(self.peers.run(), "peers")
                 self._spawn(self.lifecycle.run(), "lifecycle")
                 self._start_upkeep()
@@ -411,8 +396,7 @@ class Broker:
             self.replicas.advance_high_watermarks("broker configs")
         self._parked.metadata.image_changed(image)
         self.recorder.image_changed(image)
-        self.groups.image_changed(image)
-        self.markers.sender.image_changed(image)
+        self.coordinators.image_changed(image)
         self._roles_changed()
 
     async def _apply_queued_roles(self) -> None:

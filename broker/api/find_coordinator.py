@@ -1,23 +1,19 @@
 """FindCoordinator (key 10): name the brokers that coordinate groups.
 
-Versions 0–6. The first request creates ``__consumer_offsets``, and waits in the "topic" purgatory until its partitions
-have leaders; Kafka answers COORDINATOR_NOT_AVAILABLE meanwhile, and clients ask again later. Coordinators of
-transactions and of share groups are refused with INVALID_REQUEST: there are none.
+Versions 0–6. The first request creates the coordinators' topic, and waits in the "topic" purgatory until its partitions
+have leaders. Coordinators of transactions and of share groups are refused with INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.api.coordinator_topics import CoordinatorTopic, ensure_topic, offsets_topic
 from purgatorio.broker.api.listing import leader_of
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.group.config import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIGS, GroupConfig
-from purgatorio.broker.metadata.cluster_change import ClusterChange
-from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
-from purgatorio.broker.metadata.delayed_decision import leaderless
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -35,46 +31,24 @@ BATCHED_VERSION: Final = 4
 
 
 def handle(
-    admin: AdminContext, config: GroupConfig, ctx: RequestContext, request: FindCoordinatorRequest, reply: Reply
+    admin: AdminContext,
+    topics: Mapping[int, CoordinatorTopic],
+    ctx: RequestContext,
+    request: FindCoordinatorRequest,
+    reply: Reply,
 ) -> None:
-    """Answer with the leaders of the groups' partitions, after creating their topic if there is none."""
-    if request.key_type != GROUP_KEY:
+    """Answer with the leaders of the keys' partitions, after creating their topic if there is none."""
+    topic = topics.get(request.key_type)
+    if topic is None:
         message = f"This broker coordinates groups only, not keys of type {request.key_type}."
         reply(_refusal(request, ErrorCode.INVALID_REQUEST, message))
-    elif OFFSETS_TOPIC in admin.store.image.topics:
-        reply(_response(admin, ctx, request))
-    else:
-        submit(admin, ctx, _CreateOffsetsTopic(admin, config, ctx, request), reply)
+        return
+    name = topic.name
 
+    def found(error_code: ErrorCode) -> None:
+        reply(_refusal(request, error_code, None) if error_code else _response(admin, name, ctx, request))
 
-class _CreateOffsetsTopic(ClusterChange[TopicResult]):
-    """Creates the topic once; concurrent requests find it created, which is no error to them."""
-
-    def __init__(
-        self, admin: AdminContext, config: GroupConfig, ctx: RequestContext, request: FindCoordinatorRequest
-    ) -> None:
-        super().__init__(topic_keys([OFFSETS_TOPIC]))
-        self._admin = admin
-        self._config = config
-        self._ctx = ctx
-        self._request = request
-
-    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[TopicResult]]:
-        replicas = min(self._config.offsets_topic_replication_factor, len(image.live_brokers))
-        topic = NewTopic(OFFSETS_TOPIC, self._config.offsets_topic_partitions, replicas, configs=OFFSETS_TOPIC_CONFIGS)
-        return create_topics(image, [topic], settings=self._admin.topics, rng=self._admin.rng)
-
-    def respond(self, results: Sequence[TopicResult]) -> FindCoordinatorResponse:
-        return _response(self._admin, self._ctx, self._request)
-
-    def refuse(self, error_code: ErrorCode) -> FindCoordinatorResponse:
-        return _refusal(self._request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
-
-    def missing(self, image: ClusterImage, result: TopicResult) -> str:
-        return "" if result.topic is None else leaderless(image, result.topic)
-
-    def timed_out(self, result: TopicResult, missing: str) -> TopicResult:
-        return result
+    ensure_topic(admin, ctx, topic, found)
 
 
 class _Found(NamedTuple):
@@ -87,15 +61,17 @@ class _Found(NamedTuple):
     error_message: str | None = None
 
 
-def _response(admin: AdminContext, ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+def _response(
+    admin: AdminContext, name: str, ctx: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
     image, listener = admin.store.image, ctx.session.listener
-    topic = image.topics.get(OFFSETS_TOPIC)
+    topic = image.topics.get(name)
     keys = request.coordinator_keys if ctx.api_version >= BATCHED_VERSION else [request.key]
     return _answer(request, [_find(admin, image, topic, listener, key) for key in keys])
 
 
 def _find(admin: AdminContext, image: ClusterImage, topic: Topic | None, listener: str, key: str) -> _Found:
-    """Find the leader of the group's partition, at the endpoint of the client's listener."""
+    """Find the leader of the key's partition, at the endpoint of the client's listener."""
     if topic is None:
         return _Found(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     state = topic.partitions[coordinator_partition(key, len(topic.partitions))]
@@ -104,7 +80,7 @@ def _find(admin: AdminContext, image: ClusterImage, topic: Topic | None, listene
     endpoint = None if broker is None else broker.endpoint(listener)
     if endpoint is None:
         return _Found(
-            error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message="The group's partition has no leader now."
+            error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message="The key's partition has no leader now."
         )
     return _Found(leader, endpoint.host, endpoint.port)
 
@@ -146,6 +122,12 @@ API: Final = ApiHandler(
     key=ApiKey.FIND_COORDINATOR,
     min_version=0,
     max_version=6,
-    bind=lambda services: partial(handle, services.admin, services.groups.config),
+    bind=lambda services: partial(
+        handle,
+        services.admin,
+        {
+            GROUP_KEY: offsets_topic(services.groups.config),
+        },
+    ),
     error_response=error_response,
 )

@@ -16,6 +16,7 @@ from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.request import Handler, Route
 from purgatorio.broker.txn.marker_writer import MarkerWriter
+from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 
@@ -30,6 +31,7 @@ class Services:
         fetch_sessions: this broker's fetch sessions.
         groups: the groups that this broker coordinates.
         markers: writes end markers of transactions to this broker's partitions.
+        transactions: the transactional ids that this broker coordinates.
         fetch_max_bytes: the most bytes that a fetch response holds, even if the request allows more
             (fetch.max.bytes).
         routes: the routes of all registrations, which `build_routes` fills; ApiVersions answers with them.
@@ -40,6 +42,7 @@ class Services:
     fetch_sessions: FetchSessionCache
     groups: Groups
     markers: MarkerWriter
+    transactions: Transactions
     fetch_max_bytes: int
     routes: dict[int, Route] = field(default_factory=dict)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from purgatorio.broker.group.shown import shown
+from purgatorio.broker.coordinator.shown import shown
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 
 

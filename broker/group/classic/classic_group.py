@@ -7,12 +7,12 @@ from typing import ClassVar, Final
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import ShardState
+from purgatorio.broker.coordinator.shown import shown
 from purgatorio.broker.group.classic.member import JoinReply, Member, Protocols
 from purgatorio.broker.group.classic.state import TRANSITIONS, GroupState
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.shard import GroupShard
-from purgatorio.broker.group.shown import shown
 from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE, SUBSCRIPTION
 from purgatorio.protocol.errors import DecodeError, ErrorCode
 from purgatorio.protocol.messages.join_group import JoinGroupResponseMember

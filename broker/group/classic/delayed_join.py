@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from purgatorio.broker.coordinator.shown import shown
 from purgatorio.broker.group.classic.classic_group import MAX_LABELS, ClassicGroup
 from purgatorio.broker.group.classic.state import GroupState
-from purgatorio.broker.group.shown import shown
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.protocol.errors import ErrorCode
 

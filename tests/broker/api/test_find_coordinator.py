@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import find_coordinator
+from purgatorio.broker.api.coordinator_topics import offsets_topic
 from purgatorio.broker.group.config import OFFSETS_TOPIC, GroupConfig
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -19,7 +20,8 @@ BILLING_OF_50 = 9
 
 @pytest.fixture
 def find(cluster: Any) -> Find:
-    api: Any = SimpleNamespace(handle=lambda admin, *rest: find_coordinator.handle(admin, GroupConfig(), *rest))
+    topics = {0: offsets_topic(GroupConfig())}
+    api: Any = SimpleNamespace(handle=lambda admin, *rest: find_coordinator.handle(admin, topics, *rest))
     return lambda version=6, **fields: cluster.ask(api, version, FindCoordinatorRequest(**fields))
 
 

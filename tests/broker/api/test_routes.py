@@ -8,6 +8,7 @@ import pkgutil
 import random
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ import pytest
 from purgatorio.broker import api
 from purgatorio.broker.api import api_versions, init_producer_id
 from purgatorio.broker.api.context import AdminContext
-from purgatorio.broker.api.init_producer_id import ProducerIds
 from purgatorio.broker.api.registry import ApiHandler, Services
 from purgatorio.broker.api.routes import APIS as REGISTERED
 from purgatorio.broker.api.routes import build_routes
@@ -24,6 +24,7 @@ from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.broker.request import Routes
 from purgatorio.broker.txn.marker_writer import MarkerWriter
+from purgatorio.broker.txn.producer_ids import ProducerIds
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -32,6 +33,7 @@ from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.api.harness import Replies, context
 from tests.broker.group.harness import GroupHarness
 from tests.broker.replica.harness import Harness
+from tests.broker.txn.harness import TransactionHarness
 
 
 class Store:
@@ -64,6 +66,7 @@ def routes() -> Routes:
             fetch_sessions=broker.fetch_sessions,
             groups=GroupHarness().groups,
             markers=MarkerWriter(broker.replicas, broker.clock, timeout_ms=5_000),
+            transactions=TransactionHarness().transactions,
             fetch_max_bytes=1_000_000,
         )
     )
@@ -126,56 +129,13 @@ def test_kip_511_an_invalid_client_software_name_is_refused(routes: Routes, name
     assert replies.only.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_producer_ids_are_allocated_in_blocks_and_never_twice() -> None:
-    store = Store()
-    ids, others = ProducerIds(store, block_size=2), ProducerIds(store, block_size=2)  # type: ignore[arg-type]
-    given: list[int | None] = []
-    for source in (ids, others, ids, ids, others):
-        source.next(given.append)
-        while store.submitted:
-            store.deliver()
-    assert given == [0, 2, 1, 4, 3]
-
-
-def test_a_request_waits_for_the_next_block_when_no_id_is_left() -> None:
-    store = Store()
-    ids = ProducerIds(store, block_size=2)  # type: ignore[arg-type]
-    given: list[int | None] = []
-    for _ in range(3):
-        ids.next(given.append)
-    assert (given, len(store.submitted)) == ([], 1)
-    store.deliver()
-    assert given == [0, 1]
-    store.deliver()
-    assert given == [0, 1, 2]
-
-
 def test_a_refusal_of_the_store_is_answered_with_a_retriable_error() -> None:
     store = Store()
     replies = Replies()
-    ids = ProducerIds(store)  # type: ignore[arg-type]
+    transactions: Any = SimpleNamespace(producer_ids=ProducerIds(store))  # type: ignore[arg-type]
     init_producer_id.handle(
-        ids, context(ApiKey.INIT_PRODUCER_ID, 4), InitProducerIdRequest(transactional_id=None), replies
+        transactions, context(ApiKey.INIT_PRODUCER_ID, 4), InitProducerIdRequest(transactional_id=None), replies
     )
     _, _, failed = store.submitted.pop()
     failed(RuntimeError("closed"))
     assert ErrorCode(replies.only.error_code).retriable
-
-
-def test_the_number_of_requests_that_wait_for_a_block_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(init_producer_id, "MAX_WAITING", 2)
-    store = Store()
-    ids = ProducerIds(store)  # type: ignore[arg-type]
-    given: list[int | None] = []
-    for _ in range(3):
-        ids.next(given.append)
-    assert given == [None]
-    store.deliver()
-    assert given == [None, 0, 1]
-
-
-def test_a_transactional_producer_is_refused() -> None:
-    replies = Replies()
-    request = InitProducerIdRequest(transactional_id="t")
-    init_producer_id.handle(ProducerIds(Store()), context(ApiKey.INIT_PRODUCER_ID, 4), request, replies)  # type: ignore[arg-type]
-    assert replies.only.error_code == ErrorCode.INVALID_REQUEST

@@ -1,4 +1,4 @@
-"""Ids as people see them: clients choose the ids of groups and members, which may be 32 KiB long."""
+"""Ids as people see them: clients choose the ids of groups, members and transactions, which may be 32 KiB long."""
 
 from __future__ import annotations
 

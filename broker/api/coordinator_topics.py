@@ -1,0 +1,120 @@
+"""The topics of coordinators, which are created by the first client that needs them.
+
+The request waits in the "topic" purgatory until the partitions have leaders; Kafka answers COORDINATOR_NOT_AVAILABLE
+meanwhile, and clients ask again later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.group.config import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIGS, GroupConfig
+from purgatorio.broker.metadata.cluster_change import ClusterChange
+from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
+from purgatorio.broker.metadata.delayed_decision import leaderless
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.request import RequestContext
+from purgatorio.broker.txn.config import (
+    TRANSACTION_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC_CONFIGS,
+    TransactionConfig,
+)
+from purgatorio.protocol.errors import ErrorCode
+
+MIN_ISR: Final = "min.insync.replicas"
+
+
+class CoordinatorTopic(NamedTuple):
+    """A coordinator's topic, as it is created.
+
+    Attributes:
+        name: its name.
+        partitions: how many it has.
+        replication_factor: its replicas, at most the number of live brokers.
+        configs: its topic configs.
+        min_isr: its min.insync.replicas, at most its replicas; 0 for the broker's default.
+    """
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+    min_isr: int = 0
+
+
+def offsets_topic(config: GroupConfig) -> CoordinatorTopic:
+    """Return the topic of groups."""
+    return CoordinatorTopic(
+        OFFSETS_TOPIC, config.offsets_topic_partitions, config.offsets_topic_replication_factor, OFFSETS_TOPIC_CONFIGS
+    )
+
+
+def transaction_topic(config: TransactionConfig) -> CoordinatorTopic:
+    """Return the topic of transactional ids."""
+    return CoordinatorTopic(
+        TRANSACTION_STATE_TOPIC,
+        config.topic_partitions,
+        config.topic_replication_factor,
+        TRANSACTION_STATE_TOPIC_CONFIGS,
+        config.topic_min_isr,
+    )
+
+
+def ensure_topic(
+    admin: AdminContext, ctx: RequestContext, topic: CoordinatorTopic, done: Callable[[ErrorCode], None]
+) -> None:
+    """Create a topic if it does not exist; call `done` when it has leaders, or at the deadline, or with an error."""
+    if topic.name in admin.store.image.topics:
+        done(ErrorCode.NONE)
+    else:
+        submit(admin, ctx, _CreateTopic(admin, topic), _Then(done))
+
+
+class _Then:
+    """Takes what would be the answer of a request that does nothing else: an error code."""
+
+    def __init__(self, done: Callable[[ErrorCode], None]) -> None:
+        self._done = done
+
+    def __call__(self, response: ErrorCode) -> None:
+        self._done(response)
+
+    def nothing(self) -> None:
+        """Never called: the decision has a result."""
+        raise AssertionError("a topic's creation has a result")
+
+    def close(self, reason: str) -> None:
+        """Never called: the decision has a result."""
+        raise AssertionError(f"a topic's creation has a result: {reason}")
+
+
+class _CreateTopic(ClusterChange[TopicResult]):
+    """Creates the topic once; concurrent requests find it created, which is no error to them."""
+
+    def __init__(self, admin: AdminContext, topic: CoordinatorTopic) -> None:
+        super().__init__(topic_keys([topic.name]))
+        self._admin = admin
+        self._topic = topic
+
+    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[TopicResult]]:
+        topic = self._topic
+        replicas = min(topic.replication_factor, len(image.live_brokers))
+        configs = dict(topic.configs)
+        if topic.min_isr:
+            configs[MIN_ISR] = str(max(1, min(topic.min_isr, replicas)))
+        new = NewTopic(topic.name, topic.partitions, replicas, configs=configs)
+        return create_topics(image, [new], settings=self._admin.topics, rng=self._admin.rng)
+
+    def respond(self, results: Sequence[TopicResult]) -> Any:
+        return ErrorCode.NONE
+
+    def refuse(self, error_code: ErrorCode) -> Any:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    def missing(self, image: ClusterImage, result: TopicResult) -> str:
+        return "" if result.topic is None else leaderless(image, result.topic)
+
+    def timed_out(self, result: TopicResult, missing: str) -> TopicResult:
+        return result

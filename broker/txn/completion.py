@@ -1,0 +1,213 @@
+"""How transactions end: at their deadline, or as decided; and how requests learn that a transition has ended."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from purgatorio.broker.coordinator.coordinator_log import Committed
+from purgatorio.broker.coordinator.shards import RETRY_MS
+from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.txn.delayed_timeout import DelayedTimeout
+from purgatorio.broker.txn.delayed_transition import TransactionKey
+from purgatorio.broker.txn.ending import BUMPING_VERSION, TransactionEnd
+from purgatorio.broker.txn.services import TransactionServices
+from purgatorio.broker.txn.shard import TransactionShard
+from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.broker.txn.transitions import Transitions
+from purgatorio.logger import get_logger
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.transaction_state import TransactionState
+
+logger = get_logger(__name__)
+
+
+class Completion:
+    """Ends the transactions of one broker's shards.
+
+    Args:
+        services: the log, the clock, the timers, what has markers written.
+
+    Attributes:
+        transitions: writes the values.
+        committed_count, aborted_count: the transactions that got all their markers since the broker started.
+        timed_out_count: the transactions that were aborted at their deadline.
+    """
+
+    def __init__(self, services: TransactionServices) -> None:
+        self._services = services
+        self.transitions = Transitions(services, self._settled)
+        self.committed_count = 0
+        self.aborted_count = 0
+        self.timed_out_count = 0
+
+    # --- events ---
+
+    def _settled(self, shard: TransactionShard, transaction: Transaction) -> None:
+        """Do what follows from a transactional id's value, and judge the requests that wait for it."""
+        if shard.transactions.get(transaction.transactional_id) is transaction:
+            if transaction.value.is_new:
+                del shard.transactions[transaction.transactional_id]  # its first record was refused
+            else:
+                self.follow(shard, transaction)
+        self._wake(transaction)
+
+    def _wake(self, transaction: Transaction) -> None:
+        key = TransactionKey(transaction.transactional_id)
+        cause = transaction.value.state.state_name
+        self._services.timeout_purgatory.check_and_complete(key, cause)
+        self._services.purgatory.check_and_complete(key, cause)
+
+    def follow(self, shard: TransactionShard, transaction: Transaction) -> None:
+        """Time an open transaction, and complete a decided one: after each transition, and once after loading."""
+        value = transaction.value
+        if value.state is TransactionState.ONGOING:
+            self._time(shard, transaction)
+            return
+        transaction.timeout = None
+        if not value.is_decided:
+            if transaction.unmarked is not None:
+                self._completed(transaction)
+        elif transaction.unmarked is None:
+            self._write_markers(shard, transaction)
+        elif not transaction.unmarked:
+            self._try_again(shard, transaction)
+
+    def unload(self, shard: TransactionShard, transaction: Transaction) -> None:
+        """Stop the timer of a transaction and its markers, and refuse its parked requests with NOT_COORDINATOR."""
+        transaction.timeout = None
+        if transaction.retry is not None:
+            transaction.retry.cancel()
+        if transaction.value.is_decided:
+            self._services.ends.drop(transaction.transactional_id, shard.leader_epoch)
+        self._wake(transaction)
+
+    # --- deadlines ---
+
+    def _time(self, shard: TransactionShard, transaction: Transaction) -> None:
+        """Start the timer of an open transaction; it runs from the first partition, and is not renewed."""
+        if transaction.timeout is not None:
+            if transaction.is_overdue:
+                self._try_again(shard, transaction)
+            return
+        value = transaction.value
+        # The wall time outlives a coordinator; where it was set back, a transaction gets no more than its timeout.
+        left_ms = min(value.timeout_ms, value.started_ms + value.timeout_ms - self._services.clock.wall_ms())
+        operation = DelayedTimeout(left_ms, transaction, partial(self._expired, shard, transaction))
+        transaction.timeout = operation
+        key = TransactionKey(transaction.transactional_id)
+        self._services.timeout_purgatory.try_complete_else_watch(operation, (key,))
+
+    def _expired(self, shard: TransactionShard, transaction: Transaction) -> None:
+        self.timed_out_count += 1
+        logger.info(
+            "transaction timed out",
+            transactional_id=shown(transaction.transactional_id),
+            timeout_ms=transaction.value.timeout_ms,
+        )
+        self._abort_overdue(shard, transaction)
+
+    def _abort_overdue(self, shard: TransactionShard, transaction: Transaction) -> None:
+        if transaction.pending is None:  # otherwise `_settled` comes again
+            self.fence(shard, transaction, _follows)
+
+    def fence(
+        self,
+        shard: TransactionShard,
+        transaction: Transaction,
+        done: Committed,
+        *,
+        keeps_last: bool = False,
+        client: str = "",
+    ) -> None:
+        """Abort an open transaction that its producer has not ended, and fence the producer by the next epoch.
+
+        Args:
+            done: called when the abort is decided, or has failed.
+            keeps_last: whether the producer itself has asked, and may go on with the next epoch; at transaction.version
+                2 it may in any case (KIP-588).
+            client: the client id, shown while the request waits.
+        """
+        keeps_last = keeps_last or self._services.config.version >= BUMPING_VERSION
+        value = transaction.value.fenced(self._services.clock.wall_ms(), keeps_last=keeps_last)
+        self.transitions.start(shard, transaction, value, done, client=client)
+
+    # --- markers ---
+
+    def _write_markers(self, shard: TransactionShard, transaction: Transaction) -> None:
+        """Have the markers of a decided transaction written; the last one completes it."""
+        value = transaction.value
+        transaction.unmarked = unmarked = dict(value.partitions)
+        if not unmarked:
+            self._complete(shard, transaction)
+            return
+
+        def written(tp: TopicPartition) -> None:
+            if transaction.unmarked is unmarked and unmarked.pop(tp, tp) is None and not unmarked:
+                self._complete(shard, transaction)
+
+        self._services.ends.end(
+            TransactionEnd(
+                transaction.transactional_id,
+                value.producer_id,
+                value.producer_epoch,
+                value.is_commit,
+                shard.leader_epoch,
+                tuple(unmarked),
+                value.version,
+            ),
+            written=written,
+            gave_up=partial(self._gave_up, transaction),
+        )
+
+    def _gave_up(self, transaction: Transaction, error_code: ErrorCode) -> None:
+        """Leave a transaction as it is whose markers were refused: a newer coordinator or producer has taken over."""
+        logger.error(
+            "markers of a transaction were refused",
+            transactional_id=shown(transaction.transactional_id),
+            error=error_code.name,
+            missing=len(transaction.unmarked or ()),
+        )
+
+    def _complete(self, shard: TransactionShard, transaction: Transaction) -> None:
+        if not shard.is_kept:
+            return
+        value = transaction.value.completed(self._services.clock.wall_ms())
+        self.transitions.start(shard, transaction, value, _follows)
+
+    def _completed(self, transaction: Transaction) -> None:
+        transaction.unmarked = None
+        if transaction.value.is_commit:
+            self.committed_count += 1
+        else:
+            self.aborted_count += 1
+
+    # --- the log refuses ---
+
+    def _try_again(self, shard: TransactionShard, transaction: Transaction) -> None:
+        """Abort an overdue transaction, or complete one that has its markers, a little later."""
+        if transaction.retry is None:
+            transaction.retry = self._services.timer.call_later(RETRY_MS, self._retry, shard, transaction)
+
+    def _retry(self, shard: TransactionShard, transaction: Transaction) -> None:
+        transaction.retry = None
+        if not shard.is_kept or transaction.pending is not None:
+            return
+        if transaction.value.is_decided:
+            if transaction.unmarked is not None and not transaction.unmarked:
+                self._complete(shard, transaction)
+        elif transaction.is_overdue and transaction.value.state is TransactionState.ONGOING:
+            self._abort_overdue(shard, transaction)
+
+    # --- for pages ---
+
+    def describe(self, transaction: Transaction) -> str:
+        """Tell what a transition waits for."""
+        name = shown(transaction.transactional_id)
+        if transaction.pending is not None:
+            return f"the transaction of {name} becomes {transaction.pending.state_name} when the replicas have it"
+        return f"the transaction of {name} waits for {self._services.ends.waits_for(transaction.transactional_id)}"
+
+
+def _follows(error_code: ErrorCode) -> None:
+    """Answer nobody; what follows is done when the transition has ended, with or without success."""

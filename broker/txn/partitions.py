@@ -1,0 +1,123 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn: a transaction knows its partitions before records are written to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from purgatorio.broker.coordinator.coordinator_log import Committed
+from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.txn.delayed_transition import PATIENCE_MS
+from purgatorio.broker.txn.ending import BUMPING_VERSION
+from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle, check_producer, concurrent
+from purgatorio.broker.txn.services import TransactionServices
+from purgatorio.broker.txn.transitions import Transitions
+from purgatorio.broker.txn.verifying import Verified
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.transaction_state import TransactionState
+
+
+class TransactionPartitions:
+    """Adds partitions to the transactions of one broker's shards, and tells which ones are in.
+
+    It implements `AddsPartitions`.
+
+    Args:
+        services: the settings, the clock.
+        transitions: writes the values.
+        requests: judges the requests.
+    """
+
+    def __init__(self, services: TransactionServices, transitions: Transitions, requests: TransactionRequests) -> None:
+        self._services = services
+        self._transitions = transitions
+        self._requests = requests
+
+    def add(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Sequence[TopicPartition],
+        done: Committed,
+        *,
+        version: int,
+        waits: bool = True,
+        client: str = "",
+    ) -> None:
+        """Add partitions to the open transaction; the first ones open it.
+
+        Args:
+            transactional_id, producer: those of the producer.
+            partitions: where the producer will write.
+            done: called when they are committed, or with the error for all of them.
+            version: the transaction.version that the producer uses: 1 if it asks itself, 2 if a leader asks for it.
+            waits: whether the request may be parked during a transition; leaders ask again by themselves.
+            client: the client id, shown while the request waits.
+        """
+
+        def judge() -> None:
+            shard, transaction = self._requests.find(transactional_id)
+            check_idle(transaction)
+            check_producer(transaction, *producer)
+            value = transaction.value
+            if value.is_decided:
+                raise concurrent()
+            is_open = value.state is TransactionState.ONGOING
+            if is_open and all(tp in value.partitions for tp in partitions):
+                done(ErrorCode.NONE)
+                return
+            value = value.with_partitions(partitions, self._services.clock.wall_ms(), version)
+            if len(value.partitions) > self._services.config.max_partitions:
+                message = "the transaction has the most partitions that it may have"
+                raise CoordinatorError(ErrorCode.POLICY_VIOLATION, message)
+            self._transitions.start(shard, transaction, value, done, client=client)
+
+        patience_ms = PATIENCE_MS if waits else 0
+        self._requests.run(Request(transactional_id, judge, done, patience_ms, client))
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        verify_only: bool,
+        done: Verified,
+    ) -> None:
+        """Verify or add partitions for a leader; see `AddsPartitions.add_partitions`."""
+        producer = Producer(producer_id, producer_epoch)
+
+        def refuse(error_code: ErrorCode) -> None:
+            done(dict.fromkeys(partitions, error_code))
+
+        if not verify_only:
+            self.add(transactional_id, producer, partitions, refuse, version=BUMPING_VERSION, waits=False)
+            return
+        try:
+            verified = self.verify(transactional_id, producer, partitions)
+        except CoordinatorError as error:
+            refuse(error.error_code)
+        else:
+            done(verified)
+
+    def verify(
+        self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Return for each partition whether it is in the open transaction (KIP-890): NONE or TRANSACTION_ABORTABLE.
+
+        A transition that is not committed yet changes nothing (KAFKA-14904).
+
+        Raises:
+            CoordinatorError: the error code for all partitions.
+        """
+        _, transaction = self._requests.find(transactional_id)
+        value = transaction.value
+        if value.is_new:
+            raise CoordinatorError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transactional id is unknown")
+        check_producer(transaction, *producer)
+        if value.is_decided:
+            raise concurrent()
+        known = value.partitions if value.state is TransactionState.ONGOING else {}
+        return {tp: ErrorCode.NONE if tp in known else ErrorCode.TRANSACTION_ABORTABLE for tp in partitions}

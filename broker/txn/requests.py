@@ -1,0 +1,128 @@
+"""How a coordinator judges a request: when its transactional id has no transition under way; it is parked until then.
+
+Kafka answers CONCURRENT_TRANSACTIONS meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.txn.completion import Completion
+from purgatorio.broker.txn.delayed_transition import PATIENCE_MS, DelayedTransition, TransactionKey
+from purgatorio.broker.txn.services import TransactionServices
+from purgatorio.broker.txn.shard import TransactionShard
+from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.protocol.errors import ErrorCode
+
+MAX_PARKED: Final = 10_000
+"""The most requests of one broker that wait for transitions; further ones get CONCURRENT_TRANSACTIONS at once."""
+
+
+class Request(NamedTuple):
+    """A request for one transactional id.
+
+    Attributes:
+        transactional_id: the id.
+        judge: answers the request, or raises CoordinatorError; with CONCURRENT_TRANSACTIONS it is called again later.
+        refuse: answers the request with an error code.
+        patience_ms: how long it may wait; 0 if it must not.
+        client: the client id, for observers.
+    """
+
+    transactional_id: str
+    judge: Callable[[], None]
+    refuse: Callable[[ErrorCode], None]
+    patience_ms: int = PATIENCE_MS
+    client: str = ""
+
+
+class TransactionRequests:
+    """Judges the requests of one broker.
+
+    Args:
+        services: the purgatory.
+        completion: describes transitions.
+        shard_of: returns the shard of a transactional id, or raises CoordinatorError.
+    """
+
+    def __init__(
+        self, services: TransactionServices, completion: Completion, shard_of: Callable[[str], TransactionShard]
+    ) -> None:
+        self._purgatory = services.purgatory
+        self._completion = completion
+        self.shard_of = shard_of
+
+    def run(self, request: Request) -> None:
+        """Judge a request, now or later."""
+        self._judge(request, self._purgatory.now_ms() + request.patience_ms)
+
+    def find(self, transactional_id: str) -> tuple[TransactionShard, Transaction]:
+        """Return a transactional id with its shard.
+
+        Raises:
+            CoordinatorError: INVALID_PRODUCER_ID_MAPPING if it is unknown; or this broker does not coordinate it.
+        """
+        shard = self.shard_of(transactional_id)
+        transaction = shard.transactions.get(transactional_id)
+        if transaction is None:
+            raise CoordinatorError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transactional id is unknown")
+        return shard, transaction
+
+    def _judge(self, request: Request, deadline_ms: int) -> None:
+        try:
+            request.judge()
+        except CoordinatorError as error:
+            if error.error_code != ErrorCode.CONCURRENT_TRANSACTIONS or not self._park(request, deadline_ms):
+                request.refuse(error.error_code)
+
+    def _park(self, request: Request, deadline_ms: int) -> bool:
+        """Park a request until the transition of its transactional id ends; False if it must not wait."""
+        left_ms = deadline_ms - self._purgatory.now_ms()
+        if left_ms <= 0 or self._purgatory.num_delayed >= MAX_PARKED:
+            return False
+        shard, transaction = self.find(request.transactional_id)
+
+        def judge() -> None:
+            self._judge(request, deadline_ms)
+
+        operation = DelayedTransition(
+            left_ms,
+            shard,
+            transaction,
+            judge=judge,
+            refuse=request.refuse,
+            describe=self._completion.describe,
+        )
+        operation.client = request.client
+        self._purgatory.try_complete_else_watch(operation, (TransactionKey(request.transactional_id),))
+        return True
+
+
+def check_idle(transaction: Transaction) -> None:
+    """Check that no record of a transactional id waits for its replicas.
+
+    Raises:
+        CoordinatorError: CONCURRENT_TRANSACTIONS.
+    """
+    if transaction.pending is not None:
+        raise concurrent()
+
+
+def concurrent() -> CoordinatorError:
+    """Return the refusal of a request that comes during a transition."""
+    return CoordinatorError(ErrorCode.CONCURRENT_TRANSACTIONS, "a transition of the transactional id is under way")
+
+
+def check_producer(transaction: Transaction, producer_id: int, producer_epoch: int) -> None:
+    """Check that a request is from the current producer of a transactional id.
+
+    Raises:
+        CoordinatorError: INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED; also for higher epochs (KAFKA-9600).
+    """
+    value = transaction.value
+    if producer_id != value.producer_id:
+        raise CoordinatorError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the producer id is not the current one")
+    if producer_epoch != value.producer_epoch:
+        raise CoordinatorError(ErrorCode.PRODUCER_FENCED, "the producer epoch is not the current one")

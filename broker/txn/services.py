@@ -1,0 +1,42 @@
+"""What the parts of one broker's transaction coordinator share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.purgatory import Purgatory, Timer
+from purgatorio.broker.txn.config import TransactionConfig
+from purgatorio.broker.txn.ending import EndsTransactions
+from purgatorio.broker.txn.producer_ids import ProducerIds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionServices:
+    """What the parts of one broker's transaction coordinator share.
+
+    Attributes:
+        config: the coordinator's settings.
+        log: writes to the partitions of ``__transaction_state``.
+        clock: wall time of transactions, which outlives a coordinator.
+        timer: deadlines that no request waits for.
+        image: returns this broker's image.
+        producer_ids: allocates producer ids.
+        ends: has markers written.
+        purgatory: "Transaction": requests that wait for the end of a transition.
+        timeout_purgatory: "TransactionTimeout": the open transactions, until their deadline.
+    """
+
+    config: TransactionConfig
+    log: CoordinatorLog
+    clock: Clock
+    timer: Timer
+    image: Callable[[], ClusterImage]
+    producer_ids: ProducerIds
+    ends: EndsTransactions
+    purgatory: Purgatory[Any]
+    timeout_purgatory: Purgatory[Any]

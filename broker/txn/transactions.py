@@ -1,0 +1,89 @@
+"""All that one broker does as a transaction coordinator, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.txn.completion import Completion
+from purgatorio.broker.txn.coordinator import TransactionCoordinator
+from purgatorio.broker.txn.expiry import TransactionExpiry
+from purgatorio.broker.txn.partitions import TransactionPartitions
+from purgatorio.broker.txn.producers import Producers
+from purgatorio.broker.txn.requests import TransactionRequests
+from purgatorio.broker.txn.results import TransactionResults
+from purgatorio.broker.txn.services import TransactionServices
+
+
+class Transactions:
+    """The transaction coordinator of one broker.
+
+    Args:
+        services: the log, the clock, the purgatories.
+        replicas: this broker's replicas.
+
+    Attributes:
+        config: the coordinator's settings.
+        clock: the wall time of transactions.
+        producer_ids: allocates producer ids, also for producers without a transactional id.
+        coordinator: the transactional ids that this broker coordinates.
+        completion: ends transactions, and counts them.
+        producers: InitProducerId.
+        partitions: AddPartitionsToTxn and AddOffsetsToTxn.
+        results: EndTxn.
+        purgatory: the requests that wait for transitions.
+        timeout_purgatory: the open transactions.
+    """
+
+    def __init__(self, services: TransactionServices, replicas: ReplicaManager) -> None:
+        self.config = services.config
+        self.clock = services.clock
+        self.producer_ids = services.producer_ids
+        self.purgatory = services.purgatory
+        self.timeout_purgatory = services.timeout_purgatory
+        self._image = services.image
+        self._has_work = asyncio.Event()
+        self.completion = Completion(services)
+        self.coordinator = TransactionCoordinator(services, replicas, self.completion, wake=self._has_work.set)
+        requests = TransactionRequests(services, self.completion, self.coordinator.shard_of)
+        self.producers = Producers(services, self.completion, requests)
+        self.partitions = TransactionPartitions(services, self.completion.transitions, requests)
+        self.results = TransactionResults(services, self.completion.transitions, requests)
+        self._expiry = TransactionExpiry(services, replicas, self.coordinator, self.completion.transitions)
+
+    @property
+    def image(self) -> ClusterImage:
+        """The image that this broker acts on."""
+        return self._image()
+
+    @property
+    def expiration_count(self) -> int:
+        """The transactional ids that expired since the broker started."""
+        return self._expiry.expiration_count
+
+    def expiry_steps(self) -> Iterator[None]:
+        """Delete the transactional ids that were not used for long, in steps."""
+        return self._expiry.steps()
+
+    async def run(self) -> None:
+        """Load, unload and expire transactional ids in turns of the loop."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_in_turns(self._has_work, self.coordinator.steps))
+            tasks.create_task(self._expire())
+
+    async def _expire(self) -> None:
+        while True:
+            await self.clock.sleep(self.config.expiration_check_interval_ms)
+            for _ in self.expiry_steps():
+                await asyncio.sleep(0)
+
+
+async def _in_turns(has_work: asyncio.Event, steps: Callable[[], Iterator[None]]) -> None:
+    """Take the steps whenever there is work, and let other tasks run after each."""
+    while True:
+        await has_work.wait()
+        has_work.clear()
+        for _ in steps():
+            await asyncio.sleep(0)
