@@ -169,6 +169,14 @@ class ErrorCode(enum.IntEnum):
         """Whether the same request may succeed later, so that clients send it again."""
         return self in _RETRIABLE
 
+    @classmethod
+    def known(cls, value: int) -> ErrorCode:
+        """Return the code with this value; UNKNOWN_SERVER_ERROR for one that only newer brokers know."""
+        try:
+            return cls(value)
+        except ValueError:
+            return cls.UNKNOWN_SERVER_ERROR
+
 
 _RETRIABLE = frozenset(
     {

@@ -143,11 +143,4 @@ def error_codes(response: WriteTxnMarkersResponse | None) -> Iterator[tuple[tupl
         for topic in marker.topics:
             for partition in topic.partitions:
                 tp = TopicPartition(topic.name, partition.partition_index)
-                yield (marker.producer_id, tp), _error_code(partition.error_code)
-
-
-def _error_code(value: int) -> ErrorCode:
-    try:
-        return ErrorCode(value)
-    except ValueError:  # of a newer broker
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+                yield (marker.producer_id, tp), ErrorCode.known(partition.error_code)
