@@ -76,6 +76,7 @@ class Coordinators:
             image=lambda: store.image,
             ask=ask,
             timeout_ms=settings.append_timeout_ms,
+            end_offsets=self.groups.txn_offsets.end,
         )
         self.transactions = Transactions(
             TransactionServices(

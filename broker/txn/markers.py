@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from purgatorio.broker.clock import Clock
-from purgatorio.broker.coordinator.seams import AskBroker
+from purgatorio.broker.coordinator.seams import AskBroker, EndOffsets
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.replica.replica_manager import ReplicaManager
@@ -23,6 +23,7 @@ class Markers:
         image: returns this broker's image.
         ask: sends requests to other brokers.
         timeout_ms: the longest wait for the in-sync replicas.
+        end_offsets: the group coordinator's part.
 
     Attributes:
         writer: writes markers to the partitions that this broker leads.
@@ -38,6 +39,7 @@ class Markers:
         image: Callable[[], ClusterImage],
         ask: AskBroker,
         timeout_ms: int,
+        end_offsets: EndOffsets,
     ) -> None:
-        self.writer = MarkerWriter(replicas, clock, timeout_ms=timeout_ms)
+        self.writer = MarkerWriter(replicas, clock, timeout_ms=timeout_ms, end_offsets=end_offsets)
         self.sender = MarkerSender(replicas.broker_id, image=image, write=self.writer.write, ask=ask, timer=timer)

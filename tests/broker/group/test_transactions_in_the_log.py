@@ -6,7 +6,9 @@ import pytest
 
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
 from purgatorio.broker.group.txn_offset_manager import Membership
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.verification import ProducerTransaction
+from purgatorio.broker.txn.marker_writer import Marker, MarkerWriter
 from purgatorio.protocol.consumer_offsets import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
@@ -169,3 +171,16 @@ def test_compaction_of_offsets_under_exactly_once_shrinks_the_log_and_keeps_what
     assert offsets.unstable_of("g0") == {"orders": {0: None}}
     broker.end(0)
     assert broker.seen("g0") == rounds
+
+
+@pytest.mark.parametrize(("bumped", "epoch"), [(False, 0), (True, 1)])
+def test_the_leaders_writer_of_markers_ends_offsets_through_the_group_coordinator(bumped: bool, epoch: int) -> None:
+    broker = Broker()
+    writer = MarkerWriter(broker.replicas, broker.clock, timeout_ms=5_000, end_offsets=broker.groups.txn_offsets.end)
+    broker.txn(7)
+    told: list[tuple[TopicPartition, ErrorCode]] = []
+    for _ in range(2):  # the second one is a retry
+        marker = Marker(1, epoch, EndMarker(True, 0), bumped)
+        writer.write(marker, [PARTITION], lambda tp, code: told.append((tp, code)), client="coordinator")
+    assert told == [(PARTITION, ErrorCode.NONE)] * 2
+    assert (broker.seen(), broker.is_unstable) == (7, False)
