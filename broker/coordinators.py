@@ -21,6 +21,7 @@ from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.purgatories import BrokerPurgatories
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.txn.markers import Markers
+from purgatorio.broker.txn.partition_verifier import PartitionVerifier
 from purgatorio.broker.txn.producer_ids import ProducerIds
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transactions import Transactions
@@ -91,6 +92,14 @@ class Coordinators:
                 timeout_purgatory=parked.transaction_timeout,
             ),
             replicas,
+        )
+
+        replicas.guard.verify = PartitionVerifier(
+            replicas.broker_id,
+            image=lambda: store.image,
+            coordinator=self.transactions.partitions,
+            ask=ask,
+            timer=parked.timer,
         )
 
     def image_changed(self, image: ClusterImage) -> None:
