@@ -1,4 +1,4 @@
-"""The groups of commands that operate a running cluster: ``purgatorio broker``, ``topics`` and ``groups``."""
+"""The groups of commands that operate a running cluster: ``purgatorio broker``, ``topics``, ``groups``, ``txn``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from purgatorio.broker.cli.broker_commands import add_broker_commands
 from purgatorio.broker.cli.command import ADMIN_VARIABLE
 from purgatorio.broker.cli.group_commands import add_group_commands
 from purgatorio.broker.cli.topic_commands import add_topic_commands
+from purgatorio.broker.cli.txn_commands import add_txn_commands
 
 __all__ = ["ADMIN_VARIABLE", "add_commands"]
 
@@ -17,3 +18,4 @@ def add_commands(commands: Any) -> None:
     add_broker_commands(commands)
     add_topic_commands(commands)
     add_group_commands(commands)
+    add_txn_commands(commands)

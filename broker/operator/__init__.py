@@ -9,6 +9,7 @@ from purgatorio.broker.operator.cluster_control import (
 )
 from purgatorio.broker.operator.errors import ClusterUnavailable, NotInSync, NotThere, OperationRefused
 from purgatorio.broker.operator.group_control import GroupBroker, GroupControl, Reset, Target
+from purgatorio.broker.operator.hanging_transactions import Hanging, HangingTransactions
 from purgatorio.broker.operator.restart import (
     RESTART_TIME_LIMIT_MS,
     Restartable,
@@ -16,6 +17,7 @@ from purgatorio.broker.operator.restart import (
     rolling_restart,
     wait_until_in_sync,
 )
+from purgatorio.broker.operator.transaction_control import TransactionBroker, TransactionControl
 
 __all__ = [
     "RESTART_TIME_LIMIT_MS",
@@ -23,6 +25,8 @@ __all__ = [
     "ClusterUnavailable",
     "GroupBroker",
     "GroupControl",
+    "Hanging",
+    "HangingTransactions",
     "Member",
     "NotInSync",
     "NotThere",
@@ -33,6 +37,8 @@ __all__ = [
     "Restartable",
     "State",
     "Target",
+    "TransactionBroker",
+    "TransactionControl",
     "not_in_sync",
     "rolling_restart",
     "wait_until_in_sync",

@@ -5,11 +5,10 @@ Both go through the group's coordinator, as the requests of Kafka's tools do: it
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
-from purgatorio.broker.clock import Clock, time_limit
+from purgatorio.broker.clock import Clock
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.config import OFFSETS_TOPIC
@@ -18,7 +17,8 @@ from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.log.time_index import LookUpBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, Topic
+from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.broker.operator.coordinators import answer_of, led_shards, running_leader
 from purgatorio.broker.operator.errors import ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
@@ -110,13 +110,8 @@ class GroupControl:
         self._image = image
 
     def shards(self) -> Iterator[tuple[GroupBroker, GroupShard]]:
-        """Yield the partitions of groups with their coordinators; loading ones too, but not those of former ones."""
-        image = self._image()
-        for broker in self._cluster.brokers:
-            for shard in broker.groups.coordinator.shards:
-                state = image.partition(*shard.tp)
-                if state is not None and state.leader == broker.broker_id:
-                    yield broker, shard
+        """Return the partitions of groups with their coordinators; loading ones too, but not those of former ones."""
+        return led_shards(self._cluster.brokers, self._image(), lambda broker: broker.groups.coordinator.shards)
 
     def find(self, group_id: str) -> tuple[GroupBroker, GroupShard]:
         """Return the coordinator of a group, and the partition that keeps it; the group need not exist.
@@ -130,21 +125,11 @@ class GroupControl:
         if topic is None:
             raise NotThere("there are no groups yet")
         tp = TopicPartition(OFFSETS_TOPIC, coordinator_partition(group_id, len(topic.partitions)))
-        broker = self._leader(tp, image, f"{tp}, which keeps group {group_id},")
+        broker = running_leader(self._cluster.brokers, image, tp, f"{tp}, which keeps group {group_id},")
         try:
             return broker, broker.groups.coordinator.shard_of(group_id)
         except CoordinatorError as error:
             raise ClusterUnavailable(f"broker {broker.broker_id}, the coordinator of {group_id}: {error}") from error
-
-    def _leader(self, tp: TopicPartition, image: ClusterImage, what: str) -> GroupBroker:
-        state = image.partition(*tp)
-        leader = NO_LEADER if state is None else state.leader
-        for broker in self._cluster.brokers:
-            if broker.broker_id == leader:
-                return broker
-        if leader == NO_LEADER:
-            raise ClusterUnavailable(f"{what} has no leader now")
-        raise ClusterUnavailable(f"broker {leader}, the leader of {what} does not run")
 
     # --- changes ---
 
@@ -193,7 +178,7 @@ class GroupControl:
         return end if at is None else at[0]
 
     def _led(self, tp: TopicPartition) -> Partition:
-        broker = self._leader(tp, self._image(), str(tp))
+        broker = running_leader(self._cluster.brokers, self._image(), tp, str(tp))
         try:
             replica = broker.replicas.lookup.find(tp)
             replica.check_leader(-1)
@@ -226,16 +211,11 @@ class GroupControl:
 
     async def _change(self, group_id: str, change: Callable[[Committed], None]) -> None:
         """Make a change, and wait until it is committed."""
-        answer: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        what = f"the coordinator of {group_id}"
         try:
-            change(lambda error_code: None if answer.done() else answer.set_result(error_code))
+            error_code = await answer_of(change, self._cluster.clock, GROUP_TIME_LIMIT_MS, what)
         except CoordinatorError as error:
             raise _refusal(group_id, error.error_code, str(error)) from error
-        try:
-            async with time_limit(self._cluster.clock, GROUP_TIME_LIMIT_MS):
-                error_code = await answer
-        except TimeoutError:
-            raise ClusterUnavailable(f"the coordinator of {group_id} does not answer; it may still do it") from None
         if error_code:
             raise _refusal(group_id, error_code, f"the change was not replicated: {error_code.name}")
 

@@ -58,6 +58,18 @@ class Transactions:
         """The image that this broker acts on."""
         return self._image()
 
+    # --- for observers ---
+
+    @property
+    def id_count(self) -> int:
+        """The transactional ids that this broker coordinates."""
+        return sum(len(shard.transactions) for shard in self.coordinator.shards)
+
+    @property
+    def open_count(self) -> int:
+        """The open transactions, without those that are being ended."""
+        return self.timeout_purgatory.num_delayed
+
     @property
     def expiration_count(self) -> int:
         """The transactional ids that expired since the broker started."""

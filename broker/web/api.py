@@ -3,7 +3,8 @@
 Errors are ``{"error": "…"}`` with status 400 (malformed), 403 (another site, or unknown host name), 404, 405, 408, 409
 (the cluster refuses), 413, 415, 503 or 504. Unknown query parameters are ignored. The shapes of the answers are in
 `purgatorio.broker.web.document`; the requests that stop and start brokers are in `purgatorio.broker.web.control`, those
-about consumer groups in `purgatorio.broker.web.groups`.
+about consumer groups in `purgatorio.broker.web.groups`, and those about transactions in
+`purgatorio.broker.web.transactions`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from purgatorio.broker.operator import ClusterControl, GroupControl
+from purgatorio.broker.operator import ClusterControl, GroupControl, TransactionControl
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.web.control import CONTROL_ENDPOINTS
 from purgatorio.broker.web.groups import GROUP_ENDPOINTS
@@ -28,6 +29,7 @@ from purgatorio.broker.web.state import (
     read_purgatory,
     read_state,
 )
+from purgatorio.broker.web.transactions import TRANSACTION_ENDPOINTS
 from purgatorio.broker.web.views import ClusterView, ShownBroker
 
 MAX_OPERATIONS: Final = 1000
@@ -60,11 +62,20 @@ class JsonApi:
         cluster: the cluster that is shown and changed.
         control: knows the brokers that do not run.
         groups: finds the groups.
+        transactions: finds the transactions.
         allowed_host: the configured host (see `purgatorio.broker.web.guard`).
     """
 
-    def __init__(self, cluster: ClusterView, control: ClusterControl, groups: GroupControl, allowed_host: str) -> None:
+    def __init__(
+        self,
+        cluster: ClusterView,
+        control: ClusterControl,
+        groups: GroupControl,
+        transactions: TransactionControl,
+        allowed_host: str,
+    ) -> None:
         self._cluster = cluster
+        self._transactions = transactions
         self._control = control
         self._groups = groups
         self._allowed_host = allowed_host
@@ -91,7 +102,14 @@ class JsonApi:
         operations = int_param(request, "operations", OPERATIONS_PER_PURGATORY, most=MAX_OPERATIONS)
         given = "since_ms" in request.query_params
         since_ms = int_param(request, "since_ms", 0, most=2**63) if given else None
-        state = read_state(self._cluster, self._control, self._groups, operations=operations, since_ms=since_ms)
+        state = read_state(
+            self._cluster,
+            self._control,
+            self._groups,
+            self._transactions,
+            operations=operations,
+            since_ms=since_ms,
+        )
         return json_response(state)
 
     async def finished(self, request: Request) -> Response:
@@ -105,7 +123,7 @@ class JsonApi:
         operations = int_param(request, "operations", MAX_OPERATIONS, most=MAX_OPERATIONS)
         _, purgatory = self._purgatory(request)
         now_ms = self._cluster.clock.now_ms()
-        return json_response({"now_ms": now_ms, **read_purgatory(purgatory, now_ms, operations)})
+        return json_response({"now_ms": now_ms, **read_purgatory(purgatory, self._transactions, now_ms, operations)})
 
     async def follower(self, request: Request) -> Response:
         """``POST /api/v1/brokers/{id}/follower`` with a `FollowerChange`: hold back this broker's follower fetches."""
@@ -189,4 +207,5 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
     },
     *CONTROL_ENDPOINTS,
     *GROUP_ENDPOINTS,
+    *TRANSACTION_ENDPOINTS,
 ]

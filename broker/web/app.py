@@ -14,13 +14,14 @@ from starlette.types import ASGIApp
 
 from purgatorio.broker.metrics.loop_lag import LoopLagCollector
 from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
-from purgatorio.broker.operator import ClusterControl, GroupControl, OperationRefused
+from purgatorio.broker.operator import ClusterControl, GroupControl, OperationRefused, TransactionControl
 from purgatorio.broker.web import pages
 from purgatorio.broker.web.api import JsonApi
 from purgatorio.broker.web.control import ControlApi, not_done
 from purgatorio.broker.web.groups import GroupsApi
 from purgatorio.broker.web.guard import HostGuard, SecurityHeaders
 from purgatorio.broker.web.requests import json_response
+from purgatorio.broker.web.transactions import TransactionsApi
 from purgatorio.broker.web.views import ClusterView
 
 
@@ -37,6 +38,7 @@ def create_app(
         metrics_per_partition: whether /metrics has series for each partition, not only for each topic.
     """
     groups = GroupControl(cluster, lambda: control.image)
+    transactions = TransactionControl(cluster, lambda: control.image)
     health = _Health(cluster, control, metrics_per_partition=metrics_per_partition)
     app = Starlette(
         routes=[
@@ -45,9 +47,10 @@ def create_app(
             Route("/metrics", health.metrics),
             Route("/healthz", health.alive),
             Route("/readyz", health.ready),
-            *JsonApi(cluster, control, groups, allowed_host).routes(),
+            *JsonApi(cluster, control, groups, transactions, allowed_host).routes(),
             *ControlApi(cluster, control, allowed_host).routes(),
             *GroupsApi(cluster, control, groups, allowed_host).routes(),
+            *TransactionsApi(cluster, control, transactions, allowed_host).routes(),
         ],
         exception_handlers={HTTPException: _refused, OperationRefused: not_done, Exception: _failed},
     )

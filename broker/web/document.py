@@ -305,6 +305,75 @@ class ResetOffset(TypedDict):
     after: int
 
 
+class Transaction(TypedDict):
+    """A transactional id, with the transaction that it has or had last.
+
+    `state` has Kafka's name. `open_ms` is None if no transaction is open or being ended, `timeout_left_ms` if its end
+    is decided too. `idle_ms` is the time since the state changed last. `missing_markers`: the partitions that lack
+    their end marker. `waits_for`: what its transition waits for, in a sentence.
+    """
+
+    id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    coordinator: int
+    open_ms: int | None
+    timeout_ms: int
+    timeout_left_ms: int | None
+    idle_ms: int
+    partition_count: int
+    missing_markers: int
+    waits_for: str
+
+
+class ShownTransaction(Transaction):
+    """A transactional id with the names of the first partitions of its transaction."""
+
+    partitions: list[str]
+
+
+class TransactionPartition(TypedDict):
+    """A partition of a transaction: its leader (-1: none), and whether its end marker is still to be written."""
+
+    topic: str
+    partition: int
+    leader: int
+    marker_missing: bool
+
+
+class DescribedTransaction(Transaction):
+    """A transactional id with the partitions of its transaction."""
+
+    partitions: list[TransactionPartition]
+
+
+class TransactionCounts(TypedDict):
+    """The transactions of all running brokers: those that are open, and those that ended since the brokers started.
+
+    `timed_out` counts those that were aborted because their time was over; they are among the `aborted` ones too, as
+    soon as they have all markers.
+    """
+
+    ids: int
+    open: int
+    committed: int
+    aborted: int
+    timed_out: int
+
+
+class HangingTransaction(TypedDict):
+    """A transaction that is open in a log, and that no coordinator has as open. `id` is "" if it is not known."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    open_ms: int
+    id: str
+
+
 class State(TypedDict):
     """The whole content of the page, at one moment."""
 
@@ -316,4 +385,6 @@ class State(TypedDict):
     partition_count: int
     groups: list[ShownGroup]
     group_count: int
+    transactions: list[ShownTransaction]
+    transaction_counts: TransactionCounts
     finished: list[Finished]

@@ -16,12 +16,13 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.metrics.views import PartitionView
-from purgatorio.broker.operator import ClusterControl, GroupControl, Member
+from purgatorio.broker.operator import ClusterControl, GroupControl, Member, TransactionControl
 from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation, Purgatory
 from purgatorio.broker.web import document
 from purgatorio.broker.web.group_state import LAGS, Ends, read_groups_for_page
 from purgatorio.broker.web.members import read_member, read_placement
-from purgatorio.broker.web.stable_offsets import read_holding
+from purgatorio.broker.web.stable_offsets import read_holding, with_fates
+from purgatorio.broker.web.transaction_state import read_transactions_for_page
 from purgatorio.broker.web.views import ClusterView, ShownBroker
 
 OPERATIONS_PER_PURGATORY: Final = 60
@@ -32,6 +33,8 @@ FINISHED: Final = 100
 FINISHED_OF_KIND: Final = {"follower fetch": 30, "heartbeat": 30}
 """The most of these kinds among them: follower fetches end all the time, and the sessions of a thousand members may end
 together; they must not crowd out the rest."""
+_ONLY_EXPIRED: Final = frozenset({"heartbeat", "transaction timeout"})
+"""Kinds that are told only at their deadlines: they end without one when a member leaves, or a transaction ends."""
 FINISHED_LOOKED_AT: Final = 300
 """Finished operations of each broker that are searched for them."""
 KEYS: Final = 8
@@ -44,6 +47,7 @@ def read_state(
     cluster: ClusterView,
     control: ClusterControl,
     groups: GroupControl,
+    transactions: TransactionControl,
     *,
     operations: int = OPERATIONS_PER_PURGATORY,
     since_ms: int | None = None,
@@ -54,25 +58,30 @@ def read_state(
         cluster: the cluster that is shown.
         control: knows the brokers that do not run.
         groups: finds the groups.
+        transactions: finds the transactions.
         operations: the most parked operations of each purgatory.
         since_ms: return only operations that finished at this time or later; None: the newest ones.
     """
     now_ms = cluster.clock.now_ms()
     brokers, image = cluster.brokers, control.image
     running = {broker.broker_id: broker for broker in brokers}
-    partitions, partition_count = read_partitions(brokers, image, cluster.clock.wall_ms())
+    partitions, partition_count = read_partitions(brokers, image, transactions, cluster.clock.wall_ms())
     shown_groups, group_count = read_groups_for_page(groups, Ends(brokers, image, LAGS), now_ms)
+    shown_transactions, transaction_counts = read_transactions_for_page(transactions)
     return {
         "cluster_id": cluster.cluster_id,
         "now_ms": now_ms,
         "wall_ms": cluster.clock.wall_ms(),
         "brokers": [
-            _broker(member, running.get(member.broker_id), image, now_ms, operations) for member in control.members
+            _broker(member, running.get(member.broker_id), image, transactions, now_ms, operations)
+            for member in control.members
         ],
         "partitions": partitions,
         "partition_count": partition_count,
         "groups": shown_groups,
         "group_count": group_count,
+        "transactions": shown_transactions,
+        "transaction_counts": transaction_counts,
         "finished": _finished_for_page(brokers, since_ms),
     }
 
@@ -85,7 +94,12 @@ def _cut(text: str) -> str:
 
 
 def _broker(
-    member: Member, broker: ShownBroker | None, image: ClusterImage, now_ms: int, operations: int
+    member: Member,
+    broker: ShownBroker | None,
+    image: ClusterImage,
+    transactions: TransactionControl,
+    now_ms: int,
+    operations: int,
 ) -> document.Broker:
     shown = read_member(member, broker, image)
     if broker is None:
@@ -95,7 +109,9 @@ def _broker(
         "connections": broker.metrics.connections,
         "follower": read_follower(broker),
         "finished_total": broker.finished.total,
-        "purgatories": [read_purgatory(purgatory, now_ms, operations) for purgatory in broker.purgatories],
+        "purgatories": [
+            read_purgatory(purgatory, transactions, now_ms, operations) for purgatory in broker.purgatories
+        ],
     }
 
 
@@ -104,14 +120,18 @@ def read_follower(broker: ShownBroker) -> document.Follower:
     return {"held": broker.gate.held, "delay_ms": broker.gate.delay_ms}
 
 
-def read_purgatory(purgatory: Purgatory[Any], now_ms: int, operations: int) -> document.Purgatory:
+def read_purgatory(
+    purgatory: Purgatory[Any], transactions: TransactionControl, now_ms: int, operations: int
+) -> document.Purgatory:
     """Return a purgatory with up to `operations` of its operations, all its times on the clock of `now_ms`."""
     shift_ms = now_ms - purgatory.now_ms()
     return {
         "name": purgatory.name,
         "watched": purgatory.watched,
         "num_delayed": purgatory.num_delayed,
-        "operations": [_operation(parked, now_ms, shift_ms) for parked in purgatory.operations(operations)],
+        "operations": [
+            _operation(parked, transactions, now_ms, shift_ms) for parked in purgatory.operations(operations)
+        ],
         "watch_lists": [
             {"key": str(watch_list.key), "watched": watch_list.watched}
             for watch_list in purgatory.watch_lists(WATCH_LISTS_PER_PURGATORY)
@@ -131,7 +151,9 @@ def read_purgatory(purgatory: Purgatory[Any], now_ms: int, operations: int) -> d
     }
 
 
-def _operation(parked: ParkedOperation, now_ms: int, shift_ms: int) -> document.Operation:
+def _operation(
+    parked: ParkedOperation, transactions: TransactionControl, now_ms: int, shift_ms: int
+) -> document.Operation:
     parked_ms, deadline_ms = parked.parked_ms + shift_ms, parked.deadline_ms + shift_ms
     return {
         "id": parked.id,
@@ -143,7 +165,7 @@ def _operation(parked: ParkedOperation, now_ms: int, shift_ms: int) -> document.
         "waited_ms": now_ms - parked_ms,
         "remaining_ms": deadline_ms - now_ms,
         "checks": parked.checks,
-        "missing": _cut(parked.missing),
+        "missing": _cut(with_fates(parked.missing, transactions)),
         "client": _cut(parked.client),
     }
 
@@ -152,13 +174,18 @@ def _operation(parked: ParkedOperation, now_ms: int, shift_ms: int) -> document.
 
 
 def read_partitions(
-    brokers: Iterable[ShownBroker], image: ClusterImage, wall_ms: int, limit: int = PARTITIONS
+    brokers: Iterable[ShownBroker],
+    image: ClusterImage,
+    transactions: TransactionControl,
+    wall_ms: int,
+    limit: int = PARTITIONS,
 ) -> tuple[list[document.Partition], int]:
     """Return up to `limit` partitions by name, preferring those that are offline or lag; and the number of all.
 
     Args:
         brokers: the running brokers, whose replicas have the logs.
         image: has the partitions and their leaders.
+        transactions: finds the transactions that consumers wait for.
         wall_ms: the wall time now.
         limit: the most partitions.
     """
@@ -168,7 +195,9 @@ def read_partitions(
     for tp in shown:
         state = image.topics[tp.topic].partitions[tp.partition]
         held = {key: replica for key, broker in running.items() if (replica := broker.replica(tp)) is not None}
-        rows.append(_partition(tp, state, _seen(state, held), held, wall_ms))
+        seen = _seen(state, held)
+        held_by = None if seen is None else read_holding(seen, transactions, wall_ms)
+        rows.append(_partition(tp, state, seen, held, held_by))
     return rows, image.partition_count
 
 
@@ -223,7 +252,11 @@ def _seen(state: PartitionState, held: dict[int, PartitionView]) -> PartitionVie
 
 
 def _partition(
-    tp: TopicPartition, state: PartitionState, seen: PartitionView | None, held: dict[int, PartitionView], wall_ms: int
+    tp: TopicPartition,
+    state: PartitionState,
+    seen: PartitionView | None,
+    held: dict[int, PartitionView],
+    held_by: document.Holding | None,
 ) -> document.Partition:
     return {
         **read_placement(tp.topic, tp.partition, state),
@@ -231,7 +264,7 @@ def _partition(
         "log_end_offset": seen.log.log_end_offset if seen is not None else 0,
         "high_watermark": seen.high_watermark if seen is not None else 0,
         "last_stable_offset": seen.last_stable_offset if seen is not None else 0,
-        "held_by": None if seen is None else read_holding(seen, wall_ms),
+        "held_by": held_by,
         "min_in_sync_replicas": seen.min_in_sync_replicas if seen is not None else None,
         "replicas": [_replica(broker_id, state, seen, held.get(broker_id)) for broker_id in state.replicas],
     }
@@ -269,7 +302,7 @@ def read_finished(brokers: Sequence[ShownBroker], limit: int) -> list[document.F
 
 
 def _finished_for_page(brokers: Sequence[ShownBroker], since_ms: int | None) -> list[document.Finished]:
-    """Return the newest operations, with a limit of their own for some kinds; no sessions of members that have left."""
+    """Return the newest operations, with a limit of their own for some kinds; of others only those that expired."""
     rows: list[document.Finished] = []
     left = dict(FINISHED_OF_KIND)
     newest_first = (_ended_on(broker, FINISHED_LOOKED_AT) for broker in brokers)
@@ -277,7 +310,7 @@ def _finished_for_page(brokers: Sequence[ShownBroker], since_ms: int | None) -> 
         if len(rows) == FINISHED or (since_ms is not None and row["done_ms"] < since_ms):
             break
         kind = row["kind"]
-        if kind == "heartbeat" and row["outcome"] != "expired":
+        if kind in _ONLY_EXPIRED and row["outcome"] != "expired":
             continue
         if kind in left:
             if left[kind] == 0:

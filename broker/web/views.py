@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from purgatorio.broker.clock import Clock
+from purgatorio.broker.coordinators import Coordinators
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -15,6 +16,7 @@ from purgatorio.broker.operator import OperatedBroker, OperatedCluster
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.replica.follower import FollowerGate
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.txn.transactions import Transactions
 
 
 class LifecycleView(Protocol):
@@ -60,6 +62,16 @@ class ShownBroker(BrokerView, Protocol):
     @property
     def groups(self) -> Groups:
         """The groups that it coordinates."""
+        ...
+
+    @property
+    def transactions(self) -> Transactions:
+        """The transactional ids that it coordinates."""
+        ...
+
+    @property
+    def coordinators(self) -> Coordinators:
+        """Its coordinators, and the end markers of transactions."""
         ...
 
     @property

@@ -22,13 +22,14 @@ from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.metrics.loop_lag import LoopLag
-from purgatorio.broker.operator import ClusterControl, GroupControl
+from purgatorio.broker.operator import ClusterControl, GroupControl, TransactionControl
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from purgatorio.broker.replica.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.follower import FollowerGate
 from purgatorio.broker.web.app import create_app
 from tests.broker.group.harness import GroupHarness
+from tests.broker.txn.harness import TransactionHarness
 from tests.endpoints import plaintext
 
 START_MS = 10_000
@@ -120,6 +121,7 @@ class FakeBroker:
         )
         self.own_image: ClusterImage | None = None
         self.coordinates(GroupHarness())
+        self.coordinates_transactions(TransactionHarness())
         actions = ActionQueue()
         self.purgatories: tuple[Purgatory[Waiting], Purgatory[Waiting]] = (
             Purgatory("Produce", Timer(clock.now_ms), actions=actions, on_finished=self.finished.add),
@@ -136,6 +138,10 @@ class FakeBroker:
     def coordinates(self, harness: GroupHarness) -> None:
         """Let this broker be the coordinator of these groups."""
         self.groups, self.replicas = harness.groups, harness.replicas
+
+    def coordinates_transactions(self, harness: TransactionHarness) -> None:
+        """Let this broker be the coordinator of these transactional ids."""
+        self.transactions = harness.transactions
 
     def park_produce(self, *keys: Any, delay_ms: int = 30_000, missing: str = "") -> Waiting:
         operation = Waiting(delay_ms, missing)
@@ -172,6 +178,7 @@ class FakeCluster:
         self.brokers = [FakeBroker(broker_id, self) for broker_id in self.broker_ids]
         self.control = ClusterControl(self)
         self.groups = GroupControl(self, lambda: self.control.image)
+        self.transactions = TransactionControl(self, lambda: self.control.image)
         self.refuses_to_start: OSError | None = None
 
     def _call_soon(self, callback: Callable[[], None]) -> None:

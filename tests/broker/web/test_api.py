@@ -8,7 +8,7 @@ import pytest
 from starlette.requests import Request
 
 from purgatorio.broker.clock import Clock
-from purgatorio.broker.web import api, control, groups, guard, requests
+from purgatorio.broker.web import api, control, groups, guard, requests, transactions
 from purgatorio.broker.web.api import ENDPOINTS
 
 FOLLOWER = "/api/v1/brokers/2/follower"
@@ -144,6 +144,7 @@ async def test_a_broker_that_does_not_run_cannot_be_asked(client: httpx.AsyncCli
 async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient, cluster: Any) -> None:
     """Wrong bodies and refusals aside, none of them is unknown or asked by the wrong method."""
     expected = {"follower": 400, "kill": 409, "reset-offsets": 400, "groups/1": 404, "groups/1/delete": 404}
+    expected |= {"transactions/1": 404, "transactions/1/abort": 404, "hanging-transactions/abort": 400}
     names = {"id": "1", "name": "Produce", "operation": "1"}
     listed = (await client.get("/api/v1")).json()["endpoints"]
     assert listed == ENDPOINTS
@@ -157,9 +158,10 @@ async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient,
 
 def test_every_handler_says_how_it_is_called(cluster: Any) -> None:
     for route in [
-        *api.JsonApi(cluster, cluster.control, cluster.groups, "").routes(),
+        *api.JsonApi(cluster, cluster.control, cluster.groups, cluster.transactions, "").routes(),
         *control.ControlApi(cluster, cluster.control, "").routes(),
         *groups.GroupsApi(cluster, cluster.control, cluster.groups, "").routes(),
+        *transactions.TransactionsApi(cluster, cluster.control, cluster.transactions, "").routes(),
     ]:
         assert "``GET /" in (route.endpoint.__doc__ or "") or "``POST " in (route.endpoint.__doc__ or ""), route.path
 

@@ -142,7 +142,7 @@ async def test_groups_that_are_being_loaded_are_told_of(
     response = await client.get("/api/v1/groups/audit")
     assert (response.status_code, response.json()) == (
         503,
-        {"error": "broker 1, the coordinator of audit: the groups of __consumer_offsets-0 are being loaded"},
+        {"error": "broker 1, the coordinator of audit: __consumer_offsets-0 is being loaded"},
     )
 
 
@@ -355,7 +355,7 @@ async def test_the_page_shows_groups_that_rebalance_first_then_those_with_member
         leader = coordinator.join(group_id=group_id)
         if group_id == "c-calm":
             coordinator.sync(leader.member_id, 1, {}, group_id=group_id)
-    state = read_state(cluster, cluster.control, cluster.groups)
+    state = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)
     assert [group["id"] for group in state["groups"]] == ["b-busy", "c-calm", "a-simple"]
     assert [len(group["members"]) for group in state["groups"]] == [1, 1, 0]
     assert state["group_count"] == 3
@@ -369,7 +369,7 @@ async def test_the_page_shows_so_many_groups_and_members_and_adds_up_so_many_lag
     coordinator.consumers()
     for number in range(3):
         coordinator.commit(f"g{number}", p0=1)
-    state = read_state(cluster, cluster.control, cluster.groups)
+    state = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)
     shown = [(group["id"], group["member_count"], len(group["members"])) for group in state["groups"]]
     assert (shown, state["group_count"]) == ([("billing", 2, 1), ("g0", 0, 0)], 4)
     ends = group_state.Ends(cluster.brokers, cluster.control.image, 1)
@@ -383,7 +383,7 @@ def test_partitions_of_internal_topics_come_last_and_only_those_with_records(
     cluster.has_topic("orders")
     for partition, end in ((0, 0), (1, 7)):
         cluster.brokers[0].holds("__consumer_offsets", partition, is_leader=True, log=fake_log(end))
-    state = read_state(cluster, cluster.control, cluster.groups)
+    state = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)
     shown = [(row["topic"], row["partition"], row["internal"]) for row in state["partitions"]]
     assert shown == [("orders", 0, False), ("__consumer_offsets", 1, True)]
     assert state["partition_count"] == 4
@@ -397,7 +397,7 @@ async def test_sessions_of_members_that_ended_are_shown_if_they_expired_and_crow
     stayed = [coordinator.join(group_id=f"g{number}") for number in range(200)]
     coordinator.leave(stayed[0].member_id, group_id="g0")
     coordinator.advance_ms(SESSION_MS)
-    finished = read_state(cluster, cluster.control, cluster.groups)["finished"]
+    finished = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["finished"]
     sessions = [row for row in finished if row["kind"] == "heartbeat"]
     assert {row["outcome"] for row in sessions} == {"expired"}
     assert len(sessions) == FINISHED_OF_KIND["heartbeat"]

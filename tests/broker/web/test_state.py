@@ -13,7 +13,9 @@ from purgatorio.broker.web.state import read_finished, read_partitions, read_sta
 def test_a_parked_operation_is_shown_with_its_times_and_what_it_misses(cluster: Any) -> None:
     cluster.brokers[0].park_produce(delay_ms=30_000, missing="orders-0: broker 3 is at 40 of 42").client = "toy"
     cluster.clock.advance_ms(1_200)
-    purgatory = read_state(cluster, cluster.control, cluster.groups)["brokers"][0]["purgatories"][0]
+    purgatory = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["brokers"][0]["purgatories"][
+        0
+    ]
     assert (purgatory["name"], purgatory["watched"], purgatory["num_delayed"]) == ("Produce", 1, 1)
     assert purgatory["operations"] == [
         {
@@ -36,7 +38,9 @@ def test_a_parked_operation_is_shown_with_its_times_and_what_it_misses(cluster: 
 def test_fetches_of_followers_and_of_consumers_are_told_apart(cluster: Any) -> None:
     cluster.brokers[0].park_fetch(follower=2)
     cluster.brokers[0].park_fetch()
-    operations = read_state(cluster, cluster.control, cluster.groups)["brokers"][0]["purgatories"][1]["operations"]
+    operations = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["brokers"][0][
+        "purgatories"
+    ][1]["operations"]
     assert [(row["kind"], row["keys"]) for row in operations] == [
         ("follower fetch", ["orders-0", "follower 2"]),
         ("consumer fetch", ["orders-0"]),
@@ -46,7 +50,9 @@ def test_fetches_of_followers_and_of_consumers_are_told_apart(cluster: Any) -> N
 def test_the_wheel_is_shown_by_level_with_its_buckets(cluster: Any) -> None:
     cluster.brokers[0].park_produce(delay_ms=7)
     cluster.brokers[0].park_produce(delay_ms=30_000)
-    wheel = read_state(cluster, cluster.control, cluster.groups)["brokers"][0]["purgatories"][0]["wheel"]
+    wheel = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["brokers"][0]["purgatories"][0][
+        "wheel"
+    ]
     assert [level["tick_ms"] for level in wheel] == [1, 20, 400, 8_000]
     assert wheel[0]["buckets"] == [{"expiration_ms": 10_007, "entries": 1}]
     assert wheel[3]["buckets"] == [{"expiration_ms": 40_000, "entries": 1}]
@@ -60,7 +66,7 @@ def test_a_partition_is_shown_as_its_leader_knows_it_and_as_each_replica_is(
     followers = {2: fake_follower(42), 3: fake_follower(40)}
     cluster.brokers[2].holds("orders", high_watermark=38, log=fake_log(41))
     cluster.brokers[0].holds("orders", is_leader=True, high_watermark=40, log=fake_log(42), followers=followers)
-    partitions, total = read_partitions(cluster.brokers, cluster.control.image, 0)
+    partitions, total = read_partitions(cluster.brokers, cluster.control.image, cluster.transactions, 0)
     assert total == 1
     assert (partitions[0]["leader"], partitions[0]["high_watermark"], partitions[0]["log_end_offset"]) == (1, 40, 42)
     shown = [
@@ -75,7 +81,7 @@ def test_a_partition_whose_leader_is_elsewhere_is_shown_as_a_follower_knows_it(
 ) -> None:
     cluster.has_topic("orders", state_of(9, replicas=(9, 2)))
     cluster.brokers[1].holds("orders", replicas=(9, 2), isr=(9, 2), high_watermark=5, log=fake_log(6))
-    (partition,), _ = read_partitions(cluster.brokers, cluster.control.image, 0)
+    (partition,), _ = read_partitions(cluster.brokers, cluster.control.image, cluster.transactions, 0)
     assert (partition["leader"], partition["high_watermark"]) == (9, 5)
     assert [row["log_end_offset"] for row in partition["replicas"]] == [None, 6]
 
@@ -86,7 +92,7 @@ def test_a_partition_that_nobody_leads_is_shown_as_offline_with_who_could_lead_i
     """None of its replicas runs in this process, so its log is not known."""
     state = state_of(-1, isr=(), elr=(3,), leader_epoch=4, partition_epoch=7, adding=(2,))
     cluster.has_topic("orders", state)
-    (partition,), _ = read_partitions(cluster.brokers, cluster.control.image, 0)
+    (partition,), _ = read_partitions(cluster.brokers, cluster.control.image, cluster.transactions, 0)
     assert partition["offline"]
     assert (partition["leader"], partition["leader_epoch"], partition["partition_epoch"]) == (-1, 4, 7)
     assert (partition["isr"], partition["elr"]) == ([], [3])
@@ -106,7 +112,7 @@ def test_of_many_partitions_those_that_are_offline_or_wait_for_a_replica_are_kep
     for index in range(10):
         log = fake_log(5)
         cluster.brokers[0].holds("orders", index, is_leader=True, log=log, high_watermark=4 if index in (7, 9) else 5)
-    partitions, total = read_partitions(cluster.brokers, cluster.control.image, 0, limit=4)
+    partitions, total = read_partitions(cluster.brokers, cluster.control.image, cluster.transactions, 0, limit=4)
     assert ([row["partition"] for row in partitions], total) == ([0, 7, 8, 9], 10)
 
 
@@ -135,7 +141,9 @@ def test_follower_fetches_do_not_crowd_out_what_else_finished(cluster: Any) -> N
     for _ in range(200):
         cluster.clock.advance_ms(1)
         broker.park_fetch(follower=2).force_complete()
-    kinds = [row["kind"] for row in read_state(cluster, cluster.control, cluster.groups)["finished"]]
+    kinds = [
+        row["kind"] for row in read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["finished"]
+    ]
     assert kinds.count("follower fetch") == state.FINISHED_OF_KIND["follower fetch"]
     assert kinds[-1] == "produce"
 
@@ -145,7 +153,10 @@ def test_only_what_finished_since_then_is_told_if_one_asks_so(cluster: Any) -> N
         cluster.clock.advance_ms(10)
         cluster.brokers[0].park_produce().expire()
     assert [
-        row["done_ms"] for row in read_state(cluster, cluster.control, cluster.groups, since_ms=10_020)["finished"]
+        row["done_ms"]
+        for row in read_state(cluster, cluster.control, cluster.groups, cluster.transactions, since_ms=10_020)[
+            "finished"
+        ]
     ] == [
         10_030,
         10_020,
@@ -163,7 +174,7 @@ def test_the_document_stays_small_whatever_waits(cluster: Any, fake_log: Callabl
             broker.park_produce().expire()
         for index in range(1_000):
             broker.holds("orders", index, log=fake_log(1))
-    document = read_state(cluster, cluster.control, cluster.groups)
+    document = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)
     purgatory = document["brokers"][0]["purgatories"][0]
     first = purgatory["operations"][0]
     assert (purgatory["num_delayed"], len(purgatory["operations"])) == (1_001, state.OPERATIONS_PER_PURGATORY)
@@ -179,7 +190,7 @@ def test_a_broker_is_shown_with_its_role_and_its_hold(cluster: Any) -> None:
     broker.gate.hold()
     broker.gate.delay_ms = 300
     broker.metrics.connection_opened()
-    first, second, third = read_state(cluster, cluster.control, cluster.groups)["brokers"]
+    first, second, third = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["brokers"]
     assert (second["id"], second["port"], second["connections"]) == (2, 9093, 1)
     assert second["follower"] == {"held": True, "delay_ms": 300}
     assert [row["controller"] for row in (first, second, third)] == [True, False, False]
@@ -191,7 +202,7 @@ def test_a_broker_is_shown_with_its_role_and_its_hold(cluster: Any) -> None:
 def test_a_fenced_broker_is_shown_as_such(cluster: Any) -> None:
     cluster.change_image(lambda image: image.with_broker(replace(image.brokers[2], fenced=True)))
     cluster.brokers[1].lifecycle.lease_lasts = False
-    second = read_state(cluster, cluster.control, cluster.groups)["brokers"][1]
+    second = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["brokers"][1]
     assert (second["state"], second["registered"], second["fenced"]) == ("running", True, True)
     assert second["lease"] == {"id": 22, "held": False}
 
@@ -199,7 +210,7 @@ def test_a_fenced_broker_is_shown_as_such(cluster: Any) -> None:
 async def test_a_broker_that_does_not_run_is_shown_where_it_was(cluster: Any) -> None:
     await cluster.stop_broker(2)
     cluster.change_image(lambda image: image.without_broker(2))
-    second = read_state(cluster, cluster.control, cluster.groups)["brokers"][1]
+    second = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["brokers"][1]
     assert (second["id"], second["state"], second["host"], second["port"]) == (2, "stopped", "127.0.0.1", 9093)
     assert (second["registered"], second["broker_epoch"], second["lease"]) == (False, -1, {"id": -1, "held": False})
     assert (second["follower"], second["purgatories"]) == (None, [])

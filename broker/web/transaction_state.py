@@ -1,0 +1,141 @@
+"""Reads transactions from their coordinators, at a bounded cost: there may be hundreds of thousands of ids."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
+from purgatorio.broker.operator import TransactionBroker, TransactionControl
+from purgatorio.broker.txn.overview import TransactionOverview, overview
+from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.broker.web import document
+
+TRANSACTIONS: Final = 20
+"""Transactional ids on the page."""
+IDS_LOOKED_AT: Final = 5_000
+"""Transactional ids among which those are chosen, open ones first of all: two milliseconds."""
+MAX_IDS_LOOKED_AT: Final = 20_000
+"""The same for a list of transactions."""
+PARTITIONS: Final = 10
+"""Partitions of each transaction on the page."""
+MAX_PARTITIONS: Final = 2_000
+"""Partitions that the description of one transaction lists."""
+
+Found = tuple[TransactionBroker, Transaction]
+"""A transactional id with its coordinator."""
+Filter = Callable[[Transaction], bool]
+
+
+def read_transactions(
+    control: TransactionControl, limit: int, passes: Filter
+) -> tuple[list[document.Transaction], int, int]:
+    """Return up to `limit` transactions that pass, their number, and the number of partitions of ids being loaded.
+
+    Open ones come first, the oldest of all first; then the others, by id. Of more than `MAX_IDS_LOOKED_AT` ids, some
+    are neither listed nor counted.
+    """
+    active, loading = _active(control)
+    passed = [found for found in islice(active, MAX_IDS_LOOKED_AT) if passes(found[1])]
+    chosen = heapq.nsmallest(limit, passed, key=_rank_by_id)
+    return [_read(broker, overview(broker.transactions, each)) for broker, each in chosen], len(passed), loading
+
+
+def _rank_by_id(found: Found) -> tuple[bool, int, str]:
+    value = found[1].value
+    return value.is_idle, 0 if value.is_idle else value.started_ms, found[1].transactional_id
+
+
+def read_transactions_for_page(
+    control: TransactionControl,
+) -> tuple[list[document.ShownTransaction], document.TransactionCounts]:
+    """Return the most telling transactions with their first partitions, and the numbers of all.
+
+    Open ones come first, the oldest of all first; then those that ended last.
+    """
+    active, _ = _active(control)
+    chosen = heapq.nsmallest(TRANSACTIONS, islice(active, IDS_LOOKED_AT), key=_rank)
+    rows: list[document.ShownTransaction] = []
+    for broker, transaction in chosen:
+        view = overview(broker.transactions, transaction)
+        rows.append({**_read(broker, view), "partitions": [str(tp) for tp in islice(view.partitions, PARTITIONS)]})
+    return rows, _counts(control.brokers)
+
+
+def _rank(found: Found) -> tuple[bool, int]:
+    value = found[1].value
+    return (True, -value.updated_ms) if value.is_idle else (False, value.started_ms)
+
+
+def _counts(brokers: Sequence[TransactionBroker]) -> document.TransactionCounts:
+    counted = [broker.transactions for broker in brokers]
+    return {
+        "ids": sum(each.id_count for each in counted),
+        "open": sum(each.open_count for each in counted),
+        "committed": sum(each.completion.committed_count for each in counted),
+        "aborted": sum(each.completion.aborted_count for each in counted),
+        "timed_out": sum(each.completion.timed_out_count for each in counted),
+    }
+
+
+def _active(control: TransactionControl) -> tuple[Iterator[Found], int]:
+    """Return the ids of the active shards, and the number of shards that are being loaded."""
+    shards = list(control.shards())
+    active = [(broker, shard) for broker, shard in shards if shard.is_active]
+    found = (
+        (broker, each) for broker, shard in active for each in shard.transactions.values() if not each.value.is_new
+    )
+    return found, len(shards) - len(active)
+
+
+def _read(broker: TransactionBroker, view: TransactionOverview) -> document.Transaction:
+    return {
+        "id": view.transactional_id,
+        "state": view.state,
+        "producer_id": view.producer_id,
+        "producer_epoch": view.producer_epoch,
+        "coordinator": broker.broker_id,
+        "open_ms": view.open_ms,
+        "timeout_ms": view.timeout_ms,
+        "timeout_left_ms": view.time_left_ms,
+        "idle_ms": view.idle_ms,
+        "partition_count": len(view.partitions),
+        "missing_markers": len(view.unmarked or ()),
+        "waits_for": view.waits_for,
+    }
+
+
+def read_transaction(
+    control: TransactionControl, image: ClusterImage, transactional_id: str
+) -> document.DescribedTransaction:
+    """Return a transactional id with the partitions of its transaction.
+
+    Raises:
+        OperationRefused: there is no such id, or its coordinator does not run, or loads its ids.
+    """
+    broker, transaction = control.find(transactional_id)
+    view = overview(broker.transactions, transaction)
+    unmarked = view.unmarked or ()
+    rows = [_partition(tp, image, unmarked) for tp in heapq.nsmallest(MAX_PARTITIONS, view.partitions)]
+    return {**_read(broker, view), "partitions": rows}
+
+
+def _partition(
+    tp: TopicPartition, image: ClusterImage, unmarked: Collection[TopicPartition]
+) -> document.TransactionPartition:
+    state = image.partition(*tp)
+    return {
+        "topic": tp.topic,
+        "partition": tp.partition,
+        "leader": NO_LEADER if state is None else state.leader,
+        "marker_missing": tp in unmarked,
+    }
+
+
+def transaction_name(transactional_id: str, producer_id: int) -> str:
+    """Return the name of a transaction in sentences."""
+    return shown(transactional_id) if transactional_id else f"producer {producer_id}"
