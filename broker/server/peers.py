@@ -1,4 +1,8 @@
-"""Requests of this broker's coordinators and leaders to other brokers: one connection to each, opened when needed."""
+"""Requests of this broker's coordinators and leaders to other brokers.
+
+Each API has a connection of its own to each broker, opened when it is needed. Answers come in the order of the
+requests: a marker that waits for its replicas must not hold up the questions of leaders that wait for nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.server.peer import Done, PeerBusy, PeerConnection
+from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import EncodeError
 
+logger = get_logger(__name__)
+
 MAX_WAITING: Final = 10_000
-"""The most requests to one broker that wait for its connection, or for answers to those before them."""
+"""The most requests that wait for one connection, or for answers to those before them."""
 REQUEST_TIMEOUT_MS: Final = 10_000
 """The longest wait for an answer; then the connection is closed."""
 
@@ -25,11 +32,12 @@ class _Waiting(NamedTuple):
 
 
 class _Peer:
-    """Another broker: its connection, and the requests that are not sent yet."""
+    """Another broker, for one API: the connection, and the requests that are not sent yet."""
 
-    __slots__ = ("connection", "is_connecting", "waiting")
+    __slots__ = ("broker_id", "connection", "is_connecting", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
         self.connection: PeerConnection | None = None
         self.is_connecting = False
         self.waiting: deque[_Waiting] = deque()
@@ -44,9 +52,10 @@ class Peers:
 
     def __init__(self, connect: Callable[[int], Awaitable[PeerConnection]]) -> None:
         self._connect = connect
-        self._peers: dict[int, _Peer] = {}
-        self._wanted: list[int] = []
+        self._peers: dict[tuple[int, ApiKey], _Peer] = {}
+        self._wanted: list[_Peer] = []
         self._has_wanted = asyncio.Event()
+        self._has_stopped = False
 
     def send(self, broker_id: int, api_key: ApiKey, version: int, message: Any, done: Done) -> None:
         """Send a request; call `done` once, with its response, or with None and an error.
@@ -55,14 +64,19 @@ class Peers:
         it may have carried the request out; PeerBusy if too many requests wait; EncodeError if the message cannot be
         sent. `done` may be called before this returns.
         """
-        peer = self._peers.setdefault(broker_id, _Peer())
+        if self._has_stopped:
+            done(None, ConnectionAbortedError("this broker stops"))
+            return
+        peer = self._peers.get((broker_id, api_key))
+        if peer is None:
+            peer = self._peers[broker_id, api_key] = _Peer(broker_id)
         if len(peer.waiting) >= MAX_WAITING:
             done(None, PeerBusy(f"{MAX_WAITING} requests to broker {broker_id} wait"))
             return
         peer.waiting.append(_Waiting(api_key, version, message, done))
-        self._send_waiting(broker_id, peer)
+        self._send_waiting(peer)
 
-    def _send_waiting(self, broker_id: int, peer: _Peer) -> None:
+    def _send_waiting(self, peer: _Peer) -> None:
         """Send what waits over the connection, or have it opened."""
         while peer.waiting:
             connection = peer.connection
@@ -70,14 +84,16 @@ class Peers:
                 peer.connection = None
                 if not peer.is_connecting:
                     peer.is_connecting = True
-                    self._wanted.append(broker_id)
+                    self._wanted.append(peer)
                     self._has_wanted.set()
                 return
             api_key, version, message, done = peer.waiting[0]
 
             def answered(response: Any, error: Exception | None, done: Done = done) -> None:
-                done(response, error)
-                self._send_waiting(broker_id, peer)
+                try:
+                    done(response, error)
+                finally:
+                    self._send_waiting(peer)
 
             try:
                 connection.send(api_key, version, message, timeout_ms=REQUEST_TIMEOUT_MS, done=answered)
@@ -100,27 +116,30 @@ class Peers:
                     await self._has_wanted.wait()
                     self._has_wanted.clear()
                     wanted, self._wanted = self._wanted, []
-                    for broker_id in wanted:
-                        tasks.create_task(self._open(broker_id))
+                    for peer in wanted:
+                        tasks.create_task(self._open(peer))
         finally:
+            self._has_stopped = True
             for peer in self._peers.values():
                 if peer.connection is not None:
                     peer.connection.close()
                 _fail(peer, ConnectionAbortedError("this broker stops"))
 
-    async def _open(self, broker_id: int) -> None:
-        peer = self._peers[broker_id]
+    async def _open(self, peer: _Peer) -> None:
         try:
-            peer.connection = await self._connect(broker_id)
+            peer.connection = await self._connect(peer.broker_id)
         except (OSError, TimeoutError) as error:
             peer.is_connecting = False
             _fail(peer, error)
         else:
             peer.is_connecting = False
-            self._send_waiting(broker_id, peer)
+            self._send_waiting(peer)
 
 
 def _fail(peer: _Peer, error: Exception) -> None:
     waiting, peer.waiting = peer.waiting, deque()
     for each in waiting:
-        each.done(None, error)
+        try:
+            each.done(None, error)
+        except Exception:  # a bug of one caller must not keep the error from the others
+            logger.exception("handling a lost request failed", broker=peer.broker_id, api_key=each.api_key)

@@ -76,13 +76,19 @@ class _Question:
 
 
 class _Destination:
-    """A coordinator's broker: questions that it is to be asked, and the number of requests that it has not answered."""
+    """A coordinator's broker: questions that it is to be asked.
 
-    __slots__ = ("queue", "requests")
+    Attributes:
+        requests: those that it has not answered.
+        is_sending: whether requests are being sent; one that fails at once begins no other within it.
+    """
+
+    __slots__ = ("is_sending", "queue", "requests")
 
     def __init__(self) -> None:
         self.queue: deque[_Question] = deque()
         self.requests = 0
+        self.is_sending = False
 
 
 class PartitionVerifier:
@@ -177,14 +183,20 @@ class PartitionVerifier:
         return topic.partitions[coordinator_partition(transactional_id, len(topic.partitions))].leader
 
     def _send(self, broker_id: int, destination: _Destination) -> None:
-        while destination.queue and destination.requests < MAX_REQUESTS:
-            asked = self._take(broker_id, destination.queue)
-            if not asked:
-                continue
-            destination.requests += 1
-            request = AddPartitionsToTxnRequest(transactions=[question.transaction for question in asked.values()])
-            done = partial(self._broker_answered, broker_id, destination, asked)
-            self._ask(broker_id, ApiKey.ADD_PARTITIONS_TO_TXN, REQUEST_VERSION, request, done)
+        if destination.is_sending:
+            return
+        destination.is_sending = True
+        try:
+            while destination.queue and destination.requests < MAX_REQUESTS:
+                asked = self._take(broker_id, destination.queue)
+                if asked:
+                    destination.requests += 1
+                    transactions = [question.transaction for question in asked.values()]
+                    request = AddPartitionsToTxnRequest(transactions=transactions)
+                    done = partial(self._broker_answered, broker_id, destination, asked)
+                    self._ask(broker_id, ApiKey.ADD_PARTITIONS_TO_TXN, REQUEST_VERSION, request, done)
+        finally:
+            destination.is_sending = False
 
     def _take(self, broker_id: int, queue: deque[_Question]) -> dict[str, _Question]:
         """Take the questions of one request, by transactional id; those whose coordinator has moved go elsewhere."""

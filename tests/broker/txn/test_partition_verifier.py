@@ -111,6 +111,7 @@ class World:
         self.asked: list[Asked] = []
         self.called: list[Called] = []
         self.raises: Exception | None = None
+        self.refuses: Exception | None = None
         self.verifier = PartitionVerifier(
             HERE, image=lambda: self.image, coordinator=self, ask=self._ask, timer=self.timer
         )
@@ -120,6 +121,9 @@ class World:
 
     def _ask(self, broker_id: int, api_key: ApiKey, version: int, message: Any, done: Callable[..., None]) -> None:
         assert (api_key, version) == (ApiKey.ADD_PARTITIONS_TO_TXN, 5)
+        if self.refuses is not None:
+            done(None, self.refuses)
+            return
         self.asked.append(Asked(broker_id, message, done))
 
     def add_partitions(
@@ -303,6 +307,17 @@ def test_questions_that_wait_follow_the_coordinator() -> None:
     for called in world.called:
         called.answer()
     assert answers == [[{ORDERS_0: ErrorCode.NOT_ENOUGH_REPLICAS}]] * MAX_REQUESTS + [[{ORDERS_0: ErrorCode.NONE}]] * 2
+
+
+def test_requests_that_fail_at_once_fail_one_after_the_other() -> None:
+    """However many wait: as when this broker stops."""
+    world = World(2)
+    answers = [world.verify() for _ in range(2_000)]
+    first, world.asked = world.asked, []
+    world.refuses = ConnectionAbortedError("this broker stops")
+    for asked in first:
+        asked.done(None, world.refuses)
+    assert answers == [[{ORDERS_0: ErrorCode.NOT_ENOUGH_REPLICAS}]] * 2_000
 
 
 def test_a_question_is_answered_after_a_bug_of_the_coordinator(error_log: ErrorLog) -> None:
