@@ -8,11 +8,14 @@ const NAMES = {
   "follower fetch": "Follower fetch",
   rebalance: "Rebalance",
   heartbeat: "Member session",
+  transaction: "Transaction",
+  "transaction timeout": "Open transaction",
 };
 const HIDDEN_AT_FIRST = new Set(["follower fetch"]);
+const SELDOM = new Set(["transaction", "transaction timeout"]); // have a chip once there was one
 
-/** Kinds that are in the wheel, and in no list: each member of a group has one all the time. */
-export const LISTLESS = new Set(["heartbeat"]);
+/** Kinds that are in the wheel, and in no list: members of groups and open transactions have cards of their own. */
+export const LISTLESS = new Set(["heartbeat", "transaction timeout"]);
 
 /** Marks, so that nothing is told by colour alone. */
 export const OUTCOMES = {
@@ -39,7 +42,7 @@ export const colours = {};
 export function readColours() {
   const style = getComputedStyle(document.documentElement);
   for (const name of ["text", "accent", "muted", "faint", "line", "ring", "panel", "produce", "consumer-fetch", "follower-fetch",
-    "rebalance", "heartbeat", "other",
+    "rebalance", "heartbeat", "transaction", "transaction-timeout", "other",
     "completed", "expired", "cancelled", "shutdown", "error"]) {
     colours[name] = style.getPropertyValue(`--${name}`).trim();
   }
@@ -59,7 +62,9 @@ export class Filters {
     this.chips = chips;
     this.select = select;
     this.onChange = onChange;
-    for (const kind of Object.keys(NAMES)) this.#shown.set(kind, !HIDDEN_AT_FIRST.has(kind));
+    for (const kind of Object.keys(NAMES)) {
+      if (!SELDOM.has(kind)) this.#shown.set(kind, !HIDDEN_AT_FIRST.has(kind));
+    }
     select.addEventListener("change", () => {
       this.#broker = select.value;
       onChange();

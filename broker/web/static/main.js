@@ -8,6 +8,7 @@ import { Live } from "./live.js";
 import { Parked } from "./parked.js";
 import { Partitions } from "./partitions.js";
 import { Timeline } from "./timeline.js";
+import { Transactions } from "./transactions.js";
 import { Wheel } from "./wheel.js";
 
 const status = document.getElementById("status");
@@ -21,6 +22,7 @@ function show(state) {
   parked.update(state);
   wheel.update(state);
   groups.update(state);
+  transactions.update(state);
   timeline.update(state);
   partitions.update(state);
   setText(document.getElementById("cluster"), `cluster ${state.cluster_id}`);
@@ -47,6 +49,7 @@ const brokers = new Brokers(document.getElementById("brokers"), live);
 const parked = new Parked(live, filters);
 const wheel = new Wheel(live, filters);
 const groups = new Groups();
+const transactions = new Transactions(live);
 const timeline = new Timeline(live, filters);
 const partitions = new Partitions();
 

@@ -56,7 +56,9 @@ setTimeout(() => {
   const found = [];
   const groups = ".group h3, .group-state, .group-lag, .group-waits, .member-owns, .member-left, .member-says";
   const partitions = ".partition h3, .partition-says, .partition-held, .replica-name, .lag";
-  for (const group of [".purgatory strong, .purgatory span", ".scale span", groups, partitions]) {
+  const transactions = ".transaction h3, .transaction-state, .transaction-since, .transaction .meta, "
+    + ".transaction-partitions, .transaction-waits, .transaction .left, .transaction button";
+  for (const group of [".purgatory strong, .purgatory span", ".scale span", groups, partitions, transactions]) {
     const all = boxes(group);
     if (all.length === 0) found.push(`nothing matches ${group}`);
     all.forEach((a, i) => all.slice(i + 1).forEach((b) => { if (clash(a, b)) found.push(`${a.text} | ${b.text}`); }));
@@ -168,6 +170,27 @@ def group(group_id: str, number: int) -> dict[str, Any]:
     }
 
 
+def transaction(number: int) -> dict[str, Any]:
+    """A transactional id of the state: with a transaction that is open, is being ended, or has ended."""
+    names = ("Ongoing", "PrepareCommit", "CompleteAbort")
+    is_open, has_partitions = number == 0, number < 2
+    return {
+        "id": f"a-transactional-id-with-a-name-of-its-own-{number}",
+        "state": names[number],
+        "producer_id": 1_234_567,
+        "producer_epoch": 32_766,
+        "coordinator": 3,
+        "open_ms": 123_456 if has_partitions else None,
+        "timeout_ms": 900_000,
+        "timeout_left_ms": 123_456 if is_open else None,
+        "idle_ms": 1_234_567,
+        "partition_count": 1_234 if has_partitions else 0,
+        "missing_markers": 5 if number == 1 else 0,
+        "waits_for": "" if number != 1 else "the transaction of billing waits for the markers of orders-0 (broker 2)",
+        "partitions": [f"a-topic-with-a-long-name-{each}" for each in range(10)] if has_partitions else [],
+    }
+
+
 def state() -> dict[str, Any]:
     """The state of a busy cluster, as `/api/v1/state` tells it; its time stands still."""
     broker = {
@@ -202,6 +225,8 @@ def state() -> dict[str, Any]:
         "partition_count": len(partitions),
         "groups": [group(f"a-group-with-a-name-of-its-own-{number}", number) for number in range(3)],
         "group_count": 1_234,
+        "transactions": [transaction(number) for number in range(3)],
+        "transaction_counts": {"ids": 1_234, "open": 1, "committed": 12_345, "aborted": 67, "timed_out": 8},
         "finished": [],
     }
 

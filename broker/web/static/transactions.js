@@ -1,0 +1,102 @@
+// Transactions: state, time until each is aborted, partitions, and the markers that an end still waits for.
+
+import { count, duration, make, plural, reconcile, setText } from "./dom.js";
+
+const STATES = {
+  Empty: "its producer has begun no transaction",
+  Ongoing: "records are being written; consumers under read_committed do not see them yet",
+  PrepareCommit: "the commit is decided; markers are being written to the partitions",
+  PrepareAbort: "the abort is decided; markers are being written to the partitions",
+  CompleteCommit: "the last transaction was committed",
+  CompleteAbort: "the last transaction was aborted",
+};
+
+/** Shows the transactions, and lets each open one be aborted. */
+export class Transactions {
+  constructor(live) {
+    this.live = live;
+    this.box = document.getElementById("transactions");
+    this.more = document.getElementById("transactions-more");
+    this.counts = document.getElementById("transaction-counts");
+  }
+
+  update(state) {
+    const transactions = state.transactions ?? [];
+    const counts = state.transaction_counts ?? { ids: 0 };
+    reconcile(this.box, transactions, (each) => each.id, (each) => new TransactionCard(each, this.live));
+    setText(this.counts, countsText(counts));
+    const further = counts.ids - transactions.length;
+    this.more.hidden = transactions.length > 0 && further <= 0;
+    setText(this.more, transactions.length
+      ? `and ${plural(further, "transactional id", "transactional ids")} more, of which none is open if these are not`
+      : "There is no transactional id yet. The first producer with one makes it.");
+  }
+}
+
+function countsText({ ids, open, committed, aborted, timed_out: timedOut }) {
+  if (!ids) return "";
+  const overdue = timedOut ? ` (${count(timedOut)} at the deadline)` : "";
+  return `${count(open)} open · ${count(committed)} committed · ${count(aborted)} aborted${overdue}`;
+}
+
+class TransactionCard {
+  constructor(transaction, live) {
+    this.id = transaction.id;
+    this.live = live;
+    this.error = "";
+    this.state = make("span", "transaction-state");
+    this.since = make("span", "transaction-since");
+    this.meta = make("p", "meta", "", { title: "The coordinator is the broker that leads the id's partition of __transaction_state" });
+    this.partitions = make("p", "transaction-partitions", "", { title: "The partitions of the transaction" });
+    this.waits = make("p", "transaction-waits");
+    this.fill = make("i", "bar-fill");
+    this.left = make("span", "left");
+    this.abort = make("button", "abort", "Abort", {
+      type: "button",
+      title: "Abort the transaction and fence its producer",
+      "aria-label": `Abort the transaction of ${transaction.id}`,
+    });
+    this.countdown = make("div", "countdown kind-transaction", [make("div", "bar", this.fill, { "aria-hidden": "true" }), this.left, this.abort]);
+    this.element = make("article", "transaction panel", [
+      make("header", "", [make("h3", "", transaction.id), this.state, this.since]),
+      this.meta, this.partitions, this.waits, this.countdown,
+    ], { "aria-label": `Transactional id ${transaction.id}` });
+    this.abort.addEventListener("click", () => this.#abort());
+  }
+
+  update(transaction) {
+    const { open_ms: open, timeout_left_ms: left, timeout_ms: timeout } = transaction;
+    setText(this.state, transaction.state);
+    this.state.title = STATES[transaction.state] ?? "";
+    this.element.classList.toggle("open", open !== null);
+    this.element.classList.toggle("ending", open !== null && left === null);
+    setText(this.since, open === null ? `${duration(transaction.idle_ms)} ago` : `open ${duration(open)}`);
+    setText(this.meta, [
+      `producer ${transaction.producer_id}`, `epoch ${transaction.producer_epoch}`,
+      `timeout ${duration(timeout)}`, `coordinator broker ${transaction.coordinator}`,
+    ].join(" · "));
+    setText(this.partitions, partitionsText(transaction));
+    this.partitions.hidden = transaction.partition_count === 0;
+    setText(this.waits, this.error || transaction.waits_for);
+    this.waits.classList.toggle("failed", this.error !== "");
+    this.waits.hidden = this.waits.textContent === "";
+    this.countdown.hidden = left === null;
+    if (left === null) return;
+    const part = Math.max(0, Math.min(1, left / Math.max(1, timeout)));
+    this.fill.style.transform = `scaleX(${part.toFixed(4)})`;
+    setText(this.left, left > 0 ? `times out in ${duration(left)}` : "times out now");
+    this.element.classList.toggle("soon", part < 0.2);
+  }
+
+  async #abort() {
+    this.abort.disabled = true;
+    this.error = await this.live.post(`transactions/${encodeURIComponent(this.id)}/abort`, {});
+    this.abort.disabled = false;
+  }
+}
+
+function partitionsText({ partitions, partition_count: all, missing_markers: missing }) {
+  const more = all - partitions.length;
+  const names = partitions.join(", ") + (more > 0 ? ` and ${count(more)} more` : "");
+  return missing ? `${names} · ${plural(missing, "marker", "markers")} missing` : names;
+}
