@@ -15,7 +15,7 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import NO_PRODUCER_ID, Record, build_batch
+from purgatorio.protocol.records import Record, build_batch
 
 Committed = Callable[[ErrorCode], None]
 """Receives NONE when the records are committed, or the error code for the coordinator's client; called once."""
@@ -79,15 +79,15 @@ class CoordinatorLog:
             Whether the records are in this broker's log. They may be committed later even if `done` gets an error.
         """
         now_ms = self._clock.wall_ms()
+        made = [Record(nth, now_ms, key, value) for nth, (key, value) in enumerate(records)]
+        if producer is None:
+            return self._append(tp, build_batch(made), done, applied, client, from_client=True)
         batch = build_batch(
-            (Record(nth, now_ms, key, value) for nth, (key, value) in enumerate(records)),
-            producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
-            producer_epoch=-1 if producer is None else producer.producer_epoch,
-            transactional=producer is not None,
+            made, producer_id=producer.producer_id, producer_epoch=producer.producer_epoch, transactional=True
         )
-        is_appended = self._append(tp, batch, done, applied, client, from_client=producer is None)
+        is_appended = self._append(tp, batch, done, applied, client, from_client=False)
         partition = self._replicas.lookup.known(tp)
-        if producer is not None and is_appended and partition is not None:
+        if is_appended and partition is not None:
             partition.log.producers.name(producer.producer_id, producer.transactional_id)
         return is_appended
 

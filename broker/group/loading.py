@@ -60,7 +60,11 @@ class GroupReplay:
             self._put(batch, offset_key, _of_other_version(value))
             return OTHER_RECORD_WORK
         offset, leader_epoch, metadata, commit_ms, topic_id = read
-        self._put(batch, offset_key, CommittedOffset(offset, leader_epoch, metadata, commit_ms, NO_EXPIRY, topic_id))
+        committed = CommittedOffset(offset, leader_epoch, metadata, commit_ms, NO_EXPIRY, topic_id)
+        if batch.is_transactional or self._shard.offsets.transactional.count:
+            self._put(batch, offset_key, committed)
+        else:
+            self._shard.offsets.put(*offset_key, committed)  # nearly always, so without a call of its own
         return 1
 
     def _put(self, batch: BatchHeader, key: OffsetKey, committed: CommittedOffset) -> None:
@@ -68,6 +72,7 @@ class GroupReplay:
         if batch.is_transactional:
             offsets.transactional.put(batch.producer_id, *key, committed)
         else:
+            offsets.transactional.superseded(*key)
             offsets.put(*key, committed)
 
     def ended(self, batch: BatchHeader, marker: EndMarker) -> None:

@@ -198,21 +198,18 @@ class ShardOffsets:
         elif producer_id != NO_PRODUCER_ID:
             self.transactional.put(producer_id, group_id, topic, partition, committed)
         else:
+            if self.transactional.count:
+                self.transactional.superseded(group_id, topic, partition)
             self.put(group_id, topic, partition, committed)
 
     def end(self, producer_id: int, *, commits: bool) -> None:
         """End the transaction of a producer: its offsets take effect, or are forgotten."""
         for group_id, topic, partition, committed in self.transactional.end(producer_id, committed=commits):
             assert committed is not None
-            self._put(group_id, topic, partition, committed)
+            self.put(group_id, topic, partition, committed)
 
     def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
-        """Keep an offset in place of an earlier one."""
-        if self.transactional.count:
-            self.transactional.superseded(group_id, topic, partition)
-        self._put(group_id, topic, partition, committed)
-
-    def _put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
+        """Keep an offset in place of an earlier one; `transactional` must know that it supersedes others."""
         of_group = self.groups.get(group_id)
         if of_group is None:
             of_group = self.groups[group_id] = {}
