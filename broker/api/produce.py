@@ -59,7 +59,8 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceReques
     if ctx.api_version < ZSTD_VERSION or _names_internal_topic(request):
         answer.refused = _refused(ctx, batches)
         batches = [batch for nth, batch in enumerate(batches) if nth not in answer.refused]
-    if has_transactional(batches):
+    # A single batch without a transactional id is left to the partition, which refuses it if it is of a transaction.
+    if (request.transactional_id is not None or len(batches) > 1) and has_transactional(batches):
         _append_in_transaction(replicas, ctx, request, batches, answer)
         return
     replicas.append(

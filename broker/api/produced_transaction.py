@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.partition import NO_TRANSACTIONAL_ID
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.broker.replica.verification import ProducerTransaction
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
@@ -35,9 +36,7 @@ def transaction_of(
     INVALID_PRODUCER_ID_MAPPING if the batches are of several producers or epochs, or of none.
     """
     if transactional_id is None:
-        return AppendResult(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "batches of a transaction need a transactional id"
-        )
+        return AppendResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONAL_ID)
     if not transactional_id:
         return AppendResult(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     producers = {_producer(records) for _, records in batches if records is not None and is_transactional(records)}

@@ -171,6 +171,12 @@ class ProducerStates:
         if state is not None:
             state.transactional_id = transactional_id
 
+    def owner(self, producer_id: int) -> str:
+        """The transactional id of a producer, in quotes; or its producer id, if this broker was not told the other."""
+        state = self.get(producer_id)
+        known = "" if state is None else state.transactional_id
+        return f"`{known}`" if known else f"producer {producer_id}"
+
     def check(self, header: BatchHeader) -> ProducerBatch | None:
         """Check that a client's batch is the next one of its producer; changes nothing.
 

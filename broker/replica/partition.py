@@ -30,6 +30,7 @@ from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import is_transactional, read_header
 
 UNKNOWN_OFFSET = -1
+NO_TRANSACTIONAL_ID = "batches of a transaction need a transactional id"
 
 
 class PartitionError(Exception):
@@ -315,13 +316,13 @@ class Partition:
 
         Raises:
             PartitionError: this replica does not lead; acks=-1 and fewer than min.insync.replicas are in sync;
-                INVALID_TXN_STATE for a batch of a transaction.
+                TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as Kafka says without a transactional id, for a batch of a
+                transaction, which has to pass the `TransactionGuard`.
             LogError: the log refuses the batch; nothing was appended.
         """
         self.check_may_append(acks)
         if is_transactional(records):
-            # It must pass the `TransactionGuard`; else no coordinator might ever end the transaction.
-            raise PartitionError(ErrorCode.INVALID_TXN_STATE, "the batch is of a transaction that was not verified")
+            raise PartitionError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONAL_ID)
         return self.log.append_as_leader(records, leader_epoch=self.leader_epoch, wall_ms=wall_ms)
 
     def append_admitted(self, records: Buffer, *, acks: int, wall_ms: int) -> AppendInfo:

@@ -255,10 +255,7 @@ class ReplicaReader:
         if oldest is None:
             return ""
         producer_id, started_ms = oldest
-        state = partition.log.producers.get(producer_id)
-        owner = (
-            f"`{state.transactional_id}`" if state is not None and state.transactional_id else f"producer {producer_id}"
-        )
+        owner = partition.log.producers.owner(producer_id)
         if started_ms < 0:
             return f"waits for the end of the transaction of {owner} to be committed"
         open_ms = max(0, self._wall_ms() - started_ms)

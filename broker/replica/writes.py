@@ -129,8 +129,10 @@ class LeaderWrites:
             else:
                 if partition.refused.first:
                     partition.check_order(records, self._clock.now_ms())
-                append = partition.append_admitted if is_admitted else partition.append_as_leader
-                info = append(records, acks=acks, wall_ms=self._clock.wall_ms())
+                if is_admitted:
+                    info = partition.append_admitted(records, acks=acks, wall_ms=self._clock.wall_ms())
+                else:
+                    info = partition.append_as_leader(records, acks=acks, wall_ms=self._clock.wall_ms())
         except (PartitionError, LogError) as error:
             if partition is not None and records is not None and from_client:
                 partition.refused.note(records, error.error_code, self._clock.now_ms())

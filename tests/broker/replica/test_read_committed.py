@@ -11,6 +11,7 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import AbortedTransaction, FetchPartition
 from purgatorio.protocol.records import Record, build_batch
 from tests.broker.replica.harness import MIB, ORDERS, Harness, topic
+from tests.broker.replica.transactions import coordinator_of, send
 
 OTHER = TopicPartition("other", 0)
 
@@ -195,6 +196,15 @@ def test_it_tells_which_transaction_it_waits_for_and_for_how_long(broker: Harnes
     )
 
 
+def test_it_names_the_transactional_id_if_this_broker_knows_it(broker: Harness) -> None:
+    broker.set_topics(topic(isr=(1,), partition_epoch=1))
+    coordinator_of(broker, ErrorCode.NONE)
+    send(broker)
+    broker.fetch((ORDERS, 0), read_committed=True)
+    (operation,) = broker.fetch_purgatory.operations(10)
+    assert operation.missing.endswith("waits for the transaction of `billing-1` (open 0.0 s)")
+
+
 def test_it_tells_that_the_end_of_a_transaction_is_not_committed_yet(broker: Harness) -> None:
     write(broker)
     level(broker)
@@ -219,11 +229,11 @@ def test_an_isolation_level_that_changes_within_a_session_leaves_nothing_behind(
     assert broker.replicas._events._watch.partitions() == []
 
 
-def test_clients_cannot_append_to_transactions(broker: Harness) -> None:
+def test_clients_append_no_marker_and_no_transaction_without_its_id(broker: Harness) -> None:
     batch = build_batch(
         [Record(0, 1000, None, b"value")], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
     )
-    assert broker.produce(records=batch, acks=1).error_codes == [ErrorCode.INVALID_TXN_STATE]
+    assert broker.produce(records=batch, acks=1).error_codes == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
     marker = build_end_marker(EndMarker(True, 0), producer_id=7, producer_epoch=0, timestamp_ms=0)
     assert broker.produce(records=marker, acks=1).error_codes != [ErrorCode.NONE]
 
