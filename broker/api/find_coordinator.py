@@ -1,7 +1,7 @@
-"""FindCoordinator (key 10): name the brokers that coordinate groups.
+"""FindCoordinator (key 10): name the brokers that coordinate groups and transactional ids.
 
 Versions 0–6. The first request creates the coordinators' topic, and waits in the "topic" purgatory until its partitions
-have leaders. Coordinators of transactions and of share groups are refused with INVALID_REQUEST.
+have leaders. Coordinators of share groups are refused with INVALID_REQUEST: there are none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from purgatorio.broker.api.context import AdminContext
-from purgatorio.broker.api.coordinator_topics import CoordinatorTopic, ensure_topic, offsets_topic
+from purgatorio.broker.api.coordinator_topics import CoordinatorTopic, ensure_topic, offsets_topic, transaction_topic
 from purgatorio.broker.api.listing import leader_of
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.image import ClusterImage, Topic
@@ -26,7 +26,9 @@ from purgatorio.protocol.messages.find_coordinator import (
 )
 
 GROUP_KEY: Final = 0
-"""The key type of groups; 1 is that of transactional ids, 2 that of share groups."""
+"""The key type of groups."""
+TRANSACTION_KEY: Final = 1
+"""The key type of transactional ids; 2 is that of share groups."""
 BATCHED_VERSION: Final = 4
 
 
@@ -40,7 +42,7 @@ def handle(
     """Answer with the leaders of the keys' partitions, after creating their topic if there is none."""
     topic = topics.get(request.key_type)
     if topic is None:
-        message = f"This broker coordinates groups only, not keys of type {request.key_type}."
+        message = f"This broker coordinates groups and transactions only, not keys of type {request.key_type}."
         reply(_refusal(request, ErrorCode.INVALID_REQUEST, message))
         return
     name = topic.name
@@ -127,6 +129,7 @@ API: Final = ApiHandler(
         services.admin,
         {
             GROUP_KEY: offsets_topic(services.groups.config),
+            TRANSACTION_KEY: transaction_topic(services.transactions.config),
         },
     ),
     error_response=error_response,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from purgatorio.broker.api import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
@@ -22,6 +24,7 @@ from purgatorio.broker.api import (
     describe_producers,
     describe_topic_partitions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -40,6 +43,7 @@ from purgatorio.broker.api import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
     write_txn_markers,
 )
 from purgatorio.broker.api.registry import ApiHandler, Services
@@ -65,7 +69,11 @@ APIS: Final[tuple[ApiHandler, ...]] = (
     delete_records.API,
     init_producer_id.API,
     offset_for_leader_epoch.API,
+    add_partitions_to_txn.API,
+    add_offsets_to_txn.API,
+    end_txn.API,
     write_txn_markers.API,
+    txn_offset_commit.API,
     describe_configs.API,
     alter_configs.API,
     describe_log_dirs.API,

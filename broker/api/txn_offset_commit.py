@@ -8,14 +8,17 @@ long metadata are refused one by one; what the coordinators refuse is refused fo
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
+from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.group.txn_offset_manager import Membership
 from purgatorio.broker.replica.verification import ProducerTransaction
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -129,3 +132,12 @@ def error_response(request: TxnOffsetCommitRequest, error_code: ErrorCode) -> Tx
             for topic in request.topics
         ]
     )
+
+
+API: Final = ApiHandler(
+    key=ApiKey.TXN_OFFSET_COMMIT,
+    min_version=0,
+    max_version=5,
+    bind=lambda services: partial(handle, services.groups),
+    error_response=error_response,
+)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import find_coordinator
-from purgatorio.broker.api.coordinator_topics import offsets_topic
+from purgatorio.broker.api.coordinator_topics import offsets_topic, transaction_topic
 from purgatorio.broker.group.config import OFFSETS_TOPIC, GroupConfig
+from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC, TransactionConfig
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -20,7 +21,7 @@ BILLING_OF_50 = 9
 
 @pytest.fixture
 def find(cluster: Any) -> Find:
-    topics = {0: offsets_topic(GroupConfig())}
+    topics = {0: offsets_topic(GroupConfig()), 1: transaction_topic(TransactionConfig())}
     api: Any = SimpleNamespace(handle=lambda admin, *rest: find_coordinator.handle(admin, topics, *rest))
     return lambda version=6, **fields: cluster.ask(api, version, FindCoordinatorRequest(**fields))
 
@@ -60,8 +61,25 @@ def test_a_group_whose_partition_has_no_leader_has_no_coordinator_now(cluster: A
     assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
 
 
-@pytest.mark.parametrize("key_type", [1, 2, 7])
-def test_keys_of_transactions_and_share_groups_are_refused(cluster: Any, find: Find, key_type: int) -> None:
+def test_the_first_transactional_id_creates_the_topic_of_transactions(cluster: Any, find: Find) -> None:
+    (found,) = find(key_type=1, coordinator_keys=["billing"]).coordinators
+    topic = cluster.image.topics[TRANSACTION_STATE_TOPIC]
+    assert (len(topic.partitions), len(topic.partitions[0].replicas)) == (50, 3)
+    assert (topic.configs["cleanup.policy"], topic.configs["min.insync.replicas"]) == ("compact", "2")
+    assert (found.error_code, found.node_id) == (ErrorCode.NONE, topic.partitions[BILLING_OF_50].leader)
+    assert OFFSETS_TOPIC not in cluster.image.topics
+
+
+def test_fewer_brokers_mean_fewer_replicas_that_must_be_in_sync(cluster: Any, find: Find) -> None:
+    cluster.stop(2)
+    cluster.stop(3)
+    find(key_type=1, coordinator_keys=["billing"])
+    topic = cluster.image.topics[TRANSACTION_STATE_TOPIC]
+    assert (len(topic.partitions[0].replicas), topic.configs["min.insync.replicas"]) == (1, "1")
+
+
+@pytest.mark.parametrize("key_type", [2, 7])
+def test_keys_of_share_groups_are_refused(cluster: Any, find: Find, key_type: int) -> None:
     (found,) = find(key_type=key_type, coordinator_keys=["x"]).coordinators
     assert found.error_code == ErrorCode.INVALID_REQUEST
     assert found.error_message is not None

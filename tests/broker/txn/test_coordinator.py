@@ -1,0 +1,251 @@
+"""Transactional ids survive their coordinator: they are loaded from the log, and dropped with the leadership."""
+
+from __future__ import annotations
+
+import pytest
+
+from purgatorio.broker.coordinator.coordinator_log import NewRecord
+from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.transitions import tombstone
+from purgatorio.broker.txn.values import encode_record
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.transaction_state import TransactionState as State
+from tests.broker.txn.harness import ID, PARTITION, TIMEOUT_MS, A, B, TransactionHarness, state_topic
+
+NONE = ErrorCode.NONE
+
+
+@pytest.fixture
+def broker() -> TransactionHarness:
+    return TransactionHarness(replicas=(1,))
+
+
+def started(broker: TransactionHarness, *, version: int = 1) -> Producer:
+    """Return a producer with an open transaction on A and B."""
+    producer = broker.init().producer
+    assert broker.add(producer, A, B, version=version).error == NONE
+    return producer
+
+
+# --- loading ---
+
+
+def test_a_new_coordinator_knows_what_the_old_one_did(broker: TransactionHarness) -> None:
+    producer = started(broker)
+    before = broker.value()
+    broker.move(2)
+    assert broker.value() == before
+    ended = broker.end(producer)
+    broker.commit()
+    assert ended.error == NONE
+
+
+def test_requests_are_refused_while_the_log_is_loaded(broker: TransactionHarness) -> None:
+    producer = started(broker)
+    broker.elect(2, 1, (1, 2))
+    assert broker.add(producer).error == ErrorCode.NOT_COORDINATOR
+    broker.elect(1, 2, (1, 2))
+    assert broker.add(producer).error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    broker.work()
+    assert broker.add(producer).error == NONE
+
+
+def test_requests_are_refused_until_what_was_loaded_is_committed() -> None:
+    broker = TransactionHarness(replicas=(1, 2))
+    init = broker.init()
+    broker.elect(2, 1, (1, 2))
+    broker.elect(1, 2, (1, 2))
+    broker.work()
+    assert broker.init().error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "what was loaded could be lost"
+    broker.commit()
+    broker.work()
+    asked = broker.init()
+    broker.commit()
+    assert init.error == ErrorCode.NOT_COORDINATOR
+    assert asked.producer == Producer(100, 1)
+
+
+def test_no_coordinator_without_the_topic(broker: TransactionHarness) -> None:
+    broker.set_topics()
+    assert broker.init().error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_an_open_transaction_keeps_its_deadline(broker: TransactionHarness) -> None:
+    started(broker)
+    broker.advance_ms(TIMEOUT_MS - 1_000)
+    broker.move(2)
+    broker.advance_ms(999)
+    assert broker.transaction().pending is None
+    broker.advance_ms(1)
+    broker.commit()
+    assert broker.value().state is State.PREPARE_ABORT
+    assert broker.ends.endings[-1].end.coordinator_epoch == 2
+
+
+def test_a_deadline_that_has_passed_meanwhile_aborts_at_once(broker: TransactionHarness) -> None:
+    started(broker)
+    broker.elect(2, 1, (1, 2))
+    broker.work()
+    assert broker.timeouts.num_delayed == 0
+    broker.advance_ms(2 * TIMEOUT_MS)
+    broker.move(3)
+    broker.commit()
+    assert broker.value().state is State.PREPARE_ABORT
+
+
+def test_all_markers_of_a_decided_transaction_are_sent_again(broker: TransactionHarness) -> None:
+    producer = started(broker)
+    broker.end(producer)
+    broker.ends.write(A)
+    broker.move(2)
+    assert broker.ends.dropped == [(ID, 0)]
+    assert broker.ends.endings[-1].end == (ID, 100, 0, True, 2, (A, B), 1)
+    broker.ends.write(B, nth=0)
+    broker.ends.write(A)
+    assert broker.value().state is State.PREPARE_COMMIT, "an old coordinator's markers count for nothing"
+    broker.ends.write(B)
+    broker.commit()
+    assert broker.value().state is State.COMPLETE_COMMIT
+
+
+def test_markers_that_are_written_at_once_complete_a_transaction_while_it_is_loaded(
+    broker: TransactionHarness,
+) -> None:
+    producer = started(broker)
+    broker.end(producer)
+    broker.ends.is_instant = True
+    broker.move(2)
+    broker.commit()
+    assert broker.value().state is State.COMPLETE_COMMIT
+
+
+def test_a_producer_that_lost_an_answer_gets_it_from_the_next_coordinator(broker: TransactionHarness) -> None:
+    """KAFKA-20357: Kafka's next coordinator does not know the epoch before, and fences the producer."""
+    producer = started(broker, version=2)
+    assert broker.end(producer, bumps=True).producer == Producer(100, 1)
+    broker.ends.write()
+    broker.move(2)
+    assert broker.end(producer, bumps=True).producer == Producer(100, 1)
+    asked = broker.init(producer)
+    broker.commit()
+    assert asked.producer == Producer(100, 1)
+
+
+def test_the_producer_id_that_follows_the_last_epoch_is_loaded(broker: TransactionHarness) -> None:
+    broker.init()
+    broker.transaction().value = broker.value()._replace(producer_epoch=32_765)
+    last = broker.init().producer
+    broker.add(last, version=2)
+    assert broker.end(last, bumps=True).producer == Producer(101, 0)
+    broker.move(2)
+    broker.ends.write()
+    broker.commit()
+    assert broker.end(last, bumps=True).producer == Producer(101, 0)
+    asked = broker.init(last)
+    broker.commit()
+    assert asked.producer == Producer(101, 0)
+
+
+def test_the_same_epoch_again_reloads_nothing(broker: TransactionHarness) -> None:
+    """KAFKA-15468."""
+    started(broker)
+    before = broker.transaction()
+    broker.set_topics(state_topic((1,)))
+    broker.work()
+    assert broker.transaction() is before
+
+
+def test_records_that_cannot_be_read_are_skipped(broker: TransactionHarness) -> None:
+    """KAFKA-9065, KAFKA-9307: loading must not stop half-way. Records of unknown types are skipped too (KIP-915)."""
+    producer = started(broker)
+    log = broker.transactions.completion.transitions._services.log
+    known = encode_record("other", broker.value())
+    assert known.value is not None
+    bad = [
+        NewRecord(b"\x00\x07?", b"?"),
+        NewRecord(b"\x00", b"?"),
+        NewRecord(known.key, b"\x00\x09"),
+        NewRecord(encode_record("third", broker.value()).key, known.value[:9]),
+    ]
+    log.append(PARTITION, bad, lambda _: None)
+    log.append(PARTITION, [known, tombstone("other")], lambda _: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("purgatorio.broker.coordinator.loading.logger", _Silent())
+        broker.move(2)
+    (shard,) = broker.transactions.coordinator.shards
+    assert list(shard.transactions) == [ID]
+    assert broker.add(producer, A).error == NONE
+
+
+class _Silent:
+    def warning(self, event: str, **fields: object) -> None:
+        self.event = event
+
+
+def test_many_ids_are_loaded_in_steps(broker: TransactionHarness) -> None:
+    for nth in range(300):
+        started_id = f"id-{nth}"
+        producer = broker.init(transactional_id=started_id).producer
+        broker.add(producer, transactional_id=started_id)
+    broker.elect(2, 1, (1, 2))
+    assert broker.work() >= 6
+    broker.elect(1, 2, (1, 2))
+    assert broker.work() >= 12, "its records, and then its timers"
+    assert broker.timeouts.num_delayed == 300
+
+
+# --- resigning ---
+
+
+def test_what_waits_is_refused_when_the_leadership_is_lost() -> None:
+    broker = TransactionHarness(replicas=(1, 2))
+    init = broker.init()
+    broker.commit()
+    added = broker.add(init.producer)
+    parked = broker.end(init.producer)
+    broker.elect(2, 1, (1, 2))
+    broker.work()
+    assert added.error == parked.error == ErrorCode.NOT_COORDINATOR
+    assert broker.purgatory.num_delayed == broker.timeouts.num_delayed == 0
+
+
+def test_a_record_of_a_former_coordinator_has_no_effect_on_the_next_one() -> None:
+    """The broker is elected again before the record is committed: the answer is NOT_COORDINATOR, the log decides."""
+    broker = TransactionHarness(replicas=(1, 2))
+    init = broker.init()
+    broker.commit()
+    added = broker.add(init.producer)
+    broker.elect(2, 1, (1, 2))
+    broker.elect(1, 2, (1, 2))
+    broker.work()
+    broker.commit()
+    broker.work()
+    assert added.error == ErrorCode.NOT_COORDINATOR
+    assert broker.value().state is State.ONGOING
+    assert broker.transaction().pending is None
+
+
+def test_a_deleted_topic_drops_its_ids(broker: TransactionHarness) -> None:
+    """KAFKA-9235."""
+    started(broker)
+    broker.set_topics()
+    broker.work()
+    assert list(broker.transactions.coordinator.shards) == []
+    assert broker.timeouts.num_delayed == 0
+
+
+def test_a_broker_that_stops_aborts_nothing(broker: TransactionHarness) -> None:
+    producer = started(broker)
+    broker.timeouts.shutdown()
+    assert broker.add(producer, A).error == NONE
+    broker.advance_ms(1_000)
+    assert broker.value().state is State.ONGOING
+    assert broker.transaction().pending is None
+
+
+def test_requests_that_wait_are_refused_when_the_broker_stops(broker: TransactionHarness) -> None:
+    producer = started(broker)
+    broker.end(producer)
+    asked = broker.add(producer)
+    broker.purgatory.shutdown()
+    assert asked.error == ErrorCode.NOT_COORDINATOR
