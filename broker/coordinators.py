@@ -21,6 +21,7 @@ from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.purgatories import BrokerPurgatories
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.txn.markers import Markers
+from purgatorio.broker.txn.overview import TransactionNumbers, numbers
 from purgatorio.broker.txn.partition_verifier import PartitionVerifier
 from purgatorio.broker.txn.producer_ids import ProducerIds
 from purgatorio.broker.txn.services import TransactionServices
@@ -94,13 +95,18 @@ class Coordinators:
             replicas,
         )
 
-        replicas.guard.verify = PartitionVerifier(
+        self._verifier = replicas.guard.verify = PartitionVerifier(
             replicas.broker_id,
             image=lambda: store.image,
             coordinator=self.transactions.partitions,
             ask=ask,
             timer=parked.timer,
         )
+
+    @property
+    def transaction_numbers(self) -> TransactionNumbers:
+        """How many transactions there are, for observers."""
+        return numbers(self.transactions, self.markers.sender, self._verifier)
 
     def image_changed(self, image: ClusterImage) -> None:
         """Follow what has become of topics and leaders."""

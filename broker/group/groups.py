@@ -94,6 +94,11 @@ class Groups:
         return sum(shard.offsets.count for shard in self.coordinator.shards)
 
     @property
+    def transactional_offset_count(self) -> int:
+        """The offsets that open transactions have written for these groups."""
+        return sum(shard.offsets.transactional.count for shard in self.coordinator.shards)
+
+    @property
     def commit_count(self) -> int:
         """The offsets that were committed since the broker started."""
         return self.offsets.commit_count

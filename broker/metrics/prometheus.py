@@ -29,6 +29,7 @@ from purgatorio.broker.metrics.counters import (
 from purgatorio.broker.metrics.family import counter, gauge
 from purgatorio.broker.metrics.groups import group_steps
 from purgatorio.broker.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, Steps, replica_steps
+from purgatorio.broker.metrics.transactions import transactions
 from purgatorio.broker.metrics.views import BrokerView
 from purgatorio.protocol.api_key import ApiKey
 
@@ -258,5 +259,6 @@ _READERS: Final = (
     _fetch_sessions,
     _controller,
     _recorder,
+    transactions,
 )
 """What reads the metrics of the brokers, but for those of their replicas and groups."""

@@ -74,18 +74,23 @@ class _Totals:
         led_by: by key of a partition that the broker leads, a value for each of `_LED`.
         expired_by: by the same keys, the produce requests that timed out.
         lag_by: by such a key and a follower's broker id, the records that the follower misses.
+        late: the partitions that the broker leads with a transaction that has outlived any timeout.
+        producers: the producer ids that the replicas know.
     """
 
     def __init__(self, broker: BrokerView, *, per_partition: bool) -> None:
         self.broker = broker
         self.held: int = 0
         self.led: int = 0
+        self.late: int = 0
+        self.producers: int = 0
         self.topics: dict[str, _Key] = {}
         self.held_by: dict[_Key, list[int]] = {}
         self.led_by: dict[_Key, list[int]] = {}
         self.expired_by: dict[_Key, int] = {}
         self.lag_by: dict[tuple[_Key, int], int] = {}
         self._per_partition = per_partition
+        self._late_before_ms = broker.coordinators.transaction_numbers.late_before_ms
 
     def sum_led(self, place: int) -> int:
         """Return the sum of one of `_LED` over all partitions."""
@@ -95,10 +100,13 @@ class _Totals:
         """Add what one replica has to tell."""
         key = self._key(partition)
         self.held += 1
+        self.producers += len(partition.log.producers)
         _sum(self.held_by, key, [read(partition) for _, _, read in _HELD])
         if not partition.is_leader:
             return
         self.led += 1
+        oldest = partition.log.producers.oldest_unstable()
+        self.late += oldest is not None and 0 <= oldest[1] < self._late_before_ms
         _sum(self.led_by, key, [read(partition) for _, _, read in _LED])
         expired = self.broker.metrics.produce_expirations.get(partition.tp, 0)
         self.expired_by[key] = self.expired_by.get(key, 0) + expired
@@ -129,6 +137,12 @@ _BROKER: Final[Sequence[tuple[str, str, Callable[[_Totals], int]]]] = (
         "atminisrpartitioncount",
         "Partitions led here that refuse acks=all when one more replica fails.",
         lambda t: t.sum_led(_AT_MIN_ISR),
+    ),
+    ("produceridcount", "Producer ids that the replicas on this broker know.", lambda t: t.producers),
+    (
+        "partitionswithlatetransactionscount",
+        "Partitions led here with a transaction that has outlived any timeout: it hangs.",
+        lambda t: t.late,
     ),
 )
 

@@ -9,6 +9,7 @@ from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metrics.counters import BrokerMetrics
+from purgatorio.broker.txn.overview import TransactionNumbers
 
 
 class PurgatoryView(Protocol):
@@ -139,6 +140,11 @@ class GroupsView(Protocol):
         ...
 
     @property
+    def transactional_offset_count(self) -> int:
+        """The offsets that open transactions have written."""
+        ...
+
+    @property
     def commit_count(self) -> int:
         """The offsets that were committed since the broker started."""
         ...
@@ -154,6 +160,15 @@ class GroupsView(Protocol):
 
     def committed(self, max_groups: int, max_offsets: int) -> Iterator[tuple[str, TopicPartition, int]]:
         """Yield group, partition and committed offset, up to these numbers; offsets may change between two."""
+        ...
+
+
+class CoordinatorsView(Protocol):
+    """A broker's coordinators."""
+
+    @property
+    def transaction_numbers(self) -> TransactionNumbers:
+        """How many transactions there are."""
         ...
 
 
@@ -193,6 +208,11 @@ class BrokerView(Protocol):
     @property
     def groups(self) -> GroupsView:
         """The groups that it coordinates."""
+        ...
+
+    @property
+    def coordinators(self) -> CoordinatorsView:
+        """Its coordinators."""
         ...
 
     def replica(self, tp: TopicPartition) -> PartitionView | None:

@@ -118,6 +118,11 @@ class MarkerSender:
         if ending is not None and ending.end.coordinator_epoch == coordinator_epoch:
             self._forget(ending)
 
+    @property
+    def missing_count(self) -> int:
+        """The markers that are still to be written."""
+        return sum(map(len, self._by_partition.values()))
+
     def waits_for(self, transactional_id: str) -> str:
         """Return the missing markers, such as "the markers of orders-0 (broker 2), orders-1 (no leader)"; or ""."""
         ending = self._endings.get(transactional_id)

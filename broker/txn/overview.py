@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.txn.marker_sender import MarkerSender
+from purgatorio.broker.txn.partition_verifier import PartitionVerifier
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.broker.txn.transactions import Transactions
+
+LATE_MS: Final = 5 * 60_000
+"""From the longest timeout of a transaction to when it counts as late; as in Kafka (KIP-664)."""
 
 
 class TransactionOverview(NamedTuple):
@@ -37,6 +42,50 @@ class TransactionOverview(NamedTuple):
     partitions: Mapping[TopicPartition, None]
     unmarked: Collection[TopicPartition] | None
     waits_for: str
+
+
+class TransactionNumbers(NamedTuple):
+    """How many transactions one broker coordinates, and what it does for those of others.
+
+    Attributes:
+        ids: the transactional ids.
+        open: the open transactions, without those that are being ended.
+        missing_markers: the end markers that are still to be written.
+        committed, aborted: the transactions that got all their markers since the broker started.
+        timed_out: the transactions that were aborted at their deadline.
+        expired: the transactional ids that expired.
+        verifications: the questions of this broker's partitions to coordinators (KIP-890).
+        failed_verifications: those with an error for some partition.
+        late_before_ms: wall time; a transaction in a log that began before has outlived any timeout: it hangs.
+    """
+
+    ids: int = 0
+    open: int = 0
+    missing_markers: int = 0
+    committed: int = 0
+    aborted: int = 0
+    timed_out: int = 0
+    expired: int = 0
+    verifications: int = 0
+    failed_verifications: int = 0
+    late_before_ms: int = 0
+
+
+def numbers(transactions: Transactions, sender: MarkerSender, verifier: PartitionVerifier) -> TransactionNumbers:
+    """Return the numbers of one broker."""
+    completion = transactions.completion
+    return TransactionNumbers(
+        ids=transactions.id_count,
+        open=transactions.open_count,
+        missing_markers=sender.missing_count,
+        committed=completion.committed_count,
+        aborted=completion.aborted_count,
+        timed_out=completion.timed_out_count,
+        expired=transactions.expiration_count,
+        verifications=verifier.question_count,
+        failed_verifications=verifier.failure_count,
+        late_before_ms=transactions.clock.wall_ms() - transactions.config.max_timeout_ms - LATE_MS,
+    )
 
 
 def overview(transactions: Transactions, transaction: Transaction) -> TransactionOverview:

@@ -100,6 +100,10 @@ class PartitionVerifier:
         coordinator: this broker's coordinator.
         ask: sends requests to other brokers.
         timer: the times of retries.
+
+    Attributes:
+        question_count: the questions so far.
+        failure_count: those with an error for some partition.
     """
 
     def __init__(
@@ -118,6 +122,8 @@ class PartitionVerifier:
         self._timer = timer
         self._destinations: dict[int, _Destination] = {}
         self._waiting = 0
+        self.question_count = 0
+        self.failure_count = 0
 
     def __call__(
         self,
@@ -133,7 +139,9 @@ class PartitionVerifier:
 
         CONCURRENT_TRANSACTIONS after `MAX_RETRIES` says that the transaction before has not ended yet.
         """
+        self.question_count += 1
         if self._waiting >= MAX_WAITING:
+            self.failure_count += 1
             done(dict.fromkeys(partitions, ErrorCode.NOT_ENOUGH_REPLICAS))
             return
         transaction = AddPartitionsToTxnTransaction(
@@ -239,8 +247,10 @@ class PartitionVerifier:
             return
         self._waiting -= 1
         missing = ErrorCode.NETWORK_EXCEPTION
+        told = {tp: _told(codes.get(tp, missing)) for tp in question.partitions}
+        self.failure_count += any(told.values())
         try:
-            done({tp: _told(codes.get(tp, missing)) for tp in question.partitions})
+            done(told)
         except Exception:  # a bug; it must not keep the answers from others
             logger.exception("a verification could not be noted")
 

@@ -11,6 +11,7 @@ class FakeGroups:
     """Groups whose states and offsets the test sets."""
 
     def __init__(self) -> None:
+        self.transactional_offset_count = 0
         self.commit_count = 0
         self.expiration_count = 0
         self.group_states: list[str] = []

@@ -16,6 +16,7 @@ from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.metrics.groups import group_steps
 from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
 from purgatorio.broker.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, STEP
+from purgatorio.broker.txn.overview import TransactionNumbers
 from tests.broker.metrics.fake_groups import FakeGroups
 from tests.broker.transacting import begin
 from tests.endpoints import plaintext
@@ -62,6 +63,11 @@ class FakeFetchSessions:
         return 3
 
 
+@dataclass
+class FakeCoordinators:
+    transaction_numbers: TransactionNumbers = field(default_factory=TransactionNumbers)
+
+
 class FakeBroker:
     def __init__(self, broker_id: int, image: ClusterImage) -> None:
         self.metrics = BrokerMetrics(broker_id)
@@ -71,6 +77,7 @@ class FakeBroker:
         self.request_memory_used_bytes = 17
         self.fetch_sessions = FakeFetchSessions()
         self.groups = FakeGroups()
+        self.coordinators = FakeCoordinators()
 
     def replica(self, tp: TopicPartition) -> FakePartition | None:
         return next((partition for partition in self.partitions if partition.tp == tp), None)
@@ -370,3 +377,40 @@ def test_the_lag_of_many_groups_is_read_in_steps(brokers: list[FakeBroker]) -> N
     brokers[0].groups.group_states = ["Empty"] * 3 * STEP
     pauses = sum(metric is None for metric in group_steps(brokers, per_partition=False))
     assert pauses == 9
+
+
+def test_transactions_are_counted_by_their_coordinator(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
+    brokers[0].coordinators.transaction_numbers = TransactionNumbers(
+        ids=9, open=2, missing_markers=3, committed=40, aborted=5, timed_out=1, expired=6, verifications=70
+    )
+    brokers[1].coordinators.transaction_numbers = TransactionNumbers(failed_verifications=8)
+    brokers[1].groups.transactional_offset_count = 4
+    counted = {
+        "purgatorio_transactional_ids": (9, 0),
+        "purgatorio_transactions_open": (2, 0),
+        "purgatorio_transaction_markers_missing": (3, 0),
+        "purgatorio_transactions_committed_total": (40, 0),
+        "purgatorio_transactions_aborted_total": (5, 0),
+        "purgatorio_transactions_timed_out_total": (1, 0),
+        "purgatorio_transactional_ids_expired_total": (6, 0),
+        "purgatorio_transaction_verifications_total": (70, 0),
+        "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total": (0, 8),
+        "purgatorio_transactional_offsets": (0, 4),
+    }
+    for name, (one, two) in counted.items():
+        assert series(registry, name) == {("1",): one, ("2",): two}, name
+
+
+def test_partitions_with_transactions_that_have_outlived_any_timeout_are_counted(
+    brokers: list[FakeBroker], registry: CollectorRegistry
+) -> None:
+    for broker in brokers:
+        broker.coordinators.transaction_numbers = TransactionNumbers(late_before_ms=1_000)
+        for index, started_ms in enumerate((999, 1_000)):
+            log = FakeLog()
+            begin(log.producers, 7, 0, started_ms)
+            is_leader = broker is brokers[0]
+            broker.partitions.append(FakePartition(TopicPartition("orders", index), is_leader=is_leader, log=log))
+    late = "kafka_server_replicamanager_partitionswithlatetransactionscount"
+    assert series(registry, late) == {("1",): 1, ("2",): 0}
+    assert series(registry, "kafka_server_replicamanager_produceridcount") == {("1",): 2, ("2",): 2}

@@ -626,3 +626,13 @@ def test_the_page_names_partitions_leaders_and_reasons() -> None:
         "the markers of bills-0 (broker 3), orders-0 (broker 2: NOT_ENOUGH_REPLICAS), "
         "orders-1 (broker 2: NOT_ENOUGH_REPLICAS)"
     )
+
+
+def test_missing_markers_are_counted() -> None:
+    world = World(topic("orders", 2, NO_LEADER))
+    world.end(ORDERS_0, ORDERS_1)
+    world.end(ORDERS_0, name="billing-2", producer_id=8)
+    assert world.sender.missing_count == 3
+    for asked in world.asked:
+        asked.answer()
+    assert world.sender.missing_count == 1

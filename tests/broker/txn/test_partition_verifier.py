@@ -374,3 +374,14 @@ def test_a_client_is_told_after_100_ms_that_the_transaction_before_has_not_ended
     assert answers == [{ORDERS_0: ErrorCode.CONCURRENT_TRANSACTIONS}]
     assert MAX_RETRIES * RETRY_MS == 100
     assert world.timer.size == 0
+
+
+def test_questions_and_failures_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(HERE)
+    for _ in range(3):
+        world.verify(ORDERS_0)
+    world.called[0].answer()
+    world.called[1].answer(ErrorCode.TRANSACTION_ABORTABLE)
+    monkeypatch.setattr(partition_verifier, "MAX_WAITING", 1)
+    world.verify(ORDERS_0)
+    assert (world.verifier.question_count, world.verifier.failure_count) == (4, 2)

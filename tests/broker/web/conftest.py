@@ -8,6 +8,7 @@ import functools
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -27,6 +28,7 @@ from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory
 from purgatorio.broker.replica.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.follower import FollowerGate
+from purgatorio.broker.txn.overview import TransactionNumbers
 from purgatorio.broker.web.app import create_app
 from tests.broker.group.harness import GroupHarness
 from tests.broker.txn.harness import TransactionHarness
@@ -142,6 +144,7 @@ class FakeBroker:
     def coordinates_transactions(self, harness: TransactionHarness) -> None:
         """Let this broker be the coordinator of these transactional ids."""
         self.transactions = harness.transactions
+        self.coordinators = SimpleNamespace(transaction_numbers=TransactionNumbers())
 
     def park_produce(self, *keys: Any, delay_ms: int = 30_000, missing: str = "") -> Waiting:
         operation = Waiting(delay_ms, missing)

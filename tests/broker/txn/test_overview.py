@@ -1,0 +1,71 @@
+"""Transactional ids as observers see them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from purgatorio.broker.txn.overview import LATE_MS, TransactionNumbers, numbers, overview
+from tests.broker.txn.harness import ID, TIMEOUT_MS, A, B, TransactionHarness
+
+
+def seen(harness: TransactionHarness) -> Any:
+    return overview(harness.transactions, harness.transaction())
+
+
+def test_an_open_transaction_has_the_time_that_is_left() -> None:
+    harness = TransactionHarness()
+    producer = harness.init().producer
+    assert (seen(harness).state, seen(harness).open_ms, seen(harness).time_left_ms) == ("Empty", None, None)
+    harness.add(producer, A, B)
+    harness.advance_ms(100)
+    view = seen(harness)
+    assert (view.transactional_id, view.producer_id, view.producer_epoch) == (ID, *producer)
+    assert (view.state, view.open_ms, view.time_left_ms) == ("Ongoing", 100, TIMEOUT_MS - 100)
+    assert (list(view.partitions), view.unmarked, view.waits_for) == ([A, B], None, "")
+
+
+def test_a_transaction_that_is_ended_tells_which_markers_are_missing() -> None:
+    harness = TransactionHarness()
+    producer = harness.init().producer
+    harness.add(producer, A, B)
+    harness.end(producer)
+    harness.ends.write(A)
+    view = seen(harness)
+    assert (view.state, view.time_left_ms, list(view.unmarked)) == ("PrepareCommit", None, [B])
+    assert view.waits_for == f"the transaction of {ID} waits for markers"
+    harness.ends.write(B)
+    harness.advance_ms(7)
+    view = seen(harness)
+    assert (view.state, view.open_ms, view.idle_ms, view.waits_for) == ("CompleteCommit", None, 7, "")
+
+
+def test_a_transition_tells_that_it_waits_for_replicas() -> None:
+    harness = TransactionHarness(replicas=(1, 2))
+    harness.init()
+    assert seen(harness).waits_for == f"the transaction of {ID} becomes Empty when the replicas have it"
+
+
+def test_transactions_are_counted() -> None:
+    harness = TransactionHarness()
+    harness.ends.is_instant = True
+    for name in ("open", "done", "late"):
+        producer = harness.init(transactional_id=name, timeout_ms=10 if name == "late" else TIMEOUT_MS).producer
+        harness.add(producer, transactional_id=name)
+        if name == "done":
+            harness.end(producer, transactional_id=name)
+    harness.advance_ms(10)
+    sender: Any = SimpleNamespace(missing_count=4)
+    verifier: Any = SimpleNamespace(question_count=5, failure_count=6)
+    assert numbers(harness.transactions, sender, verifier) == TransactionNumbers(
+        ids=3,
+        open=1,
+        missing_markers=4,
+        committed=1,
+        aborted=1,
+        timed_out=1,
+        expired=0,
+        verifications=5,
+        failed_verifications=6,
+        late_before_ms=harness.clock.wall_ms() - 900_000 - LATE_MS,
+    )
