@@ -95,6 +95,15 @@ class ProducerState:
         other.transactional_id = self.transactional_id
         return other
 
+    def equals(self, other: ProducerState) -> bool:
+        """Whether nothing was appended between this state and the other one."""
+        return (
+            self.epoch == other.epoch
+            and self.marker_offset == other.marker_offset
+            and self.transaction_start == other.transaction_start
+            and self.batches == other.batches
+        )
+
     @property
     def next_sequence(self) -> int:
         """The first sequence of the next batch of the same epoch."""
@@ -108,9 +117,18 @@ class ProducerSnapshot(NamedTuple):
     ended: list[EndedTransaction]
     is_reduced: bool = False
 
-    def reduced(self) -> ProducerSnapshot | None:
-        """What is kept longer: the open transactions; None if there were none."""
+    def reduced(self, before: ProducerSnapshot | None) -> ProducerSnapshot | None:
+        """What is kept longer: the open transactions; None if there were none.
+
+        Args:
+            before: an earlier snapshot, whose states are used again where they have not changed. A transaction that
+                hangs is in the snapshot of every segment, and the memory of snapshots is not counted.
+        """
         states = {pid: state for pid, state in self.states.items() if state.transaction_start >= 0}
+        for producer_id, earlier in () if before is None else before.states.items():
+            state = states.get(producer_id)
+            if state is not None and state.equals(earlier):
+                states[producer_id] = earlier
         return ProducerSnapshot(states, [], is_reduced=True) if states else None
 
 

@@ -129,9 +129,9 @@ class Segments:
         segment = self._new(base_offset, self._end_position, wall_ms)
         segment.producers = producers
         if len(self._segments) >= _SNAPSHOTS_KEPT:
-            older = self._segments[-_SNAPSHOTS_KEPT]
+            *before, older = self._segments[-_SNAPSHOTS_KEPT - 1 : 1 - _SNAPSHOTS_KEPT]
             if older.producers is not None:
-                older.producers = older.producers.reduced()
+                older.producers = older.producers.reduced(before[0].producers if before else None)
         self._segments.append(segment)
         self.active = segment
         return segment

@@ -252,6 +252,25 @@ def test_truncation_restores_producers_from_snapshots_of_segments(batch_of, cut:
     assert describe(truncated.producers) == describe(log.producers)
 
 
+def test_the_snapshots_of_segments_share_the_states_of_transactions_that_hang(batch_of) -> None:
+    """Otherwise 5,000 of them take 4 MB for each segment, which no budget counts."""
+    log = Log(LogConfig(segment_bytes=400))
+    for producer_id in (1, 2):
+        batch = batch_of(b"v", producer=(producer_id, 0, 0), transactional=True)
+        log.append_as_leader(batch, leader_epoch=0, wall_ms=0)
+    for n in range(40):
+        batch = batch_of(b"v", producer=(2, 0, n + 1), transactional=True)
+        log.append_as_leader(batch, leader_epoch=0, wall_ms=n)
+    older = [
+        segment.producers.states for segment in log._segments if segment.producers and segment.producers.is_reduced
+    ]
+    assert len(older) > 5
+    assert len({id(states[1]) for states in older}) == 1, "it hangs"
+    assert len({id(states[2]) for states in older}) == len(older), "it goes on"
+    log.truncate_to(log._segments[3].base_offset)
+    assert log.last_stable_offset(log.log_end_offset) == 0
+
+
 def test_a_follower_takes_over_what_the_leader_checked(send, log: Log, end_transaction) -> None:
     send(3, 2)
     send(5, transactional=True)
