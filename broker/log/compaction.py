@@ -125,6 +125,7 @@ class CompactionJob:
     """One pass over the first segments of a log; it does not change them.
 
     Attributes:
+        result: the segments that replace those of the pass, after `build`; `base_position` is not set.
         segment_count: the number of segments that its result replaces; known after `build`.
         end_offset: the log is compacted below it afterwards; known after `build`.
         next_horizon_ms: the time after which the first kept tombstone or end marker may be dropped, or None; known
@@ -146,7 +147,7 @@ class CompactionJob:
         self._producers = producers
         self._transactions = CompactedTransactions(producers.aborted)
         self._newest: dict[bytes, int] = {}
-        self._cleaned: list[tuple[Segment, bytes]] = []
+        self.result: list[Segment] = []
         self.next_horizon_ms: int | None = None
 
     @property
@@ -159,8 +160,12 @@ class CompactionJob:
         """The offset after the last record of the pass."""
         return self._segments[-1].next_offset
 
-    def build(self) -> Iterator[None]:
-        """Run the pass, in steps of one batch or of `STEP_RECORDS` records."""
+    def build(self, segment_bytes: int) -> Iterator[None]:
+        """Run the pass, in steps of one batch or of `STEP_RECORDS` records.
+
+        Args:
+            segment_bytes: the size of the segments of the result.
+        """
         yield from self._transactions.load()
         yield from self._map_keys()
         last_segment = self._segments[-1]
@@ -177,20 +182,16 @@ class CompactionJob:
                     if cleaned is not None:
                         self._transactions.data_stays(header)
                 if cleaned is not None:
-                    self._cleaned.append((segment, cleaned))
+                    self._keep(segment, header if cleaned is batch else read_header(cleaned), cleaned, segment_bytes)
                 yield
 
-    def result(self, segment_bytes: int) -> list[Segment]:
-        """The segments that replace those of the pass; `base_position` is not set."""
-        merged: list[Segment] = []
-        for source, batch in self._cleaned:
-            if not merged or merged[-1].size_bytes + len(batch) > segment_bytes:
-                header = read_header(batch)
-                base_offset = source.base_offset if not merged else header.base_offset
-                merged.append(Segment(base_offset, 0, created_ms=source.created_ms, sequence=source.sequence))
-            header = read_header(batch)
-            merged[-1].append(batch, header.last_offset, header.max_timestamp, source.appended_ms)
-        return merged
+    def _keep(self, source: Segment, header: BatchHeader, batch: bytes, segment_bytes: int) -> None:
+        """Append a batch to the result."""
+        result = self.result
+        if not result or result[-1].size_bytes + len(batch) > segment_bytes:
+            base_offset = header.base_offset if result else source.base_offset
+            result.append(Segment(base_offset, 0, created_ms=source.created_ms, sequence=source.sequence))
+        result[-1].append(batch, header.last_offset, header.max_timestamp, source.appended_ms)
 
     def _map_keys(self) -> Iterator[None]:
         newest = self._newest

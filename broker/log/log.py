@@ -455,11 +455,11 @@ class Log:
         if job is None:
             return
         cuts = self._segments.cuts
-        yield from job.build()
+        yield from job.build(self._segment_bytes)
         if cuts != self._segments.cuts:
             return
         before_bytes = self._segments.memory_bytes
-        self._segments.replace_oldest(job.segment_count, job.result(self._segment_bytes))
+        self._segments.replace_oldest(job.segment_count, job.result)
         self._memory.release(before_bytes - self._segments.memory_bytes)
         self._memory.aged(self)
         self._compaction.done(job)

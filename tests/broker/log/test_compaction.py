@@ -384,6 +384,28 @@ def test_a_batch_of_many_records_is_compacted_in_steps_of_bounded_work(
         check_crc(read_header(batch), batch)
 
 
+def test_many_batches_are_compacted_in_steps_of_bounded_work(put, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last step put all batches into segments: 200 ms for 20,000 end markers of `__consumer_offsets`."""
+    log = compacted(segment_bytes=10_000)
+    for n in range(500):
+        put(log, (b"%d" % n, b"v"))
+    headers: list[int] = []
+
+    def counted(batch, position=0):
+        headers.append(position)
+        return read_header(batch, position)
+
+    monkeypatch.setattr(compaction, "read_header", counted)
+    most = 0
+    steps = log.compaction_steps(log.log_end_offset, NOW_MS)
+    is_done = False
+    while not is_done:
+        headers.clear()
+        is_done = next(steps, "done") == "done"
+        most = max(most, len(headers))
+    assert most <= 2
+
+
 def test_a_batch_that_unpacks_to_too_much_stays_as_it_is(put) -> None:
     log = compacted(segment_bytes=100_000)
     bomb = (b"a", bytes(compaction.MAX_UNPACKED_BYTES))
