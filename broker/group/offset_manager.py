@@ -33,7 +33,7 @@ class OffsetManager:
 
     Attributes:
         write: see `OffsetWriter.write`.
-        commit_count: the offsets that were committed.
+        commit_count: the offsets that were committed, those of transactions included.
     """
 
     def __init__(self, services: GroupServices, coordinator: GroupCoordinator, writer: OffsetWriter) -> None:

@@ -89,6 +89,11 @@ class TxnOffsetManager:
         encode_offset_key(group_id, *offsets[0][:2])  # a group id that is too long is found before others are asked
         self.asking_count += len(offsets)
 
+        def settled(error_code: ErrorCode) -> None:
+            if error_code == ErrorCode.NONE:
+                self._offsets.commit_count += len(offsets)
+            done(error_code)
+
         def admitted(error_code: ErrorCode) -> None:
             self.asking_count -= len(offsets)
             if error_code:
@@ -103,7 +108,7 @@ class TxnOffsetManager:
                 return
             producer = Producer(transaction.producer_id, transaction.producer_epoch, transaction.transactional_id)
             changes = [OffsetChange(group_id, *offset) for offset in offsets]
-            self._writer.write(shard, changes, done, client=client, producer=producer)
+            self._writer.write(shard, changes, settled, client=client, producer=producer)
 
         self._guard.when_admitted(shard.tp, transaction, admitted)
 
