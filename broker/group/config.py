@@ -13,10 +13,10 @@ OFFSETS_TOPIC_CONFIGS: Final = {
     "segment.bytes": str(1024 * 1024),
     "delete.retention.ms": str(60 * 60_000),
 }
-"""The configs that the topic is created with: Kafka's, but for its segments of 100 MiB and its delete.retention.ms of a
-day. Only closed segments are compacted, and these records are in memory: the end markers of one producer that commits ten
-times a second take 67 MB in a day. Coordinators alone read them, when they are elected, and no replica that was away for
-an hour is in sync."""
+"""The configs that the topic is created with: Kafka's, but for its segments of 100 MiB and its delete.retention.ms of
+a day. Only closed segments are compacted, and these records are in memory: the end markers of one producer that
+commits ten times a second take 67 MB in a day. Coordinators alone read them, when they are elected, and no replica that
+was away for an hour is in sync."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
