@@ -203,7 +203,11 @@ class MarkerSender:
 
     def _send_here(self, destination: Destination) -> None:
         """Write markers of this broker's own partitions; if there are many, the others in another turn of the loop."""
-        for ending, tries in destination.take(MAX_MARKERS_PER_REQUEST).items():
+        taken = destination.take(MAX_MARKERS_PER_REQUEST)
+        if destination.queue:
+            destination.is_paused = True
+            self._timer.call_later(1, self._resume, destination)
+        for ending, tries in taken.items():
             written = partial(self._written_here, tries)
             try:
                 self._write(ending.marker, list(tries), written, client=ending.end.transactional_id)
@@ -211,9 +215,6 @@ class MarkerSender:
                 logger.exception("markers could not be written", transactional_id=ending.end.transactional_id)
                 for each in tries.values():
                     self._answered(each, ErrorCode.UNKNOWN_SERVER_ERROR)
-        if destination.queue:
-            destination.is_paused = True
-            self._timer.call_later(1, self._resume, destination)
 
     def _resume(self, destination: Destination) -> None:
         destination.is_paused = False
