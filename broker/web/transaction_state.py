@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import islice
+from contextlib import suppress
+from itertools import chain, islice
 from typing import Final
 
-from purgatorio.broker.coordinator.shown import shown
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
-from purgatorio.broker.operator import TransactionBroker, TransactionControl
+from purgatorio.broker.operator import OperationRefused, TransactionBroker, TransactionControl
+from purgatorio.broker.txn.delayed_transition import TransactionKey
 from purgatorio.broker.txn.overview import TransactionOverview, overview
+from purgatorio.broker.txn.shard import TransactionShard
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.broker.web import document
 
 TRANSACTIONS: Final = 20
 """Transactional ids on the page."""
 IDS_LOOKED_AT: Final = 5_000
-"""Transactional ids among which those are chosen, open ones first of all: two milliseconds."""
-MAX_IDS_LOOKED_AT: Final = 20_000
-"""The same for a list of transactions."""
+"""Transactional ids among which those are chosen, beside the longest open ones: two milliseconds."""
+IDS_PER_STEP: Final = 2_000
+"""Transactional ids that a list looks at between two turns of the loop: two milliseconds."""
+ROWS_PER_STEP: Final = 250
+"""Transactions that it describes between two turns: two milliseconds."""
 PARTITIONS: Final = 10
 """Partitions of each transaction on the page."""
 MAX_PARTITIONS: Final = 2_000
@@ -31,18 +36,29 @@ Found = tuple[TransactionBroker, Transaction]
 Filter = Callable[[Transaction], bool]
 
 
-def read_transactions(
+async def read_transactions(
     control: TransactionControl, limit: int, passes: Filter
 ) -> tuple[list[document.Transaction], int, int]:
     """Return up to `limit` transactions that pass, their number, and the number of partitions of ids being loaded.
 
-    Open ones come first, the oldest of all first; then the others, by id. Of more than `MAX_IDS_LOOKED_AT` ids, some
-    are neither listed nor counted.
+    Open ones come first, the oldest of all first; then the others, by id. Other tasks run meanwhile.
     """
     active, loading = _active(control)
-    passed = [found for found in islice(active, MAX_IDS_LOOKED_AT) if passes(found[1])]
-    chosen = heapq.nsmallest(limit, passed, key=_rank_by_id)
-    return [_read(broker, overview(broker.transactions, each)) for broker, each in chosen], len(passed), loading
+    chosen: list[Found] = []
+    count = 0
+    for broker, shard in active:
+        known = [each for each in shard.transactions.values() if not each.value.is_new]
+        for start in range(0, len(known), IDS_PER_STEP):
+            passed = [(broker, each) for each in known[start : start + IDS_PER_STEP] if passes(each)]
+            count += len(passed)
+            chosen = heapq.nsmallest(limit, chain(chosen, passed), key=_rank_by_id)
+            await asyncio.sleep(0)
+    rows = []
+    for nth, (broker, transaction) in enumerate(chosen, 1):
+        rows.append(_read(broker, overview(broker.transactions, transaction)))
+        if nth % ROWS_PER_STEP == 0:
+            await asyncio.sleep(0)
+    return rows, count, loading
 
 
 def _rank_by_id(found: Found) -> tuple[bool, int, str]:
@@ -55,15 +71,27 @@ def read_transactions_for_page(
 ) -> tuple[list[document.ShownTransaction], document.TransactionCounts]:
     """Return the most telling transactions with their first partitions, and the numbers of all.
 
-    Open ones come first, the oldest of all first; then those that ended last.
+    Open ones come first, the oldest of all first; then those that ended last, of `IDS_LOOKED_AT`.
     """
     active, _ = _active(control)
-    chosen = heapq.nsmallest(TRANSACTIONS, islice(active, IDS_LOOKED_AT), key=_rank)
+    some = ((broker, each) for broker, shard in active for each in shard.transactions.values())
+    known = {found[1].transactional_id: found for found in chain(_longest_open(control), islice(some, IDS_LOOKED_AT))}
+    chosen = heapq.nsmallest(TRANSACTIONS, known.values(), key=_rank)
     rows: list[document.ShownTransaction] = []
     for broker, transaction in chosen:
         view = overview(broker.transactions, transaction)
         rows.append({**_read(broker, view), "partitions": [str(tp) for tp in islice(view.partitions, PARTITIONS)]})
     return rows, _counts(control.brokers)
+
+
+def _longest_open(control: TransactionControl) -> Iterator[Found]:
+    """Yield the transactions of each coordinator that wait for their deadline longest."""
+    for broker in control.brokers:
+        for parked in broker.transactions.timeout_purgatory.operations(TRANSACTIONS):
+            (key,) = parked.keys
+            assert isinstance(key, TransactionKey)
+            with suppress(OperationRefused):  # the broker has just lost the partition
+                yield control.find(key.transactional_id)
 
 
 def _rank(found: Found) -> tuple[bool, int]:
@@ -82,14 +110,11 @@ def _counts(brokers: Sequence[TransactionBroker]) -> document.TransactionCounts:
     }
 
 
-def _active(control: TransactionControl) -> tuple[Iterator[Found], int]:
-    """Return the ids of the active shards, and the number of shards that are being loaded."""
+def _active(control: TransactionControl) -> tuple[list[tuple[TransactionBroker, TransactionShard]], int]:
+    """Return the active shards with their coordinators, and the number of shards that are being loaded."""
     shards = list(control.shards())
     active = [(broker, shard) for broker, shard in shards if shard.is_active]
-    found = (
-        (broker, each) for broker, shard in active for each in shard.transactions.values() if not each.value.is_new
-    )
-    return found, len(shards) - len(active)
+    return active, len(shards) - len(active)
 
 
 def _read(broker: TransactionBroker, view: TransactionOverview) -> document.Transaction:
@@ -134,8 +159,3 @@ def _partition(
         "leader": NO_LEADER if state is None else state.leader,
         "marker_missing": tp in unmarked,
     }
-
-
-def transaction_name(transactional_id: str, producer_id: int) -> str:
-    """Return the name of a transaction in sentences."""
-    return shown(transactional_id) if transactional_id else f"producer {producer_id}"

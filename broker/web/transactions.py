@@ -77,7 +77,7 @@ class TransactionsApi:
     async def transactions(self, request: Request) -> Response:
         """``GET /api/v1/transactions?state=Ongoing``: transactions of all coordinators, the oldest open one first."""
         limit = int_param(request, "limit", MAX_TRANSACTIONS, most=MAX_TRANSACTIONS)
-        rows, count, loading = read_transactions(self._transactions, limit, self._filter(request))
+        rows, count, loading = await read_transactions(self._transactions, limit, self._filter(request))
         return json_response({"transactions": rows, "transaction_count": count, "loading_partition_count": loading})
 
     def _filter(self, request: Request) -> Filter:

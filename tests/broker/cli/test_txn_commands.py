@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from purgatorio.broker.cli import main as cli
 from purgatorio.broker.cli.admin_client import AdminError
@@ -199,3 +201,37 @@ def test_wrong_usage_is_told(run: Any, capsys: pytest.CaptureFixture[str], argv:
         run({}, *argv)
     assert left.value.code == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.process
+@pytest.mark.timeout(60)
+def test_a_producers_transaction_is_shown_and_aborted(
+    start_purgatorio: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    greeting = start_purgatorio("serve", "--port", "0", "--admin-port", "0").greeting()
+    port, admin = re.findall(r"(?:127\.0\.0\.1|localhost):(\d+)", greeting)[:2]
+
+    def said(*argv: str, code: int = 0) -> str:
+        assert cli.main(["txn", *argv, "--admin", f"http://127.0.0.1:{admin}"]) == code
+        outcome = capsys.readouterr()
+        return outcome.err if code else outcome.out
+
+    producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "transactional.id": "billing-1", "log_level": 0})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("orders", b"a", partition=0)
+    producer.flush()
+    assert re.search(r"billing-1 +Ongoing +\d+ +0 +\d+\.\d s +\d+\.\d s +1 +1\n", said("list"))
+    assert re.search(
+        r"open \d+\.\d s, times out in \d+\.\d s\n\nPARTITION  LEADER\norders-0   1\n", said("describe", "billing-1")
+    )
+    assert said("list", "--hanging") == "no transaction hangs\n"
+    producer_id = str(json.loads(said("describe", "billing-1", "--json"))["producer_id"])
+    refused = said("abort", "--hanging", "orders-0", "--producer-id", producer_id, code=1)
+    assert refused.endswith("the coordinator of billing-1 knows it, in state Ongoing; abort billing-1 instead\n")
+    assert said("abort", "billing-1") == "the transaction of billing-1 is aborted, and its producer is fenced\n"
+    assert said("abort", "billing-1", code=1).endswith("billing-1 has no open transaction: its state is Empty\n")
+    assert said("abort", "biling-1", code=1).endswith("did you mean billing-1?\n")
+    with pytest.raises(KafkaException) as fenced:
+        producer.commit_transaction()
+    assert fenced.value.args[0].code() == KafkaError._FENCED

@@ -394,3 +394,24 @@ def test_a_parked_fetch_tells_when_the_transaction_is_aborted(cluster: Any, coor
     coordinator.end(producer, transactional_id="billing (1)")
     (operation,) = state(cluster)["brokers"][0]["purgatories"][0]["operations"]
     assert operation["missing"] == f"{waits[:-1]}, being committed)"
+
+
+def test_the_longest_open_transaction_is_on_the_page_however_many_ids_there_are(
+    cluster: Any, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction_state, "IDS_LOOKED_AT", 1)
+    for number in range(5):
+        coordinator.init(transactional_id=f"idle-{number}")
+    coordinator.begin("open")
+    assert [row["id"] for row in state(cluster)["transactions"]] == ["open", "idle-0"]
+
+
+async def test_a_list_of_many_transactions_is_made_in_steps(
+    client: httpx.AsyncClient, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction_state, "IDS_PER_STEP", 2)
+    monkeypatch.setattr(transaction_state, "ROWS_PER_STEP", 2)
+    for number in range(5):
+        coordinator.init(transactional_id=f"id-{4 - number}")
+    listed = await get(client, "transactions?limit=3")
+    assert (ids(listed), listed["transaction_count"]) == (["id-0", "id-1", "id-2"], 5)
