@@ -17,7 +17,7 @@ from unittest import mock
 
 from purgatorio.broker.api.fetch import FetchHandler
 from purgatorio.broker.coordinator import loading, shards
-from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, NewRecord
+from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, NewRecord, Producer
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.loading import Replay
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
@@ -267,6 +267,7 @@ def _replicated_commits() -> Patches:
         *,
         applied: Callable[[], None] | None = None,
         client: str = "",
+        producer: Producer | None = None,
     ) -> bool:
         answered = False
 
@@ -276,7 +277,7 @@ def _replicated_commits() -> Patches:
                 answered = True
                 done(error_code)
 
-        is_appended = append(log, tp, records, once, applied=applied, client=client)
+        is_appended = append(log, tp, records, once, applied=applied, client=client, producer=producer)
         if is_appended:
             once(ErrorCode.NONE)
         return is_appended
