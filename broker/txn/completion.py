@@ -143,7 +143,7 @@ class Completion:
             return
 
         def written(tp: TopicPartition) -> None:
-            if transaction.unmarked is unmarked and unmarked.pop(tp, tp) is None and not unmarked:
+            if unmarked.pop(tp, tp) is None and not unmarked:  # reported once
                 self._complete(shard, transaction)
 
         self._services.ends.end(

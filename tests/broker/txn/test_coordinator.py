@@ -141,6 +141,8 @@ def test_the_producer_id_that_follows_the_last_epoch_is_loaded(broker: Transacti
     broker.ends.write()
     broker.commit()
     assert broker.end(last, bumps=True).producer == Producer(101, 0)
+    broker.move(4)
+    assert broker.end(last, bumps=True).producer == Producer(101, 0)
     asked = broker.init(last)
     broker.commit()
     assert asked.producer == Producer(101, 0)
@@ -223,6 +225,23 @@ def test_a_record_of_a_former_coordinator_has_no_effect_on_the_next_one() -> Non
     assert added.error == ErrorCode.NOT_COORDINATOR
     assert broker.value().state is State.ONGOING
     assert broker.transaction().pending is None
+
+
+def test_a_record_that_is_committed_under_the_next_epoch_is_left_to_the_next_coordinator() -> None:
+    """The same broker is elected again at once, so that its append does not fail; the old shard sends no markers."""
+    broker = TransactionHarness(replicas=(1, 2))
+    init = broker.init()
+    broker.commit()
+    broker.add(init.producer)
+    broker.commit()
+    ended = broker.end(init.producer)
+    broker.elect(1, 1, (1, 2))
+    broker.work()
+    broker.commit()
+    broker.work()
+    assert ended.error == ErrorCode.NOT_COORDINATOR
+    assert [each.end.coordinator_epoch for each in broker.ends.endings] == [1]
+    assert broker.value().state is State.PREPARE_COMMIT
 
 
 def test_a_deleted_topic_drops_its_ids(broker: TransactionHarness) -> None:

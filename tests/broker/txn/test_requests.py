@@ -461,6 +461,15 @@ def test_a_retry_after_the_next_transaction_has_begun_ends_nothing(broker: Trans
     assert broker.value().state is State.ONGOING
 
 
+def test_an_epoch_that_is_older_than_the_last_is_fenced(broker: TransactionHarness) -> None:
+    producer, after = bumped(broker)
+    broker.add(after, version=2)
+    broker.end(after, bumps=True)
+    assert broker.end(producer, bumps=True).error == FENCED
+    broker.ends.write()
+    assert broker.end(producer, bumps=True).error == FENCED
+
+
 def test_an_epoch_ends_nothing_before_its_transaction(broker: TransactionHarness) -> None:
     producer = broker.init().producer
     broker.add(producer, version=2)
