@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.conftest import RunningCluster
-from tests.compat.groups.conftest import INSTALL_TIMEOUT_SECONDS, run_install
+from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, run_install
 
 APPS = Path(__file__).parent / "apps"
 FRAMEWORKS = ("faststream[kafka,confluent]>=0.6,<1", "quixstreams>=3.23,<4", "faust-streaming>=0.11,<1")

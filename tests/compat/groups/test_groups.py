@@ -9,8 +9,9 @@ from confluent_kafka.admin import AdminClient
 
 from purgatorio.broker.cli.admin_client import AdminClient as Operator
 from tests.compat.conftest import RunningCluster
-from tests.compat.groups.conftest import INSTALL_TIMEOUT_SECONDS, Programs, Start
+from tests.compat.groups.conftest import Start
 from tests.compat.groups.harness import PARTITIONS, Members
+from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, Programs
 
 # Its first test installs what a client needs.
 pytestmark = pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + 60)

@@ -1,4 +1,4 @@
-// Command members is a member with franz-go or Sarama: `CLIENT BOOTSTRAP TOPIC GROUP SESSION_MS`; see `harness.py`.
+// Command member is a member with franz-go or Sarama: `CLIENT BOOTSTRAP TOPIC GROUP SESSION_MS`; see `groups/harness.py`.
 package main
 
 import (

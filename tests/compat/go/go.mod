@@ -1,4 +1,4 @@
-module purgatorio/members
+module purgatorio/compat
 
 go 1.24
 
