@@ -24,8 +24,6 @@ def coordinators(talk: Talk) -> None:
         return
     for version in range(7):
         for key_type in range(-1, 5) if version else (0,):
-            if key_type == 1:
-                continue  # transactions have no coordinator here yet
             for key in ("some", ""):
                 request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key, "other"])
                 talk.elsewhere(f"type {key_type}, key {key!r}, version {version}", request, version)

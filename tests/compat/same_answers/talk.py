@@ -22,8 +22,10 @@ from wire import Wire, frame
 PATIENCE_SECONDS = 10
 NOT_READY = (14, 15, 16)
 MEMBER_ID_REQUIRED = 79
-LEFT_OUT = {"throttle_time_ms", "error_message", "host", "port", "node_id", "heartbeat_interval_ms"}
-"""Fields that may differ: addresses, texts, and the heartbeat interval, which is shorter here during a rebalance."""
+LEFT_OUT = {"throttle_time_ms", "error_message", "host", "port", "node_id", "heartbeat_interval_ms", "records"}
+"""Fields that may differ: addresses, texts, the heartbeat interval, which is shorter here during a rebalance, and
+batches, which contain times."""
+TIMES = {"transaction_start_time_ms", "last_timestamp_ms", "log_append_time_ms"}
 EPOCHS = {"member_epoch", "group_epoch", "assignment_epoch"}
 IDS = {"member_id", "leader"}
 
@@ -66,6 +68,7 @@ class Talk:
         self._topics = topics
         self._given = {""}
         self._made: dict[str, str] = {}
+        self._producers: dict[int, str] = {}
         self._wires: list[Wire] = []
         self._wire = self._connect(self._coordinator())
 
@@ -79,9 +82,9 @@ class Talk:
         versions = self._versions(api_key)
         return min(max(self.era, versions[0]), versions[-1])
 
-    def ask(self, step: str, request: Message, *, record: bool = True) -> Answer:
+    def ask(self, step: str, request: Message, *, record: bool = True, version: int | None = None) -> Answer:
         """Send a request, wait for its answer, and note it under the step's name."""
-        return self._start(self._wire, step, request, record)()
+        return self._start(self._wire, step, request, record, version)()
 
     def start(self, step: str, request: Message) -> Callable[[], Answer]:
         """Send a request on a connection of its own; the result waits for the answer and notes it."""
@@ -97,7 +100,7 @@ class Talk:
         while True:
             answer = self.ask(step, request(), record=False)
             if reached(answer) or time.monotonic() > deadline:
-                self._note(step, answer)
+                self.note(step, answer)
                 return answer
             time.sleep(0.05)
 
@@ -112,7 +115,7 @@ class Talk:
         """List groups, and note only the history's own one."""
         answer = self.ask(step, request, record=False)
         answer.groups = [group for group in answer.groups if group.group_id == self.group]
-        self._note(step, answer)
+        self.note(step, answer)
 
     def given(self, member_id: str) -> str:
         """A member id that the client makes, so that answers must repeat it."""
@@ -144,12 +147,13 @@ class Talk:
         def answer() -> Answer:
             response = decode_response(api_key, asked, wire.receive())[1]
             if record:
-                self._note(step, response)
+                self.note(step, response)
             return response
 
         return answer
 
-    def _note(self, step: str, response: Message) -> None:
+    def note(self, step: str, response: Message) -> None:
+        """Note an answer under the step's name."""
         name = type(response).__name__.removesuffix("Response")
         self._flatten(f"{name}, {step}", self._plain("", response))
 
@@ -173,6 +177,10 @@ class Talk:
             return sorted((self._plain(name, each) for each in value), key=repr)
         if isinstance(value, (bytes, bytearray, memoryview)):
             return self._topics.get(bytes(value), bytes(value).hex())
+        if name in TIMES and value >= 0:
+            return "<time>"
+        if name == "producer_id" and value >= 0:
+            return self._producers.setdefault(value, f"<producer {len(self._producers) + 1}>")
         if name in IDS and isinstance(value, str) and value not in self._given:
             return self._made.setdefault(value, f"<id {len(self._made) + 1}>")
         if name in EPOCHS and value > 0:

@@ -1,4 +1,4 @@
-"""The group coordinator answers what Apache Kafka's answers: the same raw requests to both, compared field by field.
+"""The coordinators answer what Apache Kafka's answer: the same raw requests to both, compared field by field.
 
 What differs on purpose is in `known.py`, each with its reason.
 """
@@ -15,8 +15,14 @@ import pytest
 
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.compat.same_answers import classic_histories, consumer_histories, offset_histories
+from tests.compat.same_answers import (
+    classic_histories,
+    consumer_histories,
+    offset_histories,
+    transaction_histories,
+)
 from tests.compat.same_answers.known import KNOWN
 from tests.compat.same_answers.talk import Field, Talk
 
@@ -30,14 +36,22 @@ KAFKA_SETTINGS = {
     "group.consumer.assignment.interval.ms": 0,
     "offsets.topic.num.partitions": 5,
     "auto.create.topics.enable": "false",
+    "transaction.state.log.num.partitions": 5,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
 }
-OURS = {"offsets.topic.num.partitions": 5, "auto.create.topics.enable": "false"}
+OURS = {
+    "offsets.topic.num.partitions": 5,
+    "auto.create.topics.enable": "false",
+    "transaction.state.log.num.partitions": 5,
+}
 RUNS = [
     pytest.param(history, era, id=f"{history.__module__.rpartition('.')[2].split('_')[0]}-{history.__name__}-{era}")
     for module, eras in (
         (classic_histories, range(10)),
         (offset_histories, range(1, 11)),
         (consumer_histories, consumer_histories.ERAS),
+        (transaction_histories, transaction_histories.ERAS),
     )
     for history in module.HISTORIES
     for era in eras
@@ -76,8 +90,18 @@ def _with_topics(bootstrap: tuple[str, int], first_epoch: int) -> Side:
             break
         assert time.monotonic() < deadline, metadata
         time.sleep(0.05)
+    _await_transactions(wire, deadline)
     wire.close()
     return bootstrap, {bytes(topic.topic_id): topic.name for topic in metadata.topics}, first_epoch
+
+
+def _await_transactions(wire: Wire, deadline: float) -> None:
+    """Have the topic of transactions created, and wait until all of its partitions have a coordinator."""
+    for number in range(40):  # of five partitions each has one
+        request = FindCoordinatorRequest(key=f"any-{number}", key_type=1)
+        while (found := wire.ask(10, 2, request)).error_code:
+            assert time.monotonic() < deadline, found
+            time.sleep(0.05)
 
 
 def _fields(side: Side, history: History, era: int) -> list[Field]:

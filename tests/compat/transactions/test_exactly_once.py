@@ -36,7 +36,9 @@ def feeding(bootstrap: str, topic: str) -> Iterator[list[str]]:
     stopping, fed, errors = threading.Event(), list[str](), list[object]()
 
     def feed() -> None:
-        producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0, "log_level": 0})
+        producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0, "log_level": 0}
+        )
         while not stopping.wait(PAUSE_SECONDS):
             fed.append(str(len(fed)))
             producer.produce(topic, fed[-1], fed[-1], on_delivery=lambda error, _: error and errors.append(error))

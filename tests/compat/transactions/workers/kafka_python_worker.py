@@ -100,9 +100,7 @@ class Worker(Commands):
         producer.begin_transaction()
         for message in (message for messages in batches.values() for message in messages):
             producer.send(target, message.value, key=message.value)
-        offsets = {
-            where: OffsetAndMetadata(messages[-1].offset + 1, "", -1) for where, messages in batches.items()
-        }
+        offsets = {where: OffsetAndMetadata(messages[-1].offset + 1, "", -1) for where, messages in batches.items()}
         producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
         producer.commit_transaction()
 
