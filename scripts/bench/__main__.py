@@ -11,7 +11,7 @@ import sys
 
 from rows import Row, table
 
-BENCHMARKS = ("purgatory", "wheel", "codec", "latency", "lag", "throughput", "groups", "startup")
+BENCHMARKS = ("purgatory", "wheel", "codec", "latency", "lag", "throughput", "groups", "transactions", "startup")
 ON_REQUEST = {"kafka": "side_by_side", "scale": "scale", "spark": "spark"}
 
 

@@ -26,6 +26,7 @@ from loads import (
 from processes import Brokers, brokers
 from rows import Row, percentile
 from scale import acks_all_beside_idle_partitions
+from transactions import exactly_once_loop, transactions_of_one_record
 from wire import create_topic, produce_frame
 
 ROUNDS = 3
@@ -201,6 +202,22 @@ def _cells(brokers_count: int) -> list[Cell]:
             (_high("acks=all, depth 64", "/s"), _low("the same, p99", " ms")),
             partial(_requests, -1, 64, 1, 100, 1),
             20_000,
+        ),
+        *_transactions(),
+    ]
+
+
+def _transactions() -> list[Cell]:
+    return [
+        Cell(
+            (_low("a transaction of one record: commit, p50", " µs", 1.0), _low("the whole of it, p50", " µs")),
+            transactions_of_one_record,
+            500,
+        ),
+        Cell(
+            (_high("exactly-once loop of librdkafka", " records/s"), _low("its commits, p50", " ms")),
+            exactly_once_loop,
+            30_000,
         ),
     ]
 

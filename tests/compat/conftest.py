@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 START_TIMEOUT_SECONDS = 20
-
+OTHER_CLUSTER = "COMPAT_BOOTSTRAP"
+"""An environment variable with the address of another cluster, to see that Apache Kafka passes the same tests."""
 
 FOLDER = Path(__file__).parent
 
@@ -75,7 +78,10 @@ def running_cluster(**settings: object) -> Iterator[RunningCluster]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[RunningCluster]:
-    """A cluster with its default settings."""
+    """A cluster with its default settings, or the other one that is to be tested."""
+    if other := os.environ.get(OTHER_CLUSTER):
+        yield RunningCluster(other, "", 0)
+        return
     with running_cluster() as running:
         yield running
 
@@ -98,3 +104,16 @@ def close_kafka_python(client: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+
+
+def wait_for_all_replicas(bootstrap: str) -> None:
+    """Wait until each partition has all of its replicas in its in-sync set."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    until = time.monotonic() + START_TIMEOUT_SECONDS
+    while any(
+        len(partition.isrs) < len(partition.replicas)
+        for described in admin.list_topics(timeout=20).topics.values()
+        for partition in described.partitions.values()
+    ):
+        assert time.monotonic() < until, "the in-sync sets are not full"
+        time.sleep(0.1)

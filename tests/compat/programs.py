@@ -63,7 +63,7 @@ class Programs:
         shutil.copy(self._pom, self._folder / "pom.xml")
         library = self._folder / "lib"
         run_install([maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={library}"], self._folder)
-        path, name = f"{library}/*:{self._folder}", self._role.capitalize()
+        path, name = f"{library}/*:{self._folder}", self._role[0].upper() + self._role[1:]
         run_install([javac, "-cp", path, "-d", str(self._folder), str(self._sources / f"{name}.java")], self._folder)
         return [java, "-cp", path, "-XX:TieredStopAtLevel=1", name]
 

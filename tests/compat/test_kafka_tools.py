@@ -35,7 +35,9 @@ TOOLS = {
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 RECORDS = 40
 
@@ -71,7 +73,7 @@ def tool(cluster: RunningCluster, tmp_path_factory: pytest.TempPathFactory) -> T
 def orders(cluster: RunningCluster, topic: str) -> str:
     """A topic of two partitions, with records."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_topics([NewTopic(topic, 2, 3)])[topic].result()
+    admin.create_topics([NewTopic(topic, 2, min(3, len(cluster.bootstrap.split(","))))])[topic].result()
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     for number in range(RECORDS):
         producer.produce(topic, str(number), partition=number % 2)
@@ -173,3 +175,63 @@ def test_offsets_and_sizes_of_replicas_are_shown(tool: Tool, orders: str) -> Non
     told = json.loads(tool("kafka-log-dirs", f"--describe --topic-list {orders}").splitlines()[-1])
     replicas = [each["partition"] for broker in told["brokers"] for each in broker["logDirs"][0]["partitions"]]
     assert sorted(replicas) == [f"{orders}-0"] * 3 + [f"{orders}-1"] * 3
+
+
+@contextmanager
+def open_transaction(cluster: RunningCluster, transactional_id: str, topic: str) -> Iterator[Producer]:
+    """A producer that has written to partition 0 in a transaction."""
+    own = {"transactional.id": transactional_id, "transaction.timeout.ms": 30_000}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, **own})
+    producer.init_transactions(PATIENCE_SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, "in a transaction", partition=0)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    yield producer
+
+
+def last_stable_offset(cluster: RunningCluster, topic: str) -> int:
+    """Where consumers that read committed stop."""
+    level = {"isolation.level": "read_committed", "group.id": "unused"}
+    reader = Consumer({"bootstrap.servers": cluster.bootstrap, **level})
+    try:
+        return int(reader.get_watermark_offsets(TopicPartition(topic, 0), PATIENCE_SECONDS)[1])
+    finally:
+        reader.close()
+
+
+def test_transactions_are_listed_and_described(cluster: RunningCluster, tool: Tool, orders: str) -> None:
+    transactional_id, start = f"id-{orders}", str(RECORDS // 2)
+    with open_transaction(cluster, transactional_id, orders) as producer:
+        assert [row[3] for row in rows(tool("kafka-transactions", "list")) if row[0] == transactional_id] == ["Ongoing"]
+        (described,) = rows(tool("kafka-transactions", f"describe --transactional-id {transactional_id}"))
+        assert (described[4], described[5], described[-1]) == ("Ongoing", "30000", f"{orders}-0")
+        where = f"--topic {orders} --partition 0"
+        producers = rows(tool("kafka-transactions", f"describe-producers {where}"))
+        assert [row[-1] for row in producers if row[0] == described[2]] == [start]
+        producer.commit_transaction(PATIENCE_SECONDS)
+    (described,) = rows(tool("kafka-transactions", f"describe --transactional-id {transactional_id}"))
+    assert described[4] == "CompleteCommit"
+
+
+@pytest.mark.heavy
+def test_transactions_are_found_to_hang_and_aborted(cluster: RunningCluster, tool: Tool, orders: str) -> None:
+    start = RECORDS // 2
+    with open_transaction(cluster, f"id-{orders}", orders):
+        assert last_stable_offset(cluster, orders) == start
+        metadata = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(orders, PATIENCE_SECONDS)
+        leader = metadata.topics[orders].partitions[0].leader
+        assert rows(tool("kafka-transactions", f"find-hanging --broker-id {leader}")) == [], "its coordinator knows it"
+        where = f"--topic {orders} --partition 0 --start-offset {start}"
+        tool("kafka-transactions", f"abort {where}")
+        until = time.monotonic() + PATIENCE_SECONDS
+        while last_stable_offset(cluster, orders) == start:
+            assert time.monotonic() < until, "the marker ends it"
+
+
+def test_the_performance_test_produces_in_transactions(cluster: RunningCluster, tool: Tool, topic: str) -> None:
+    count = f"--topic {topic} --num-records 2000 --record-size 100 --throughput -1"
+    told = tool("kafka-producer-perf-test", f"{count} --transactional-id perf-{topic} --transaction-duration-ms 50")
+    assert "2000 records sent" in told
+    offsets = tool("kafka-get-offsets", f"--topic {topic}").splitlines()
+    ends = sum(int(line.rpartition(":")[2]) for line in offsets)
+    assert ends > 2000, "each transaction has a marker"

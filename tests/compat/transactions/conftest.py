@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,20 +17,8 @@ from tests.compat.transactions.harness import Worker
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts" / "bench"))
 
 PROGRAMS = Path(__file__).parent / "workers"
-OTHER_BOOTSTRAP = "COMPAT_BOOTSTRAP"
-"""An environment variable with the address of another cluster, to see that Apache Kafka passes the same tests."""
 
 Start = Callable[[RunningCluster, str], Worker]
-
-
-@pytest.fixture(scope="session")
-def transactions_cluster() -> Iterator[RunningCluster]:
-    """A cluster that the tests share which kill no broker."""
-    if other := os.environ.get(OTHER_BOOTSTRAP):
-        yield RunningCluster(other, "", 0)
-        return
-    with running_cluster() as running:
-        yield running
 
 
 @pytest.fixture

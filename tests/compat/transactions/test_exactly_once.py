@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from purgatorio.broker.cli.admin_client import AdminClient as Operator
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.compat.conftest import RunningCluster
+from tests.compat.conftest import RunningCluster, wait_for_all_replicas
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS
 from tests.compat.transactions.conftest import Start, create
 from tests.compat.transactions.harness import PATIENCE_SECONDS, Worker
@@ -97,16 +97,16 @@ def check_copied(worker: Worker, bootstrap: str, topic: str, fed: list[str]) -> 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_loop_copies_each_record_exactly_once(
-    transactions_cluster: RunningCluster, worker_of: Start, topic: str, client: str
+    cluster: RunningCluster, worker_of: Start, topic: str, client: str
 ) -> None:
-    bootstrap, target = transactions_cluster.bootstrap, f"{topic}-copy"
+    bootstrap, target = cluster.bootstrap, f"{topic}-copy"
     create(bootstrap, **{topic: PARTITIONS, target: PARTITIONS})
     with feeding(bootstrap, topic) as fed:
-        first = worker_of(transactions_cluster, client)
+        first = worker_of(cluster, client)
         first.start(f"copy {topic} {target} group-{topic} id-{topic}")
         first.wait_for_copies()
         first.close()  # killed in the middle of a transaction, mostly
-        second = worker_of(transactions_cluster, client)
+        second = worker_of(cluster, client)
         second.start(f"copy {topic} {target} group-{topic} id-{topic}")
         second.wait_for_copies()
     check_copied(second, bootstrap, target, fed)
@@ -127,19 +127,6 @@ def coordinator(bootstrap: str, key: str, key_type: int) -> int:
 def leader(bootstrap: str, topic: str) -> int:
     """The leader of a topic's first partition."""
     return int(AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, 20).topics[topic].partitions[0].leader)
-
-
-def wait_for_all_replicas(bootstrap: str) -> None:
-    """Wait until each partition has all of its replicas in its in-sync set."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    until = time.monotonic() + PATIENCE_SECONDS
-    while any(
-        len(partition.isrs) < len(partition.replicas)
-        for described in admin.list_topics(timeout=20).topics.values()
-        for partition in described.partitions.values()
-    ):
-        assert time.monotonic() < until, "the in-sync sets are not full"
-        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("client", CLIENTS)

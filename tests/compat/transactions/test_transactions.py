@@ -17,10 +17,10 @@ CLIENTS = ["confluent-kafka", "aiokafka", *(pytest.param(client, marks=pytest.ma
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_consumer_sees_committed_records_and_skips_aborted_ones(
-    transactions_cluster: RunningCluster, worker_of: Start, topic: str, client: str
+    cluster: RunningCluster, worker_of: Start, topic: str, client: str
 ) -> None:
-    create(transactions_cluster.bootstrap, **{topic: 1})
-    worker = worker_of(transactions_cluster, client)
+    create(cluster.bootstrap, **{topic: 1})
+    worker = worker_of(cluster, client)
     worker.do(f"init id-{topic}")
     worker.do("begin", f"send {topic} one", f"send {topic} two", "commit")
     worker.do("begin", f"send {topic} three", "abort")
@@ -34,10 +34,10 @@ def test_a_consumer_sees_committed_records_and_skips_aborted_ones(
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_second_producer_of_an_id_ends_the_first_ones_transaction_and_fences_it(
-    transactions_cluster: RunningCluster, worker_of: Start, topic: str, client: str
+    cluster: RunningCluster, worker_of: Start, topic: str, client: str
 ) -> None:
-    create(transactions_cluster.bootstrap, **{topic: 1})
-    first, second = (worker_of(transactions_cluster, client) for _ in range(2))
+    create(cluster.bootstrap, **{topic: 1})
+    first, second = (worker_of(cluster, client) for _ in range(2))
     first.do(f"init id-{topic}", "begin", f"send {topic} zombie")
     second.do(f"init id-{topic}", "begin", f"send {topic} heir")
     assert first.ask("commit") == "fenced"

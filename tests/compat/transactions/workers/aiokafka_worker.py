@@ -26,7 +26,7 @@ class Worker(Commands):
         self.runner = runner
 
     def do(self, name: str, words: list[str]) -> list[str] | None:
-        return self.runner.run(getattr(self, name)(*words))  # type: ignore[no-any-return]
+        return self.runner.run(getattr(self, name)(*words))
 
     async def _producer(self, transactional_id: str) -> AIOKafkaProducer:
         producer = AIOKafkaProducer(

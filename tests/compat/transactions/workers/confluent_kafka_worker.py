@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -110,11 +111,11 @@ class Worker(Commands):
         _until_done(producer.commit_transaction)
 
 
-def _until_done(call: object, *arguments: object) -> None:
+def _until_done(call: Callable[..., object], *arguments: object) -> None:
     """Repeat a call that the producer lets the application repeat."""
     while True:
         try:
-            call(*arguments, 2.0)  # type: ignore[operator]  # a method of the producer
+            call(*arguments, 2.0)
         except KafkaException as error:
             if not error.args[0].retriable() or stopping.is_set():
                 raise
