@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
 import tomllib
 from inspect import isawaitable
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from purgatorio import Cluster, ClusterConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -44,12 +47,25 @@ def test_every_relative_link_leads_to_a_file(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-async def test_the_program_in_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    running = eval(compile(program, "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {})
+@pytest.fixture
+def programs() -> list[str]:
+    """The programs in the README: a cluster, and transactions."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+async def test_the_cluster_in_the_readme_runs(programs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    running = eval(compile(programs[0], "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {})
     assert isawaitable(running)
     await running
     assert re.fullmatch(r"127\.0\.0\.1:\d+(,127\.0\.0\.1:\d+){2}\n", capsys.readouterr().out)
+
+
+async def test_the_transactions_in_the_readme_run(programs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = programs[1:]
+    async with Cluster(ClusterConfig(port=0, admin_port=0)) as cluster:
+        here = program.replace("localhost:9092", cluster.bootstrap)
+        await asyncio.to_thread(exec, compile(here, "README.md", "exec"), {})
+    assert capsys.readouterr().out == "b'a bill'\n"
 
 
 def test_the_changelog_begins_with_the_version(project: dict[str, Any]) -> None:

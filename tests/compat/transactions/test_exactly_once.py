@@ -18,7 +18,7 @@ from tests.compat.conftest import RunningCluster, wait_for_all_replicas
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS
 from tests.compat.transactions.conftest import Start, create
 from tests.compat.transactions.harness import PATIENCE_SECONDS, Worker
-from tests.compat.transactions.test_transactions import CLIENTS
+from tests.compat.transactions.test_transactions import CLIENTS, OTHERS
 
 from wire import Wire  # isort: skip  # the conftest has put scripts/bench on the path
 
@@ -28,6 +28,7 @@ PARTITIONS = 3
 PAUSE_SECONDS = 0.02
 GROUP, TRANSACTION = 0, 1
 FIND_VERSION = 2
+ONE_CLIENT = [CLIENTS[0], *(pytest.param(client, marks=pytest.mark.heavy) for client in ("aiokafka", *OTHERS))]
 
 
 @contextlib.contextmanager
@@ -129,7 +130,7 @@ def leader(bootstrap: str, topic: str) -> int:
     return int(AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, 20).topics[topic].partitions[0].leader)
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", ONE_CLIENT)
 def test_a_loop_copies_each_record_exactly_once_while_brokers_are_killed(
     own_cluster: RunningCluster, worker_of: Start, topic: str, client: str
 ) -> None:
