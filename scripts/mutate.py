@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A mutation run: break the code of replica, log and metadata in 25 ways, and see whether the unit tests notice.
+"""A mutation run: break the code of replica, log and metadata in 29 ways, and see whether the unit tests notice.
 
 Each mutant is one change of the source, made in a copy of the repository; then the unit tests of its folder run. A
 mutant that they pass has survived: something that the code does is not tested. The simulator's own mutants, one for
@@ -62,6 +62,35 @@ MUTANTS: Final = (
         "no-epoch-at-an-election",
         "broker/replica/partition.py",
         "            self.log.epochs.assign(state.leader_epoch, self.leader_epoch_start_offset)\n",
+        "",
+        REPLICA,
+    ),
+    Mutant(
+        "a-marker-cancels-no-question",
+        "broker/replica/transaction_guard.py",
+        "        if partition.asked.get(transaction.producer_id, transaction.producer_epoch) is not question:\n"
+        "            return ErrorCode.INVALID_TXN_STATE\n",
+        "",
+        REPLICA,
+    ),
+    Mutant(
+        "a-marker-cancels-the-question-about-the-next-transaction",
+        "broker/replica/asked_transactions.py",
+        "if epoch < producer_epoch or (epoch == producer_epoch and not question.adds_partitions):",
+        "if epoch <= producer_epoch:",
+        REPLICA,
+    ),
+    Mutant(
+        "an-answer-outlives-its-leader-epoch",
+        "broker/replica/transaction_guard.py",
+        " or partition.leader_epoch != question.leader_epoch:\n            return",
+        ":\n            return",
+        REPLICA,
+    ),
+    Mutant(
+        "a-batch-overtakes-one-that-was-refused-unverified",
+        "broker/replica/transactional_writes.py",
+        "        partition.refused.note(batch.records, error.error_code, writes.clock.now_ms())\n",
         "",
         REPLICA,
     ),
