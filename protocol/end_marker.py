@@ -7,10 +7,14 @@ from typing import Final, NamedTuple
 
 from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.errors import InvalidRecordError
-from purgatorio.protocol.records import NO_LEADER_EPOCH, Record, build_batch, iter_records
+from purgatorio.protocol.records import HEADER_SIZE, NO_LEADER_EPOCH, Record, build_batch, iter_records
 
 _KEY: Final = struct.Struct(">hh")  # version, type: 0 abort, 1 commit; other types do not end transactions
 _VALUE: Final = struct.Struct(">hi")  # version, coordinator epoch
+# The one record of a marker that is not compressed: length, attributes, timestamp and offset delta, length of the key;
+# key; length of the value; value; number of headers.
+_RECORD: Final = struct.Struct(">5shhBhiB")
+_BEFORE_KEY: Final = bytes([2 * (_RECORD.size - 1), 0, 0, 0, 2 * _KEY.size])
 
 
 class EndMarker(NamedTuple):
@@ -49,6 +53,10 @@ def read_end_marker(batch: Buffer) -> EndMarker | None:
     Raises:
         CorruptRecordError: the key or the value of the control record is too short, or the batch is malformed.
     """
+    if len(batch) == HEADER_SIZE + _RECORD.size:  # as brokers make it: a tenth of the time
+        before_key, _, kind, value_size, _, coordinator_epoch, headers = _RECORD.unpack_from(batch, HEADER_SIZE)
+        if before_key == _BEFORE_KEY and value_size == 2 * _VALUE.size and headers == 0 and kind in (0, 1):
+            return EndMarker(kind == 1, coordinator_epoch)
     record = next(iter_records(batch), None)
     if record is None:
         return None

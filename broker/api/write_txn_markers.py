@@ -27,9 +27,9 @@ from purgatorio.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-MAX_MARKERS: Final = 500
+MAX_MARKERS: Final = 300
 """The most partitions of a request, in all its markers: about 20 ms of a leader's time. Further ones are refused with
-REQUEST_TIMED_OUT, after which a coordinator sends them again. This broker's coordinators send at most 250."""
+REQUEST_TIMED_OUT, after which a coordinator sends them again. This broker's coordinators send at most 200."""
 
 _Codes = dict[TopicPartition, ErrorCode]
 

@@ -38,7 +38,7 @@ from purgatorio.protocol.messages.write_txn_markers import WriteTxnMarkersReques
 
 logger = get_logger(__name__)
 
-MAX_MARKERS_PER_REQUEST: Final = 250
+MAX_MARKERS_PER_REQUEST: Final = 200
 """The most partitions of one request, and of one step of this broker's own appends: about 10 ms of a leader's time."""
 MAX_REQUESTS: Final = 4
 """The most requests to one broker that wait for answers. Further markers wait, and share the next request."""
