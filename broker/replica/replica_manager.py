@@ -140,17 +140,8 @@ class ReplicaManager:
             propose=propose,
         )
         self.guard = TransactionGuard(self.lookup, actions, begin=self._validation.begin_request)
-        transactional_writes = TransactionalWrites(
-            self.lookup,
-            writes,
-            self.guard,
-            clock=clock,
-            actions=actions,
-            produce_purgatory=produce_purgatory,
-            validation=self._validation,
-        )
         self.append = writes.append
-        self.append_in_transaction = transactional_writes.append
+        self.append_in_transaction = self._build_transactional_writes(writes).append
         self.await_replicas = writes.await_replicas
         self.delete_records = writes.delete_records
         self.fetch = fetches.fetch
@@ -166,6 +157,17 @@ class ReplicaManager:
             produce_purgatory=self.produce_purgatory,
             delete_records_purgatory=self.delete_records_purgatory,
             observer=self._observer,
+            validation=self._validation,
+        )
+
+    def _build_transactional_writes(self, writes: LeaderWrites) -> TransactionalWrites:
+        return TransactionalWrites(
+            self.lookup,
+            writes,
+            self.guard,
+            clock=self._clock,
+            actions=self.actions,
+            produce_purgatory=self.produce_purgatory,
             validation=self._validation,
         )
 
