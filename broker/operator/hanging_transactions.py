@@ -30,7 +30,7 @@ from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
 
-MAX_HANGING: Final = 1_000
+MAX_SUSPECTS: Final = 100_000
 """The most open transactions of logs of which is asked whether they hang."""
 LOOKS_PER_STEP: Final = 2_000
 """Transactional ids, or partitions, that are looked at between two turns of the loop: a millisecond."""
@@ -79,9 +79,13 @@ class HangingTransactions:
         """
         suspects = await self._open_in_logs()
         known = await self._open_at_coordinators({each.producer_id for each in suspects})
-        return [
-            each for each in suspects if not _includes(known.get(each.producer_id), each.tp) and self._is_open(each)
-        ]
+        hanging = []
+        for nth, suspect in enumerate(suspects, 1):
+            if not _includes(known.get(suspect.producer_id), suspect.tp) and self._is_open(suspect):
+                hanging.append(suspect)
+            if nth % LOOKS_PER_STEP == 0:
+                await asyncio.sleep(0)
+        return hanging
 
     async def abort(self, tp: TopicPartition, producer_id: int) -> Hanging:
         """Write an abort marker for a transaction that no coordinator knows.
@@ -151,13 +155,13 @@ class HangingTransactions:
             return False
 
     async def _open_in_logs(self) -> list[Hanging]:
-        """Return the transactions that are open in the logs of leaders, up to `MAX_HANGING`."""
+        """Return the transactions that are open in the logs of leaders, up to `MAX_SUSPECTS`."""
         found: list[Hanging] = []
         partitions = [each for broker in self._cluster.brokers for each in broker.replicas.partitions.values()]
         for nth, partition in enumerate(partitions, 1):
             if partition.is_leader and partition.log.producers.open_count:
                 for producer_id, state in partition.log.producers:
-                    if state.transaction_start < 0 or len(found) == MAX_HANGING:
+                    if state.transaction_start < 0 or len(found) == MAX_SUSPECTS:
                         break
                     found.append(_transaction(partition.tp, producer_id, state))
             if nth % LOOKS_PER_STEP == 0:

@@ -20,6 +20,7 @@ from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.transaction_state import TransactionState
 
 TRANSACTION_TIME_LIMIT_MS: Final = 10_000
 """Time for the abort of a transaction; more than a coordinator takes to answer InitProducerId."""
@@ -124,18 +125,21 @@ class TransactionControl:
         """
         broker, transaction = self.find(transactional_id)
         value = transaction.value
-        if value.is_idle and transaction.pending is None:
-            raise OperationRefused(f"{transactional_id} has no open transaction: its state is {value.state.state_name}")
+        state = value.state.state_name
         if value.is_decided:
             raise OperationRefused(
-                f"the transaction of {transactional_id} is being ended already: its state is {value.state.state_name}"
+                f"the transaction of {transactional_id} is being ended already: its state is {state}"
             )
+        # One that begins just now counts; without one, a producer would be fenced that has done nothing.
+        if TransactionState.ONGOING not in (value.state, transaction.pending):
+            raise OperationRefused(f"{transactional_id} has no open transaction: its state is {state}")
         producers = broker.transactions.producers
+        timeout_ms = min(value.timeout_ms, broker.transactions.config.max_timeout_ms)
 
         def init(done: Callable[[tuple[ErrorCode, Producer]], None]) -> None:
             producers.init(
                 transactional_id,
-                value.timeout_ms,
+                timeout_ms,
                 NO_PRODUCER,
                 lambda error_code, producer: done((error_code, producer)),
                 client="operator",

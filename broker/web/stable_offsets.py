@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shown import MAX_SHOWN, shown
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics.views import PartitionView
 from purgatorio.broker.operator import ClusterUnavailable, NotThere, TransactionControl
 from purgatorio.broker.txn.overview import time_left_ms
 from purgatorio.broker.web import document
 
-_OPEN: Final = re.compile(r"transaction of `(.+?)` \(open [0-9.]+ s(?=\))", re.DOTALL)
-"""An open transaction in what a fetch misses (see `purgatorio.broker.replica.reader.ReplicaReader.held_back_by`)."""
+_OPEN: Final = re.compile(rf"transaction of `(.{{1,{MAX_SHOWN}}}?)` \(open [0-9.]+ s(?=\))", re.DOTALL)
+"""An open transaction in what a fetch misses (see `purgatorio.broker.replica.reader.ReplicaReader.held_back_by`).
+Clients choose the ids: the bound keeps the search from taking long."""
 
 
 class Fate(NamedTuple):

@@ -165,7 +165,7 @@ def _operation(
         "waited_ms": now_ms - parked_ms,
         "remaining_ms": deadline_ms - now_ms,
         "checks": parked.checks,
-        "missing": _cut(with_fates(parked.missing, transactions)),
+        "missing": _cut(with_fates(_cut(parked.missing), transactions)),
         "client": _cut(parked.client),
     }
 

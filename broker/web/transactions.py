@@ -115,6 +115,7 @@ class TransactionsApi:
     async def hanging(self, request: Request) -> Response:
         """``GET /api/v1/hanging-transactions``: those that are open in a log, and unknown to all coordinators."""
         now_ms = self._cluster.clock.wall_ms()
+        found = await self._hanging.find()
         rows: list[document.HangingTransaction] = [
             {
                 "topic": each.tp.topic,
@@ -125,9 +126,9 @@ class TransactionsApi:
                 "open_ms": max(0, now_ms - each.started_ms),
                 "id": each.transactional_id,
             }
-            for each in await self._hanging.find()
+            for each in found[:MAX_TRANSACTIONS]
         ]
-        return json_response({"transactions": rows, "transaction_count": len(rows), "loading_partition_count": 0})
+        return json_response({"transactions": rows, "transaction_count": len(found), "loading_partition_count": 0})
 
     async def abort_hanging(self, request: Request) -> Response:
         """``POST /api/v1/hanging-transactions/abort`` with a `HangingAbort`: write the abort marker that it lacks."""

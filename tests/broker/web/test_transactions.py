@@ -16,6 +16,7 @@ from purgatorio.broker.txn.delayed_transition import PATIENCE_MS
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.web import transaction_state
+from purgatorio.broker.web.stable_offsets import with_fates
 from purgatorio.broker.web.state import read_partitions, read_state
 from purgatorio.protocol.records import Record, build_batch
 from tests.broker.replica.harness import topic
@@ -216,6 +217,15 @@ async def test_without_an_open_transaction_there_is_nothing_to_abort(
     assert await post(client, "transactions/biling/abort") == (404, {"error": "there is no transactional id biling"})
 
 
+async def test_a_producer_that_is_being_initialised_is_not_fenced_by_an_abort(
+    client: httpx.AsyncClient, cluster: Any, state_of: Callable[..., Any]
+) -> None:
+    coordinator = Coordinator(cluster, state_of, replicas=(1, 2))
+    coordinator.init(transactional_id="billing")
+    refused = {"error": "billing has no open transaction: its state is Empty"}
+    assert await post(client, "transactions/billing/abort") == (409, refused)
+
+
 async def test_a_transaction_that_is_being_committed_cannot_be_aborted(
     client: httpx.AsyncClient, coordinator: Coordinator
 ) -> None:
@@ -391,6 +401,7 @@ def test_a_parked_fetch_tells_when_the_transaction_is_aborted(cluster: Any, coor
     cluster.brokers[0].park_produce(missing=waits)
     (operation,) = state(cluster)["brokers"][0]["purgatories"][0]["operations"]
     assert operation["missing"] == f"{waits[:-1]}, times out in 57.9 s)"
+    assert with_fates("transaction of `" * 1_000, cluster.transactions) == "transaction of `" * 1_000
     coordinator.end(producer, transactional_id="billing (1)")
     (operation,) = state(cluster)["brokers"][0]["purgatories"][0]["operations"]
     assert operation["missing"] == f"{waits[:-1]}, being committed)"
