@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
 from purgatorio.broker.group.tally import Tally
@@ -75,6 +75,11 @@ class TransactionalOffsets:
         awaited = self._awaited.get(group_id, {}).get((topic, partition))
         return [] if awaited is None else [committed for _, committed in awaited.by_producer.values()]
 
+    def with_more(self, producer_id: int, group_id: str, partitions: Sequence[TopicAndPartition]) -> int:
+        """Return how many offsets a producer's transaction has when it has written these too."""
+        keys = self._keys_of.get(producer_id, {})
+        return len(keys) + sum((group_id, key) not in keys for key in partitions)
+
     # --- records, in the order of the log ---
 
     def put(self, producer_id: int, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
@@ -101,14 +106,17 @@ class TransactionalOffsets:
         """Forget what was written for a partition of a group: a tombstone has followed."""
         key = topic, partition
         awaited = self._awaited.get(group_id, {}).get(key)
-        if awaited is not None:
-            for producer_id in list(awaited.by_producer):
-                self._drop(producer_id, group_id, key)
+        for producer_id in [] if awaited is None else list(awaited.by_producer):
+            self._drop(producer_id, group_id, key)
+            keys = self._keys_of[producer_id]
+            del keys[group_id, key]
+            if not keys:
+                del self._keys_of[producer_id]
 
     def end(self, producer_id: int, *, committed: bool) -> list[OffsetChange]:
         """Forget the offsets of a producer's transaction, which has ended; returns those that take effect."""
         changes = []
-        for group_id, key in list(self._keys_of.get(producer_id, ())):
+        for group_id, key in self._keys_of.pop(producer_id, ()):
             awaited = self._awaited[group_id][key]
             order, offset = awaited.by_producer[producer_id]
             if committed and order > awaited.settled:
@@ -118,15 +126,13 @@ class TransactionalOffsets:
         return changes
 
     def _drop(self, producer_id: int, group_id: str, key: TopicAndPartition) -> None:
+        """Forget one offset, but for its place among the producer's."""
         of_group = self._awaited[group_id]
-        del of_group[key].by_producer[producer_id]
+        by_producer = of_group[key].by_producer
+        del by_producer[producer_id]
         self.count -= 1
-        if not of_group[key].by_producer:
+        if not by_producer:
             del of_group[key]
             self._groups_of_topic.discard(key[0], group_id)
             if not of_group:
                 del self._awaited[group_id]
-        keys = self._keys_of[producer_id]
-        del keys[group_id, key]
-        if not keys:
-            del self._keys_of[producer_id]

@@ -8,7 +8,7 @@ become visible when the marker that commits the transaction is replicated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from purgatorio.broker.coordinator.coordinator_log import Committed, Producer
 from purgatorio.broker.coordinator.errors import CoordinatorError, coordinator_error
@@ -23,6 +23,10 @@ from purgatorio.broker.replica.verification import ProducerTransaction
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.offset_records import encode_offset_key
+
+MAX_OFFSETS_OF_TRANSACTION: Final = 5_000
+"""The most offsets of one transaction in one partition of ``__consumer_offsets``: its marker lets all of them take
+effect at once, which takes 12 ms."""
 
 
 class Membership(NamedTuple):
@@ -85,7 +89,7 @@ class TxnOffsetManager:
             CoordinatorError: the offsets may not be committed: with the error code for each of them.
         """
         shard = self._coordinator.shard_of(group_id)
-        self._check(shard, group_id, offsets, membership)
+        self._check(shard, group_id, transaction.producer_id, offsets, membership)
         encode_offset_key(group_id, *offsets[0][:2])  # a group id that is too long is found before others are asked
         self.asking_count += len(offsets)
 
@@ -102,7 +106,7 @@ class TxnOffsetManager:
             try:
                 if self._coordinator.shard_of(group_id) is not shard:
                     raise CoordinatorError(ErrorCode.NOT_COORDINATOR, f"{shard.tp} was led elsewhere meanwhile")
-                self._check(shard, group_id, offsets, membership)
+                self._check(shard, group_id, transaction.producer_id, offsets, membership)
             except CoordinatorError as error:
                 done(error.error_code)
                 return
@@ -116,6 +120,7 @@ class TxnOffsetManager:
         self,
         shard: GroupShard,
         group_id: str,
+        producer_id: int,
         offsets: Sequence[tuple[str, int, CommittedOffset]],
         membership: Membership,
     ) -> None:
@@ -133,6 +138,10 @@ class TxnOffsetManager:
             is_known = shard.offsets.knows(group_id)
             code = ErrorCode.UNKNOWN_MEMBER_ID if is_known else ErrorCode.ILLEGAL_GENERATION
             raise CoordinatorError(code, f"group {group_id!r} has no members")
+        partitions = [each[:2] for each in offsets]
+        if shard.offsets.transactional.with_more(producer_id, group_id, partitions) > MAX_OFFSETS_OF_TRANSACTION:
+            message = f"a transaction may write {MAX_OFFSETS_OF_TRANSACTION} offsets to {shard.tp}"
+            raise CoordinatorError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, message)
         self._offsets.check_limits(shard, group_id, offsets, waiting=self.asking_count)
 
     def end(

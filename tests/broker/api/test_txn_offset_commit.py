@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import offset_commit, offset_fetch, txn_offset_commit
+from purgatorio.broker.group import txn_offset_manager
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.offset_fetch import (
@@ -182,6 +183,17 @@ def test_offsets_that_wait_for_the_end_of_transactions_count_for_the_limit() -> 
     assert codes(broker.ask(offset_commit, 9, plain_commit(7, 8))) == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
     end(broker)
     assert codes(broker.ask(offset_commit, 9, plain_commit(7, 8))) == [0, 0]
+
+
+def test_a_transaction_has_a_bounded_number_of_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(txn_offset_manager, "MAX_OFFSETS_OF_TRANSACTION", 3)
+    broker = Coordinator()
+    assert codes(broker.ask(txn_offset_commit, 3, request(7, 8))) == [0, 0]
+    assert codes(broker.ask(txn_offset_commit, 3, request(8, 9, 9))) == [0, 0, 0]
+    refused = request(1, group_id="other")
+    assert codes(broker.ask(txn_offset_commit, 3, refused)) == [ErrorCode.INVALID_COMMIT_OFFSET_SIZE]
+    end(broker)
+    assert codes(broker.ask(txn_offset_commit, 3, refused)) == [0]
 
 
 # --- what is wrong with the request ---
