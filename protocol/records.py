@@ -43,6 +43,9 @@ _LENGTH: Final = struct.Struct(">i")
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
 _BEFORE_CRC: Final = struct.Struct(">qiibI")
 
+_PRODUCER: Final = struct.Struct(">qh")
+_PRODUCER_START: Final = 43
+
 _LENGTH_END: Final = 12  # base offset and batch length, which the batch length does not count
 _EPOCH_END: Final = 16
 _CRC_START: Final = 17
@@ -264,6 +267,14 @@ def validate_batch(header: BatchHeader, batch: Buffer) -> bytes:
 def is_transactional(batch: Buffer) -> bool:
     """Return whether the attributes of a batch say that it belongs to a transaction; reads nothing else of it."""
     return len(batch) > _CRC_END + 1 and batch[_CRC_END + 1] & _TRANSACTIONAL != 0
+
+
+def producer_in(batch: Buffer) -> tuple[int, int] | None:
+    """Return the producer id and epoch of a batch, without reading the rest of it; None for bytes that are no batch."""
+    if len(batch) < HEADER_SIZE or batch[_EPOCH_END] != MAGIC:
+        return None
+    producer: tuple[int, int] = _PRODUCER.unpack_from(batch, _PRODUCER_START)
+    return producer
 
 
 def place_batch(batch: Buffer, base_offset: int, leader_epoch: int, *, log_append_time_ms: int | None = None) -> bytes:

@@ -9,9 +9,9 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import NO_TRANSACTIONAL_ID
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.broker.replica.verification import ProducerTransaction
-from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
+from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
-from purgatorio.protocol.records import NO_PRODUCER_ID, is_transactional, read_header
+from purgatorio.protocol.records import NO_PRODUCER_ID, is_transactional, producer_in
 
 ABORTABLE_VERSION: Final = 11
 """The first version that may answer TRANSACTION_ABORTABLE (KIP-890)."""
@@ -39,8 +39,8 @@ def transaction_of(
         return AppendResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONAL_ID)
     if not transactional_id:
         return AppendResult(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
-    producers = {_producer(records) for _, records in batches if records is not None and is_transactional(records)}
-    producers.discard(None)
+    producers = {producer_in(records) for _, records in batches if records is not None and is_transactional(records)}
+    producers.discard(None)  # what cannot be read is refused alone
     if len(producers) > 1:
         message = "a request has batches of one transactional producer only"
         return AppendResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message)
@@ -48,15 +48,6 @@ def transaction_of(
     if producers and producer_id < 0:
         return AppendResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "a batch of a transaction has no producer id")
     return ProducerTransaction(transactional_id, producer_id, epoch, adds_partitions=version >= ADDING_VERSION)
-
-
-def _producer(records: Buffer) -> tuple[int, int] | None:
-    """Return the producer id and epoch of a batch; None if it cannot be read, which is refused alone."""
-    try:
-        header = read_header(records)
-    except CorruptRecordError:
-        return None
-    return header.producer_id, header.producer_epoch
 
 
 def as_known_to(version: int, results: Sequence[AppendResult]) -> None:

@@ -21,16 +21,14 @@ class WaitingBatch:
         partition: the replica that shall append it; a new topic of the same name has another one.
         records: the batch.
         result: the partition's result, to be filled in.
-        passage: its place at the guard.
     """
 
-    __slots__ = ("partition", "passage", "records", "result")
+    __slots__ = ("partition", "records", "result")
 
-    def __init__(self, partition: Partition, records: Buffer, result: AppendResult, passage: Passage) -> None:
+    def __init__(self, partition: Partition, records: Buffer, result: AppendResult) -> None:
         self.partition = partition
         self.records = records
         self.result = result
-        self.passage = passage
 
 
 class DelayedVerification(DelayedOperation):
@@ -39,7 +37,7 @@ class DelayedVerification(DelayedOperation):
     Args:
         delay_ms: the request's timeout.
         transactional_id: names the transaction, for the page.
-        waiting: the batches that wait; their owner takes out those that are decided.
+        waiting: the batches that wait, with their places at the guard; their owner takes out those that are decided.
         lookup: finds this broker's replicas, at each check.
         refuse: refuses a batch that waits, and takes it out.
         go_on: called once, when no batch waits any more.
@@ -51,7 +49,7 @@ class DelayedVerification(DelayedOperation):
         self,
         delay_ms: int,
         transactional_id: str,
-        waiting: Mapping[WaitingBatch, None],
+        waiting: Mapping[WaitingBatch, Passage],
         lookup: ReplicaLookup,
         refuse: Callable[[WaitingBatch, PartitionError], None],
         go_on: Callable[[], None],

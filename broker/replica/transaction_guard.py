@@ -91,6 +91,13 @@ class TransactionGuard:
             return
         self.admit(transaction, [(partition, Passage(done))])
 
+    def is_open(self, transaction: ProducerTransaction, partition: Partition) -> bool:
+        """Return whether the transaction has begun in the log, and no append waits that came before."""
+        producer_id, epoch = transaction.producer_id, transaction.producer_epoch
+        if partition.asked and partition.asked.get(producer_id, epoch) is not None:
+            return False
+        return partition.log.producers.is_open(producer_id, epoch)
+
     def admit(self, transaction: ProducerTransaction, passages: Sequence[tuple[Partition, Passage]]) -> None:
         """Decide for each append of one request: now, if there is nothing to ask and nothing to wait for; else later.
 

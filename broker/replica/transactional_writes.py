@@ -14,7 +14,7 @@ from purgatorio.broker.replica.asked_transactions import Passage
 from purgatorio.broker.replica.delayed_produce import PendingAck
 from purgatorio.broker.replica.delayed_verification import DelayedVerification, ProduceOperation, WaitingBatch
 from purgatorio.broker.replica.lookup import ReplicaLookup
-from purgatorio.broker.replica.partition import PartitionError
+from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.results import AppendDone, AppendResult
 from purgatorio.broker.replica.transaction_guard import TransactionGuard
 from purgatorio.broker.replica.verification import ProducerTransaction
@@ -87,7 +87,7 @@ class _Request:
 
     Attributes:
         results: one for each batch.
-        waiting: the batches that the guard has not decided on.
+        waiting: the batches that the guard has not decided on, with their places there.
     """
 
     __slots__ = (
@@ -121,15 +121,24 @@ class _Request:
         self._pending: list[PendingAck] = []
         self._operation: DelayedVerification | None = None
         self.results: list[AppendResult] = []
-        self.waiting: dict[WaitingBatch, None] = {}
+        self.waiting: dict[WaitingBatch, Passage] = {}
 
     def take(self, tp: TopicPartition, records: Buffer | None) -> None:
         """Append a batch, refuse it, or let it wait at the guard."""
         result = AppendResult()
         self.results.append(result)
+        writes = self._writes
         if records is None or not is_transactional(records):
-            self._note(self._writes.writes.append_one(tp, records, result, self._acks, from_client=True))
+            self._note(writes.writes.append_one(tp, records, result, self._acks, from_client=True))
             return
+        known = writes.lookup.known(tp)
+        if known is not None and writes.guard.is_open(self._transaction, known):  # as of most batches
+            self._append(known, records, result)
+            return
+        self._wait(tp, records, result)
+
+    def _wait(self, tp: TopicPartition, records: Buffer, result: AppendResult) -> None:
+        """Let a batch wait at the guard, or refuse it."""
         try:
             header = read_header(records)
             if header.is_control:
@@ -140,9 +149,8 @@ class _Request:
         except (InvalidBatch, PartitionError) as error:
             self._writes.writes.refuse(tp, result, error)
         else:
-            passage = Passage(lambda code: self._decided(batch, code), header.base_sequence, len(records))
-            batch = WaitingBatch(partition, records, result, passage)
-            self.waiting[batch] = None
+            batch = WaitingBatch(partition, records, result)
+            self.waiting[batch] = Passage(partial(self._decided, batch), header.base_sequence, len(records))
             try:
                 partition.check_may_append(self._acks)  # before the coordinator is asked
             except PartitionError as error:
@@ -152,7 +160,9 @@ class _Request:
         """Present the batches of the transaction to the guard; go on, or wait for it."""
         writes = self._writes
         if self.waiting:
-            writes.guard.admit(self._transaction, [(batch.partition, batch.passage) for batch in self.waiting])
+            writes.guard.admit(
+                self._transaction, [(batch.partition, passage) for batch, passage in self.waiting.items()]
+            )
         if not self.waiting:
             self._go_on()
             return
@@ -172,13 +182,15 @@ class _Request:
         if code:
             self._refuse(batch, self._refusal(batch, code))
         else:
-            ack = writes.writes.append_one(
-                partition.tp, batch.records, batch.result, self._acks, from_client=True, is_admitted=True
-            )
-            self._note(ack)
-            partition.log.producers.name(self._transaction.producer_id, self._transaction.transactional_id)
+            self._append(partition, batch.records, batch.result)
         if self._operation is not None and not self.waiting:
             writes.produce_purgatory.check(self._operation, "transaction verified", partition.tp)
+
+    def _append(self, partition: Partition, records: Buffer, result: AppendResult) -> None:
+        """Append a batch that the guard admits."""
+        writes, transaction = self._writes.writes, self._transaction
+        self._note(writes.append_one(partition.tp, records, result, self._acks, from_client=True, is_admitted=True))
+        partition.log.producers.name(transaction.producer_id, transaction.transactional_id)
 
     def _refusal(self, batch: WaitingBatch, code: ErrorCode) -> PartitionError:
         """Return the refusal of a batch that the guard does not admit."""
@@ -194,8 +206,7 @@ class _Request:
 
     def _give_up(self, batch: WaitingBatch, error: PartitionError) -> None:
         """Refuse a batch that waits at the guard, or would have to."""
-        del self.waiting[batch]
-        self._writes.guard.withdraw(batch.passage)
+        self._writes.guard.withdraw(self.waiting.pop(batch))
         self._refuse(batch, error)
 
     def _refuse(self, batch: WaitingBatch, error: PartitionError) -> None:
@@ -213,6 +224,7 @@ class _Request:
 
     def _go_on(self) -> None:
         """Answer when the replicas have what was appended."""
+        self._operation = None
         done = partial(self._done, self.results)
         if self._pending:
             self._writes.writes.await_acks(self._pending, self._left_ms(), done, self._client)

@@ -35,6 +35,7 @@ from purgatorio.protocol.records import (
     iter_batches,
     iter_records,
     place_batch,
+    producer_in,
     read_header,
     validate_batch,
 )
@@ -453,3 +454,11 @@ def read_everything(data: bytes) -> None:
                 validate_batch(header, batch)
         except CorruptRecordError:
             pass
+
+
+def test_the_producer_of_a_batch_is_read_alone() -> None:
+    batch = build_batch([Record(0, 0, None, b"v")], producer_id=2**40 + 7, producer_epoch=32767, base_sequence=0)
+    header = read_header(batch)
+    assert producer_in(memoryview(batch)) == (header.producer_id, header.producer_epoch) == (2**40 + 7, 32767)
+    assert producer_in(batch[:60]) is None
+    assert producer_in(batch[:16] + bytes([1]) + batch[17:]) is None, "of the old format"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness
 from tests.broker.replica.transactions import coordinator_of, send, transactional
@@ -58,3 +60,31 @@ def test_the_memory_of_what_waits_has_a_limit(broker: Harness) -> None:
     assert requests[1].error_codes == [ErrorCode.NOT_ENOUGH_REPLICAS]
     coordinator.only.answer()
     assert guard.waiting_bytes == 0
+
+
+def test_a_request_that_has_waited_leaves_no_cyclic_garbage(broker: Harness) -> None:
+    """The garbage collector holds the event loop; see `tests/broker/test_no_cyclic_garbage.py`."""
+    coordinator = coordinator_of(broker)
+    gc.collect()
+    gc.disable()
+    try:
+        for epoch in range(3):
+            produced = send(broker, epoch=epoch)
+            coordinator.asked.pop().answer(ErrorCode.NONE if epoch else ErrorCode.TRANSACTION_ABORTABLE)
+            assert produced.answered
+        late = send(broker, epoch=5, timeout_ms=5)
+        broker.advance_ms(10)
+        coordinator.asked.pop().answer()
+        assert late.answered
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+def test_a_topic_that_is_deleted_meanwhile_ends_the_wait(broker: Harness) -> None:
+    coordinator = coordinator_of(broker)
+    produced = send(broker)
+    broker.set_topics()
+    assert produced.error_codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    coordinator.only.answer()
+    assert broker.replicas.guard.waiting_bytes == 0
