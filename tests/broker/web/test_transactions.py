@@ -426,3 +426,14 @@ async def test_a_list_of_many_transactions_is_made_in_steps(
         coordinator.init(transactional_id=f"id-{4 - number}")
     listed = await get(client, "transactions?limit=3")
     assert (ids(listed), listed["transaction_count"]) == (["id-0", "id-1", "id-2"], 5)
+
+
+def test_deadlines_of_transactions_are_told_of_only_if_they_came(cluster: Any, coordinator: Coordinator) -> None:
+    """A producer may end a hundred transactions a second."""
+    coordinator.timeouts.on_finished = cluster.brokers[0].finished.add
+    coordinator.end(coordinator.begin("done"), transactional_id="done")
+    coordinator.begin("late")
+    coordinator.advance_ms(60_000)
+    assert [(row["kind"], row["outcome"], row["keys"]) for row in state(cluster)["finished"]] == [
+        ("transaction timeout", "expired", ["late"])
+    ]
