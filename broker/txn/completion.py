@@ -162,7 +162,7 @@ class Completion:
 
     def _gave_up(self, transaction: Transaction, error_code: ErrorCode) -> None:
         """Leave a transaction as it is whose markers were refused: a newer coordinator or producer has taken over."""
-        logger.error(
+        logger.warning(
             "markers of a transaction were refused",
             transactional_id=shown(transaction.transactional_id),
             error=error_code.name,

@@ -286,7 +286,7 @@ class MarkerSender:
 
     def _give_up(self, missing: MissingMarker, error_code: ErrorCode) -> None:
         ending = missing.ending
-        logger.warning(
+        logger.info(
             "a transaction's markers are refused",
             transactional_id=ending.end.transactional_id,
             partition=str(missing.tp),

@@ -9,6 +9,7 @@ from purgatorio.broker.txn.values import LAST_EPOCH
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState as State
 from tests.broker.txn.harness import ID, TIMEOUT_MS, A, B, TransactionHarness
+from tests.logs import capture_logs
 
 NONE = ErrorCode.NONE
 FENCED = ErrorCode.PRODUCER_FENCED
@@ -189,12 +190,7 @@ def test_markers_that_are_refused_leave_the_transaction_as_it_is(broker: Transac
     """A newer coordinator, or a newer producer, is at work."""
     producer = started(broker)
     broker.end(producer)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("purgatorio.broker.txn.completion.logger", _Silent())
+    with capture_logs() as logged:
         broker.ends.endings[0].gave_up(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+    assert [each["log_level"] for each in logged] == ["warning"]
     assert broker.value().state is State.PREPARE_COMMIT
-
-
-class _Silent:
-    def error(self, event: str, **fields: object) -> None:
-        self.event = event
