@@ -1,13 +1,8 @@
-"""Transactions of a producer with transaction.version 2, over the sockets of a cluster (KIP-890).
-
-No client that the tests have uses it before brokers advertise it; so these requests are made by hand.
-"""
+"""Transactions of a cluster, over real sockets: each ends on all its partitions, whichever broker is killed."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -15,129 +10,166 @@ import pytest
 from purgatorio.broker.broker import Broker
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.protocol.api_key import ApiKey
+from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
+from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from purgatorio.protocol.messages.end_txn import EndTxnRequest
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from purgatorio.protocol.records import Record, build_batch
-from tests.broker.test_cluster import PATIENCE_MS, client, config, create, leader_of, until
+from purgatorio.protocol.records import Record, build_batch, iter_batches
+from tests.broker.test_cluster import PATIENCE_MS, client, config, create, until
 
-ID = "billing-1"
-PARTITIONS = [TopicPartition("orders", index) for index in range(3)]
-TRANSACTIONS = 8
+PARTITIONS = [TopicPartition("orders", index) for index in range(6)]
+PRODUCERS = 20
 
 
-class Producer:
-    """A producer of transactions with one batch in flight for each partition."""
+class TransactionalProducer:
+    """One transactional id, whose requests are sent until they succeed."""
 
-    def __init__(self, cluster: Cluster, connections: dict[int, PeerConnection]) -> None:
+    def __init__(self, cluster: Cluster, name: str, connections: dict[int, PeerConnection]) -> None:
         self._cluster = cluster
+        self._name = name
         self._connections = connections
-        self._coordinator = -1
-        self.id = self.epoch = -1
+        self._producer = (-1, -1)
 
-    async def _ask(self, broker_id: int, key: ApiKey, version: int, request: object) -> Any:
-        return await self._connections[broker_id].request(key, version, request, timeout_ms=PATIENCE_MS)
+    def leader(self, tp: TopicPartition) -> Broker | None:
+        """The running broker that leads the partition, as the newest image says."""
+        state = self._cluster.store.image.partition(*tp)
+        running = (each for each in self._cluster.brokers if each.is_running)
+        return next((each for each in running if state is not None and each.broker_id == state.leader), None)
 
-    async def _ask_until_it_works(self, broker_id: int, key: ApiKey, version: int, request: object) -> Any:
-        """Ask again while coordinators are elected and loaded."""
+    async def _ask(self, tp: TopicPartition, key: ApiKey, version: int, request: object) -> Any:
+        """The answer of the partition's leader; None if there is none, or the connection to it is lost."""
+        broker = self.leader(tp)
+        if broker is None:
+            return None
+        try:
+            connection = self._connections.get(broker.broker_id)
+            if connection is None or connection.closed:
+                connection = self._connections[broker.broker_id] = await client(broker)
+            return await connection.request(key, version, request, timeout_ms=PATIENCE_MS)
+        except OSError:
+            return None
+
+    async def _until_done(self, tp: TopicPartition, key: ApiKey, version: int, request: object) -> Any:
         async with asyncio.timeout(PATIENCE_MS / 1000):
             while True:
-                response = await self._ask(broker_id, key, version, request)
-                answer = response.coordinators[0] if key == ApiKey.FIND_COORDINATOR else response
-                if answer.error_code == ErrorCode.NONE:
-                    return answer
+                response = await self._ask(tp, key, version, request)
+                code = ErrorCode.NOT_COORDINATOR if response is None else _code(response)
+                if code == ErrorCode.NONE:
+                    return response
+                assert code.retriable, code
+                await asyncio.sleep(0.005)
 
-    async def init(self) -> None:
-        find = FindCoordinatorRequest(key_type=1, coordinator_keys=[ID])
-        self._coordinator = (await self._ask_until_it_works(1, ApiKey.FIND_COORDINATOR, 4, find)).node_id
-        request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=PATIENCE_MS)
-        given = await self._ask_until_it_works(self._coordinator, ApiKey.INIT_PRODUCER_ID, 5, request)
-        self.id, self.epoch = given.producer_id, given.producer_epoch
+    @property
+    def _coordinator(self) -> TopicPartition:
+        topic = self._cluster.store.image.topics[TRANSACTION_STATE_TOPIC]
+        return TopicPartition(TRANSACTION_STATE_TOPIC, coordinator_partition(self._name, len(topic.partitions)))
 
-    async def send(self, tp: TopicPartition, sequence: int, *, epoch: int) -> ErrorCode:
-        """Produce a record in version 12, which adds the partition to the transaction."""
-        batch = build_batch(
-            [Record(0, 1_700_000_000_000, None, b"value")],
-            producer_id=self.id,
-            producer_epoch=epoch,
-            base_sequence=sequence,
+    async def begin(self) -> None:
+        """Write a record to each partition."""
+        init = InitProducerIdRequest(transactional_id=self._name, transaction_timeout_ms=60_000)
+        given = await self._until_done(self._coordinator, ApiKey.INIT_PRODUCER_ID, 4, init)
+        self._producer = given.producer_id, given.producer_epoch
+        add = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._name,
+            v3_and_below_producer_id=given.producer_id,
+            v3_and_below_producer_epoch=given.producer_epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name="orders", partitions=[tp.partition for tp in PARTITIONS])
+            ],
+        )
+        await self._until_done(self._coordinator, ApiKey.ADD_PARTITIONS_TO_TXN, 3, add)
+        records = build_batch(
+            [Record(0, 1_700_000_000_000, None, self._name.encode())],
+            producer_id=given.producer_id,
+            producer_epoch=given.producer_epoch,
+            base_sequence=0,
             transactional=True,
         )
-        data = [PartitionProduceData(index=tp.partition, records=batch)]
-        topics = [TopicProduceData(name=tp.topic, partition_data=data)]
-        request = ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=PATIENCE_MS, topic_data=topics)
-        response = await self._ask(leader_of(self._cluster, tp).broker_id, ApiKey.PRODUCE, 12, request)
-        return ErrorCode(response.responses[0].partition_responses[0].error_code)
+        for tp in PARTITIONS:
+            data = TopicProduceData(
+                name="orders", partition_data=[PartitionProduceData(index=tp.partition, records=records)]
+            )
+            produce = ProduceRequest(transactional_id=self._name, acks=-1, timeout_ms=PATIENCE_MS, topic_data=[data])
+            await self._until_done(tp, ApiKey.PRODUCE, 11, produce)
 
-    async def end(self, *, committed: bool) -> None:
-        """End the transaction; the answer has the epoch of the next one."""
-        request = EndTxnRequest(
-            transactional_id=ID, producer_id=self.id, producer_epoch=self.epoch, committed=committed
+    async def end(self, committed: bool) -> None:
+        """End the transaction; its markers are written later."""
+        producer_id, epoch = self._producer
+        end = EndTxnRequest(
+            transactional_id=self._name, producer_id=producer_id, producer_epoch=epoch, committed=committed
         )
-        ended = await self._ask(self._coordinator, ApiKey.END_TXN, 5, request)
-        assert (ended.error_code, ended.producer_id, ended.producer_epoch) == (0, self.id, self.epoch + 1)
-        self.epoch += 1
+        await self._until_done(self._coordinator, ApiKey.END_TXN, 3, end)
 
 
-@pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    async with Cluster(config()) as running:
-        await create(running, partitions=len(PARTITIONS))
-        yield running
+def _code(response: Any) -> ErrorCode:
+    """The first error of a response."""
+    if hasattr(response, "error_code") and not hasattr(response, "results_by_transaction"):
+        return ErrorCode(response.error_code)
+    if hasattr(response, "responses"):
+        return ErrorCode(response.responses[0].partition_responses[0].error_code)
+    codes = [
+        each.partition_error_code
+        for topic in response.results_by_topic_v3_and_below
+        for each in topic.results_by_partition
+    ]
+    return ErrorCode(next(filter(None, codes), 0))
 
 
-@pytest.fixture
-async def producer(cluster: Cluster) -> AsyncIterator[Producer]:
-    connections = {broker.broker_id: await client(broker) for broker in cluster.brokers}
-    yield Producer(cluster, connections)
-    for connection in connections.values():
-        connection.close()
+async def begin_all(cluster: Cluster) -> list[TransactionalProducer]:
+    await create(cluster, partitions=len(PARTITIONS))
+    connection = await client(cluster.brokers[0])
+    find = FindCoordinatorRequest(key_type=1, coordinator_keys=["billing-0"])
+    await connection.request(ApiKey.FIND_COORDINATOR, 4, find, timeout_ms=PATIENCE_MS)
+    connection.close()
+    await until(lambda: all(TRANSACTION_STATE_TOPIC in broker.image.topics for broker in cluster.brokers))
+    connections: dict[int, PeerConnection] = {}
+    producers = [TransactionalProducer(cluster, f"billing-{nth}", connections) for nth in range(PRODUCERS)]
+    await asyncio.gather(*(producer.begin() for producer in producers))
+    return producers
 
 
-async def test_transactions_that_follow_each_other_at_once_have_their_epochs_and_none_hangs(
-    cluster: Cluster, producer: Producer
-) -> None:
-    await producer.init()
-    for nth in range(TRANSACTIONS):
-        for sequence in range(2):  # the first meets the markers of the last transaction, on their way
-            sent = [producer.send(tp, sequence, epoch=producer.epoch) for tp in PARTITIONS]
-            assert await asyncio.gather(*sent) == [ErrorCode.NONE] * len(PARTITIONS)
-        if nth:
-            late = await producer.send(PARTITIONS[0], 2, epoch=producer.epoch - 1)
-            assert late == ErrorCode.INVALID_PRODUCER_EPOCH
-        await producer.end(committed=nth % 2 == 0)
-    for tp in PARTITIONS:
-        leader = _replica(leader_of(cluster, tp), tp)
-        await until(partial(_is_stable, leader))
-        assert leader.log.log_end_offset == TRANSACTIONS * 3
-        assert len(leader.log.producers.aborted) == TRANSACTIONS / 2
-        assert not leader.asked
+def is_stable(cluster: Cluster, tp: TopicPartition) -> bool:
+    """Whether every record of the partition can be read under read_committed."""
+    state = cluster.store.image.partition(*tp)
+    for broker in cluster.brokers:
+        if broker.is_running and state is not None and broker.broker_id == state.leader:
+            log = broker.replicas.partitions[tp].log
+            return log.last_stable_offset(log.high_watermark) == log.log_end_offset
+    return False
 
 
-async def test_after_the_end_nothing_opens_a_transaction_that_its_coordinator_does_not_know(
-    cluster: Cluster, producer: Producer
-) -> None:
-    await producer.init()
-    assert await producer.send(PARTITIONS[0], 0, epoch=producer.epoch) == ErrorCode.NONE
-    await producer.end(committed=True)
-    leader = _replica(leader_of(cluster, PARTITIONS[0]), PARTITIONS[0])
-    await until(partial(_is_stable, leader))
-    late = await producer.send(PARTITIONS[0], 1, epoch=producer.epoch - 1)
-    elsewhere = await producer.send(PARTITIONS[1], 0, epoch=producer.epoch - 1)
-    assert (late, elsewhere) == (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH)
-    assert leader.log.producers.open_count == 0
+def markers_by_producer(cluster: Cluster, tp: TopicPartition) -> dict[int, set[int]]:
+    """The epochs of the markers in the leader's log."""
+    state = cluster.store.image.partition(*tp)
+    (leader,) = (each for each in cluster.brokers if state is not None and each.broker_id == state.leader)
+    log = leader.replicas.partitions[tp].log
+    read = log.read(0, max_bytes=10_000_000, end_offset=log.log_end_offset)
+    found: dict[int, set[int]] = {}
+    for header, _ in iter_batches(b"".join(read.parts)):
+        if header.is_control:
+            found.setdefault(header.producer_id, set()).add(header.producer_epoch)
+    return found
 
 
-def _is_stable(replica: Partition) -> bool:
-    return replica.last_stable_offset == replica.log.log_end_offset
-
-
-def _replica(broker: Broker, tp: TopicPartition) -> Partition:
-    replica = broker.replica(tp)
-    assert replica is not None
-    return replica
+@pytest.mark.parametrize("killed", [None, 0, 1, 2])
+async def test_every_transaction_ends_on_all_its_partitions_whichever_broker_is_killed(killed: int | None) -> None:
+    """Each broker leads partitions of the transactions, and coordinates some of them."""
+    async with Cluster(config()) as cluster:
+        producers = await begin_all(cluster)
+        ends = [asyncio.create_task(each.end(committed=nth % 2 == 0)) for nth, each in enumerate(producers)]
+        await ends[0]
+        if killed is not None:
+            await cluster.kill_broker(cluster.brokers[killed].broker_id)
+        await asyncio.gather(*ends)
+        await until(lambda: all(is_stable(cluster, tp) for tp in PARTITIONS))
+        for tp in PARTITIONS:
+            assert len(markers_by_producer(cluster, tp)) == PRODUCERS
+        for producer in producers:
+            for connection in producer._connections.values():
+                connection.close()
