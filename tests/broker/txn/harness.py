@@ -151,9 +151,10 @@ class TransactionHarness(Harness):
         self.ends = FakeEnds()
         self.ids = FakeIds()
         settings = TransactionConfig(topic_partitions=1, **config)
+        self.log = CoordinatorLog(self.replicas, self.clock, settings.append_timeout_ms)
         services = TransactionServices(
             config=settings,
-            log=CoordinatorLog(self.replicas, self.clock, settings.append_timeout_ms),
+            log=self.log,
             clock=self.clock,
             timer=timers[2],
             image=lambda: self.image,

@@ -160,7 +160,6 @@ def test_the_same_epoch_again_reloads_nothing(broker: TransactionHarness) -> Non
 def test_records_that_cannot_be_read_are_skipped(broker: TransactionHarness) -> None:
     """KAFKA-9065, KAFKA-9307: loading must not stop half-way. Records of unknown types are skipped too (KIP-915)."""
     producer = started(broker)
-    log = broker.transactions.completion.transitions._services.log
     known = encode_record("other", broker.value())
     assert known.value is not None
     bad = [
@@ -169,8 +168,8 @@ def test_records_that_cannot_be_read_are_skipped(broker: TransactionHarness) -> 
         NewRecord(known.key, b"\x00\x09"),
         NewRecord(encode_record("third", broker.value()).key, known.value[:9]),
     ]
-    log.append(PARTITION, bad, lambda _: None)
-    log.append(PARTITION, [known, tombstone("other")], lambda _: None)
+    broker.log.append(PARTITION, bad, lambda _: None)
+    broker.log.append(PARTITION, [known, tombstone("other")], lambda _: None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("purgatorio.broker.coordinator.loading.logger", _Silent())
         broker.move(2)

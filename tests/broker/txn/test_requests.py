@@ -159,6 +159,7 @@ def test_an_unknown_id_accepts_a_producer_with_an_identity(broker: TransactionHa
 
 
 def test_the_transaction_of_the_producer_before_is_aborted_with_a_fence(broker: TransactionHarness) -> None:
+    """KAFKA-6119: markers with the old epoch would let its late records in."""
     old = started(broker)
     asked = broker.init()
     assert not asked.answered
