@@ -67,6 +67,7 @@ class Coordinators:
                 image=lambda: store.image,
                 rebalance_purgatory=parked.rebalance,
                 heartbeat_purgatory=parked.heartbeat,
+                transaction_purgatory=parked.transaction,
             ),
             replicas,
         )

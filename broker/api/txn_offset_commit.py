@@ -15,7 +15,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset
-from purgatorio.broker.group.txn_offset_manager import Membership
+from purgatorio.broker.group.txn_offset_manager import Membership, TxnCommit
 from purgatorio.broker.replica.verification import ProducerTransaction
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -58,12 +58,14 @@ def handle(groups: Groups, ctx: RequestContext, request: TxnOffsetCommitRequest,
     )
     try:
         groups.txn_offsets.commit(
-            request.group_id,
-            transaction,
-            offsets,
+            TxnCommit(
+                request.group_id,
+                transaction,
+                offsets,
+                Membership(request.member_id, request.group_instance_id, request.generation_id),
+                ctx.client_id or "",
+            ),
             done,
-            membership=Membership(request.member_id, request.group_instance_id, request.generation_id),
-            client=ctx.client_id or "",
         )
     except CoordinatorError as error:
         done(error.error_code)

@@ -67,13 +67,7 @@ class Groups:
         )
         writer = OffsetWriter(services.log, services.timer)
         self.offsets = OffsetManager(services, self.coordinator, writer)
-        self.txn_offsets = TxnOffsetManager(
-            self.coordinator,
-            self.offsets,
-            writer,
-            max_offsets=services.config.max_offsets,
-            guard=replicas.guard,
-        )
+        self.txn_offsets = TxnOffsetManager(services, self.coordinator, self.offsets, writer, replicas.guard)
         self.cleaner = GroupCleaner(services, self.coordinator, self.offsets, wake=self._has_cleaning.set)
 
     @property

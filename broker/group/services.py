@@ -27,6 +27,7 @@ class GroupServices:
         image: returns this broker's image.
         rebalance_purgatory: Kafka's "Rebalance": joins and syncs that wait for other members.
         heartbeat_purgatory: Kafka's "Heartbeat": the session of each member, until its deadline.
+        transaction_purgatory: "Transaction": commits with transactions, which wait for their coordinators.
     """
 
     config: GroupConfig
@@ -37,3 +38,4 @@ class GroupServices:
     image: Callable[[], ClusterImage]
     rebalance_purgatory: Purgatory[Any]
     heartbeat_purgatory: Purgatory[Any]
+    transaction_purgatory: Purgatory[Any]

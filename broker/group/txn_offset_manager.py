@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 from purgatorio.broker.coordinator.coordinator_log import Committed, Producer
 from purgatorio.broker.coordinator.errors import CoordinatorError, coordinator_error
 from purgatorio.broker.group.coordinator import GroupCoordinator
+from purgatorio.broker.group.delayed_admission import AdmissionKey, DelayedAdmission
 from purgatorio.broker.group.offset_manager import OffsetManager
 from purgatorio.broker.group.offset_writer import OffsetWriter
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
+from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.transaction_guard import TransactionGuard
@@ -37,14 +39,30 @@ class Membership(NamedTuple):
     generation_or_epoch: int = -1
 
 
+class TxnCommit(NamedTuple):
+    """A request to commit offsets with a transaction.
+
+    Attributes:
+        transaction: adds the partition of ``__consumer_offsets``, unless AddOffsetsToTxn has done so.
+        offsets: topic, partition and offset each; at least one.
+        client: the client id, shown while the request waits.
+    """
+
+    group_id: str
+    transaction: ProducerTransaction
+    offsets: Sequence[tuple[str, int, CommittedOffset]]
+    membership: Membership = Membership()
+    client: str = ""
+
+
 class TxnOffsetManager:
     """The offsets of transactions in the groups that one broker coordinates.
 
     Args:
+        services: the settings, and the purgatory of requests that wait for the coordinator of their transaction.
         coordinator: the shards of this broker.
         offsets: the other offsets, with which they share the limits.
         writer: writes the changes of offsets.
-        max_offsets: the most changes that wait for their replicas, or for a transaction's coordinator.
         guard: lets only records of transactions into the log that their coordinators know.
 
     Attributes:
@@ -53,82 +71,84 @@ class TxnOffsetManager:
 
     def __init__(
         self,
+        services: GroupServices,
         coordinator: GroupCoordinator,
         offsets: OffsetManager,
         writer: OffsetWriter,
-        *,
-        max_offsets: int,
         guard: TransactionGuard,
     ) -> None:
+        self._config = services.config
+        self._purgatory = services.transaction_purgatory
         self._coordinator = coordinator
         self._offsets = offsets
         self._writer = writer
-        self._max_offsets = max_offsets
         self._guard = guard
         self.asking_count = 0
 
-    def commit(
-        self,
-        group_id: str,
-        transaction: ProducerTransaction,
-        offsets: Sequence[tuple[str, int, CommittedOffset]],
-        done: Committed,
-        *,
-        membership: Membership,
-        client: str = "",
-    ) -> None:
+    def commit(self, request: TxnCommit, done: Committed) -> None:
         """Write offsets of a group that become visible when the transaction commits.
 
         Args:
-            transaction: adds the partition of ``__consumer_offsets``, unless AddOffsetsToTxn has done so.
-            offsets: topic, partition and offset each; at least one.
             done: called when the records are committed, or have failed; perhaps before this returns.
-            client: the client id, shown while the request waits.
 
         Raises:
             CoordinatorError: the offsets may not be committed: with the error code for each of them.
         """
-        shard = self._coordinator.shard_of(group_id)
-        self._check(shard, group_id, transaction.producer_id, offsets, membership)
-        encode_offset_key(group_id, *offsets[0][:2])  # a group id that is too long is found before others are asked
-        self.asking_count += len(offsets)
+        shard = self._coordinator.shard_of(request.group_id)
+        self._check(shard, request)
+        encode_offset_key(request.group_id, *request.offsets[0][:2])  # one that is too long is found before it waits
+        transaction, count = request.transaction, len(request.offsets)
+        self.asking_count += count
+
+        def admitted(error_code: ErrorCode) -> None:
+            self.asking_count -= count
+            operation.is_decided = True
+            self._admitted(shard, request, error_code, done)
+            self._purgatory.check_and_complete(AdmissionKey(transaction.transactional_id), "the guard")
+
+        def give_up(error_code: ErrorCode) -> None:
+            self.asking_count -= count
+            self._guard.withdraw(passage)
+            done(error_code)
+
+        operation = DelayedAdmission(
+            self._config.offsets_commit_timeout_ms, transaction.transactional_id, shard.tp, give_up
+        )
+        operation.client = request.client
+        passage = self._guard.when_admitted(shard.tp, transaction, admitted)
+        if not operation.is_decided:
+            self._purgatory.try_complete_else_watch(operation, (AdmissionKey(transaction.transactional_id),))
+
+    def _admitted(self, shard: GroupShard, request: TxnCommit, error_code: ErrorCode, done: Committed) -> None:
+        """Append the records, now that the guard has decided with this error code."""
+        if error_code:
+            done(coordinator_error(error_code))
+            return
+        try:
+            if self._coordinator.shard_of(request.group_id) is not shard:
+                raise CoordinatorError(ErrorCode.NOT_COORDINATOR, f"{shard.tp} was led elsewhere meanwhile")
+            self._check(shard, request)
+        except CoordinatorError as error:
+            done(error.error_code)
+            return
 
         def settled(error_code: ErrorCode) -> None:
             if error_code == ErrorCode.NONE:
-                self._offsets.commit_count += len(offsets)
+                self._offsets.commit_count += len(request.offsets)
             done(error_code)
 
-        def admitted(error_code: ErrorCode) -> None:
-            self.asking_count -= len(offsets)
-            if error_code:
-                done(coordinator_error(error_code))
-                return
-            try:
-                if self._coordinator.shard_of(group_id) is not shard:
-                    raise CoordinatorError(ErrorCode.NOT_COORDINATOR, f"{shard.tp} was led elsewhere meanwhile")
-                self._check(shard, group_id, transaction.producer_id, offsets, membership)
-            except CoordinatorError as error:
-                done(error.error_code)
-                return
-            producer = Producer(transaction.producer_id, transaction.producer_epoch, transaction.transactional_id)
-            changes = [OffsetChange(group_id, *offset) for offset in offsets]
-            self._writer.write(shard, changes, settled, client=client, producer=producer)
+        transaction = request.transaction
+        changes = [OffsetChange(request.group_id, *offset) for offset in request.offsets]
+        producer = Producer(transaction.producer_id, transaction.producer_epoch, transaction.transactional_id)
+        self._writer.write(shard, changes, settled, client=request.client, producer=producer)
 
-        self._guard.when_admitted(shard.tp, transaction, admitted)
-
-    def _check(
-        self,
-        shard: GroupShard,
-        group_id: str,
-        producer_id: int,
-        offsets: Sequence[tuple[str, int, CommittedOffset]],
-        membership: Membership,
-    ) -> None:
+    def _check(self, shard: GroupShard, request: TxnCommit) -> None:
         """Check that the member may commit, and that there is room.
 
         Raises:
             CoordinatorError: it may not.
         """
+        group_id, transaction, offsets, membership, _ = request
         if group_id in shard.deleting:
             raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id!r} is being deleted")
         group = shard.groups.get(group_id)
@@ -139,7 +159,8 @@ class TxnOffsetManager:
             code = ErrorCode.UNKNOWN_MEMBER_ID if is_known else ErrorCode.ILLEGAL_GENERATION
             raise CoordinatorError(code, f"group {group_id!r} has no members")
         partitions = [each[:2] for each in offsets]
-        if shard.offsets.transactional.with_more(producer_id, group_id, partitions) > MAX_OFFSETS_OF_TRANSACTION:
+        written = shard.offsets.transactional.with_more(transaction.producer_id, group_id, partitions)
+        if written > MAX_OFFSETS_OF_TRANSACTION:
             message = f"a transaction may write {MAX_OFFSETS_OF_TRANSACTION} offsets to {shard.tp}"
             raise CoordinatorError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, message)
         self._offsets.check_limits(shard, group_id, offsets, waiting=self.asking_count)
@@ -154,7 +175,7 @@ class TxnOffsetManager:
         """
         try:
             shard = self._coordinator.shard_at(tp)
-            if shard.offsets.pending_count >= self._max_offsets:
+            if shard.offsets.pending_count >= self._config.max_offsets:
                 raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"too many changes of {tp} wait")
         except CoordinatorError as error:
             done(error.error_code)

@@ -75,21 +75,26 @@ class TransactionGuard:
 
     def when_admitted(
         self, tp: TopicPartition, transaction: ProducerTransaction, done: Callable[[ErrorCode], None]
-    ) -> None:
+    ) -> Passage:
         """Let a coordinator append records of a client's transaction to its own partition (KAFKA-15449).
 
         Args:
             tp: a partition that this broker leads.
             done: called once, perhaps before this returns. With NONE the caller appends before it returns, or not at
                 all; other codes are for the client.
+
+        Returns:
+            What `withdraw` takes, to wait no longer.
         """
+        passage = Passage(done)
         try:
             partition = self._lookup.find(tp)
             partition.check_leader(-1)
         except PartitionError as error:
             done(error.error_code)
-            return
-        self.admit(transaction, [(partition, Passage(done))])
+        else:
+            self.admit(transaction, [(partition, passage)])
+        return passage
 
     def is_open(self, transaction: ProducerTransaction, partition: Partition) -> bool:
         """Return whether the transaction has begun in the log, and no append waits that came before."""

@@ -167,6 +167,41 @@ def test_what_has_changed_while_the_coordinator_was_asked_counts() -> None:
     assert codes(moved.only) == [ErrorCode.NOT_COORDINATOR]
 
 
+def test_a_commit_that_waits_for_the_coordinator_is_shown_and_ends_with_the_answer() -> None:
+    broker = Coordinator()
+    broker.verified = None
+    replies = broker.post(txn_offset_commit, 3, request(7))
+    (waiting,) = broker.transaction_purgatory.operations(10)
+    assert waiting.missing == (
+        "the coordinator of `billing-1` has not confirmed that its transaction includes __consumer_offsets-0"
+    )
+    assert [str(key) for key in waiting.keys] == ["billing-1"]
+    broker.asked.pop()[2](ErrorCode.NONE)
+    assert codes(replies.only) == [0]
+    assert [each.outcome for each in broker.finished if each.purgatory == "Transaction"] == ["completed"]
+
+
+def test_a_commit_does_not_wait_for_ever_and_is_not_appended_after_its_deadline() -> None:
+    broker = Coordinator()
+    broker.verified = None
+    replies = broker.post(txn_offset_commit, 3, request(7))
+    broker.advance_ms(5_001)
+    assert codes(replies.only) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    broker.asked.pop()[2](ErrorCode.NONE)
+    assert broker.partition(PARTITION).log.log_end_offset == 0
+    assert broker.groups.txn_offsets.asking_count == 0
+
+
+def test_a_broker_that_stops_answers_the_commits_that_wait() -> None:
+    broker = Coordinator()
+    broker.verified = None
+    replies = broker.post(txn_offset_commit, 3, request(7))
+    broker.transaction_purgatory.shutdown()
+    assert codes(replies.only) == [ErrorCode.NOT_COORDINATOR]
+    assert codes(broker.ask(txn_offset_commit, 3, request(7))) == [ErrorCode.NOT_COORDINATOR]
+    assert broker.groups.txn_offsets.asking_count == 0
+
+
 def test_offsets_that_wait_for_the_coordinator_count_for_the_limit() -> None:
     broker = Coordinator(max_offsets=3)
     broker.verified = None

@@ -43,11 +43,12 @@ class GroupHarness(Harness):
 
     def __init__(self, replicas: tuple[int, ...] = (1,), **config: int) -> None:
         super().__init__()
-        timers = [Timer(self.clock.now_ms) for _ in range(3)]
+        timers = [Timer(self.clock.now_ms) for _ in range(4)]
         self.timers += timers
         self.rebalance_purgatory: Purgatory = Purgatory("Rebalance", timers[0], actions=self.actions)
         self.heartbeat_purgatory: Purgatory = Purgatory("Heartbeat", timers[1], actions=self.actions)
-        for purgatory in (self.rebalance_purgatory, self.heartbeat_purgatory):
+        self.transaction_purgatory: Purgatory = Purgatory("Transaction", timers[3], actions=self.actions)
+        for purgatory in (self.rebalance_purgatory, self.heartbeat_purgatory, self.transaction_purgatory):
             purgatory.on_finished = self.finished.append
         settings = GroupConfig(offsets_topic_partitions=1, **config)
         services = GroupServices(
@@ -59,6 +60,7 @@ class GroupHarness(Harness):
             image=lambda: self.image,
             rebalance_purgatory=self.rebalance_purgatory,
             heartbeat_purgatory=self.heartbeat_purgatory,
+            transaction_purgatory=self.transaction_purgatory,
         )
         self.verified: ErrorCode | None = ErrorCode.NONE
         self.asked: list[tuple[TopicPartition, ProducerTransaction, Callable[[ErrorCode], None]]] = []

@@ -131,9 +131,8 @@ class Broker(GroupHarness):
         self.offsets.write(self.shard, offsets, lambda code: None, producer=PRODUCER)
 
     def end_transaction(self) -> None:
-        OffsetWriter(self.groups.coordinator.services.log, self.timers[-1]).end(
-            self.shard, PRODUCER, EndMarker(True, 0), lambda code: None
-        )
+        services = self.groups.coordinator.services
+        OffsetWriter(services.log, services.timer).end(self.shard, PRODUCER, EndMarker(True, 0), lambda code: None)
 
     def kept(self, group_id: str = "app") -> dict[str, list[int]]:
         return {name: list(offsets) for name, offsets in self.offsets.offsets_of(group_id).items()}

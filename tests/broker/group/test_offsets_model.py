@@ -15,7 +15,7 @@ import pytest
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
-from purgatorio.broker.group.txn_offset_manager import Membership
+from purgatorio.broker.group.txn_offset_manager import TxnCommit
 from purgatorio.broker.replica.verification import ProducerTransaction
 from purgatorio.protocol.consumer_offsets import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
 from purgatorio.protocol.end_marker import EndMarker, read_end_marker
@@ -112,13 +112,9 @@ class World:
     def txn(self) -> None:
         producer_id = self.rng.randrange(PRODUCERS)
         changes = self.changes()
-        self.broker.groups.txn_offsets.commit(
-            changes[0].group_id,
-            ProducerTransaction(str(producer_id), producer_id, 0, False),
-            [(change.topic, change.partition, change.committed) for change in changes if change.committed is not None],
-            self.answers.append,
-            membership=Membership(),
-        )
+        offsets = [(each.topic, each.partition, each.committed) for each in changes if each.committed is not None]
+        transaction = ProducerTransaction(str(producer_id), producer_id, 0, False)
+        self.broker.groups.txn_offsets.commit(TxnCommit(changes[0].group_id, transaction, offsets), self.answers.append)
 
     def end(self) -> None:
         marker = EndMarker(self.rng.random() < 0.7, 0)

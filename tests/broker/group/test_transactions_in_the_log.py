@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
-from purgatorio.broker.group.txn_offset_manager import Membership
+from purgatorio.broker.group.txn_offset_manager import TxnCommit
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.verification import ProducerTransaction
 from purgatorio.broker.txn.marker_writer import Marker, MarkerWriter
@@ -25,13 +25,8 @@ class Broker(GroupHarness):
         """Commit an offset with a producer's transaction."""
         done: list[ErrorCode] = []
         committed = CommittedOffset(offset, -1, "", self.clock.wall_ms())
-        self.groups.txn_offsets.commit(
-            group_id,
-            ProducerTransaction(f"t{producer_id}", producer_id, epoch, False),
-            [("orders", 0, committed)],
-            done.append,
-            membership=Membership(),
-        )
+        transaction = ProducerTransaction(f"t{producer_id}", producer_id, epoch, False)
+        self.groups.txn_offsets.commit(TxnCommit(group_id, transaction, [("orders", 0, committed)]), done.append)
         return done
 
     def plain(self, offset: int | None, group_id: str = "app") -> None:
