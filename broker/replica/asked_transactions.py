@@ -20,22 +20,19 @@ class Passage:
     Attributes:
         done: called once, unless the passage is withdrawn. With NONE the append is made before it returns.
         sequence: the first sequence of the batch; -1 for a coordinator's.
-        records_bytes: the memory of the records that wait.
+        memory_bytes: the memory that it takes while it waits.
+        counted_bytes: what of that the guard counts now.
         is_withdrawn: the request has been answered already.
     """
 
-    __slots__ = ("done", "is_withdrawn", "records_bytes", "sequence")
+    __slots__ = ("counted_bytes", "done", "is_withdrawn", "memory_bytes", "sequence")
 
     def __init__(self, done: Callable[[ErrorCode], None], sequence: int = NO_SEQUENCE, records_bytes: int = 0) -> None:
         self.done = done
         self.sequence = sequence
-        self.records_bytes = records_bytes
+        self.memory_bytes = PASSAGE_BYTES + records_bytes
+        self.counted_bytes = 0
         self.is_withdrawn = False
-
-    @property
-    def memory_bytes(self) -> int:
-        """The memory that it is counted with."""
-        return PASSAGE_BYTES + self.records_bytes
 
 
 class Question:

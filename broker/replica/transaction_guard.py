@@ -24,14 +24,18 @@ from typing import Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import ActionQueue
-from purgatorio.broker.replica.asked_transactions import Passage, Question
+from purgatorio.broker.replica.asked_transactions import PASSAGE_BYTES, Passage, Question
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.verification import ProducerTransaction, VerifyPartitions
+from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 
+logger = get_logger(__name__)
+
 MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
-"""The most memory of the appends of one broker that wait for coordinators; further ones are to be retried."""
+"""The most memory of the appends of one broker that wait for coordinators; further ones are to be retried. One that is
+larger may wait alone."""
 _RETRIABLE_FOR_ALL: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -127,7 +131,7 @@ class TransactionGuard:
                 partition.asked.add(producer_id, epoch, question)
                 asked[partition.tp] = partition, question
             question.add(passage)
-            self.waiting_bytes += passage.memory_bytes
+            self._count(passage, passage.memory_bytes)
         if asked and self.verify is not None:
             done = partial(self._answered, transaction, asked)
             self.verify(
@@ -142,8 +146,11 @@ class TransactionGuard:
     def withdraw(self, passage: Passage) -> None:
         """Give up an append that waits: its `done` is not called, and its records are not kept for it."""
         passage.is_withdrawn = True
-        self.waiting_bytes -= passage.records_bytes
-        passage.records_bytes = 0
+        self._count(passage, min(passage.counted_bytes, PASSAGE_BYTES))
+
+    def _count(self, passage: Passage, memory_bytes: int) -> None:
+        self.waiting_bytes += memory_bytes - passage.counted_bytes
+        passage.counted_bytes = memory_bytes
 
     def _refusal(self, transaction: ProducerTransaction, partition: Partition, passage: Passage) -> ErrorCode:
         """Return why an append cannot even wait; NONE if it can."""
@@ -151,7 +158,7 @@ class TransactionGuard:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if self.verify is None:
             return ErrorCode.INVALID_TXN_STATE
-        if self.waiting_bytes + passage.memory_bytes > self.max_waiting_bytes:
+        if self.waiting_bytes and self.waiting_bytes + passage.memory_bytes > self.max_waiting_bytes:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return ErrorCode.NONE
 
@@ -166,10 +173,8 @@ class TransactionGuard:
             self._begin()
             for tp, (partition, question) in asked.items():
                 code = _told(codes.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR), transaction)
-                try:
-                    self._release(transaction, partition, question, code)
-                finally:
-                    partition.asked.remove(transaction.producer_id, transaction.producer_epoch, question)
+                self._release(transaction, partition, question, code)
+                partition.asked.remove(transaction.producer_id, transaction.producer_epoch, question)
 
     def _release(
         self, transaction: ProducerTransaction, partition: Partition, question: Question, code: ErrorCode
@@ -177,9 +182,13 @@ class TransactionGuard:
         waiting = question.waiting
         while waiting:
             passage = waiting.popleft()
-            self.waiting_bytes -= passage.memory_bytes
-            if not passage.is_withdrawn:
+            self._count(passage, 0)
+            if passage.is_withdrawn:
+                continue
+            try:
                 passage.done(self._fate(transaction, partition, question, code, passage.sequence))
+            except Exception:  # a bug; the others must not wait for ever, and its own request has a deadline
+                logger.exception("an append could not be made", partition=str(partition.tp))
 
     def _fate(
         self,

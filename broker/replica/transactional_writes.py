@@ -150,11 +150,12 @@ class _Request:
             self._writes.writes.refuse(tp, result, error)
         else:
             batch = WaitingBatch(partition, records, result)
-            self.waiting[batch] = Passage(partial(self._decided, batch), header.base_sequence, len(records))
             try:
                 partition.check_may_append(self._acks)  # before the coordinator is asked
             except PartitionError as error:
-                self._give_up(batch, error)
+                self._refuse(batch, error)
+            else:
+                self.waiting[batch] = Passage(partial(self._decided, batch), header.base_sequence, len(records))
 
     def enter(self) -> None:
         """Present the batches of the transaction to the guard; go on, or wait for it."""
@@ -177,12 +178,12 @@ class _Request:
 
     def _decided(self, batch: WaitingBatch, code: ErrorCode) -> None:
         """Append a batch that the guard admits, or refuse it."""
-        del self.waiting[batch]
         writes, partition = self._writes, batch.partition
         if code:
             self._refuse(batch, self._refusal(batch, code))
         else:
             self._append(partition, batch.records, batch.result)
+        del self.waiting[batch]
         if self._operation is not None and not self.waiting:
             writes.produce_purgatory.check(self._operation, "transaction verified", partition.tp)
 
@@ -205,7 +206,7 @@ class _Request:
         )
 
     def _give_up(self, batch: WaitingBatch, error: PartitionError) -> None:
-        """Refuse a batch that waits at the guard, or would have to."""
+        """Refuse a batch that waits at the guard."""
         self._writes.guard.withdraw(self.waiting.pop(batch))
         self._refuse(batch, error)
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
+import pytest
+
+from purgatorio.broker.log.log import Log
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness
 from tests.broker.replica.transactions import coordinator_of, send, transactional
+from tests.error_log import ErrorLog
 
 
 def test_it_names_the_transaction_and_the_partition(broker: Harness) -> None:
@@ -88,3 +93,33 @@ def test_a_topic_that_is_deleted_meanwhile_ends_the_wait(broker: Harness) -> Non
     assert produced.error_codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     coordinator.only.answer()
     assert broker.replicas.guard.waiting_bytes == 0
+
+
+def test_a_batch_larger_than_the_limit_may_wait_alone(broker: Harness) -> None:
+    coordinator = coordinator_of(broker)
+    broker.replicas.guard.max_waiting_bytes = 10
+    produced = send(broker)
+    coordinator.only.answer()
+    assert produced.error_codes == [ErrorCode.NONE]
+
+
+def test_a_failure_of_the_log_is_not_taken_for_success_and_holds_up_no_other(
+    broker: Harness, monkeypatch: pytest.MonkeyPatch, error_log: ErrorLog
+) -> None:
+    coordinator = coordinator_of(broker)
+    requests = [send(broker), send(broker, 1)]
+    log, append = broker.partition().log, Log.append_as_leader
+    calls = iter([True])
+
+    def fail_once(self: Log, records: Any, **arguments: Any) -> Any:
+        if next(calls, False):
+            raise AssertionError("a bug")
+        return append(self, records, **arguments)
+
+    monkeypatch.setattr(Log, "append_as_leader", fail_once)
+    coordinator.only.answer()
+    error_log.expect("an append could not be made")
+    assert [each.answered for each in requests] == [False, True]
+    broker.advance_ms(2000)
+    assert requests[0].error_codes == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert (log.log_end_offset, broker.replicas.guard.waiting_bytes) == (0, 0)

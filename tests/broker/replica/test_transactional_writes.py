@@ -187,6 +187,7 @@ def test_nothing_is_asked_where_nothing_could_be_appended(alone: Harness) -> Non
     assert (moved.error_codes, moved.results[0].leader_id) == ([CODES.NOT_LEADER_OR_FOLLOWER], 2)
     assert send(alone, tps=[TopicPartition("nowhere", 0)]).error_codes == [CODES.UNKNOWN_TOPIC_OR_PARTITION]
     assert coordinator.asked == []
+    assert alone.replicas.guard.waiting_bytes == 0
 
 
 def test_a_partition_that_moves_while_the_coordinator_is_asked_names_its_new_leader_at_once(alone: Harness) -> None:
