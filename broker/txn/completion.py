@@ -64,6 +64,8 @@ class Completion:
         if value.state is TransactionState.ONGOING:
             self._time(shard, transaction)
             return
+        if transaction.is_overdue and value.state is TransactionState.PREPARE_ABORT:
+            self._timed_out(transaction)
         transaction.timeout = None
         if not value.is_decided:
             if transaction.unmarked is not None:
@@ -93,23 +95,22 @@ class Completion:
         value = transaction.value
         # The wall time outlives a coordinator; where it was set back, a transaction gets no more than its timeout.
         left_ms = min(value.timeout_ms, value.started_ms + value.timeout_ms - self._services.clock.wall_ms())
-        operation = DelayedTimeout(left_ms, transaction, partial(self._expired, shard, transaction))
+        operation = DelayedTimeout(left_ms, transaction, partial(self._abort_overdue, shard, transaction))
         transaction.timeout = operation
         key = TransactionKey(transaction.transactional_id)
         self._services.timeout_purgatory.try_complete_else_watch(operation, (key,))
 
-    def _expired(self, shard: TransactionShard, transaction: Transaction) -> None:
+    def _abort_overdue(self, shard: TransactionShard, transaction: Transaction) -> None:
+        if transaction.pending is None:  # otherwise `_settled` comes again
+            self.fence(shard, transaction, _follows)
+
+    def _timed_out(self, transaction: Transaction) -> None:
         self.timed_out_count += 1
         logger.info(
             "transaction timed out",
             transactional_id=shown(transaction.transactional_id),
             timeout_ms=transaction.value.timeout_ms,
         )
-        self._abort_overdue(shard, transaction)
-
-    def _abort_overdue(self, shard: TransactionShard, transaction: Transaction) -> None:
-        if transaction.pending is None:  # otherwise `_settled` comes again
-            self.fence(shard, transaction, _follows)
 
     def fence(
         self,

@@ -105,6 +105,7 @@ def test_a_deadline_during_a_transition_aborts_after_it() -> None:
     broker.commit()
     assert broker.value().state is State.PREPARE_ABORT
     assert broker.ends.endings[0].end.partitions == (A, B)
+    assert broker.transactions.completion.timed_out_count == 1
 
 
 def test_a_commit_that_is_under_way_at_the_deadline_wins() -> None:
@@ -120,6 +121,7 @@ def test_a_commit_that_is_under_way_at_the_deadline_wins() -> None:
     assert ended.error == NONE
     assert broker.value().state is State.PREPARE_COMMIT
     assert len(broker.ends.endings) == 1
+    assert broker.transactions.completion.timed_out_count == 0
 
 
 def test_a_timeout_that_the_log_refuses_is_tried_again_with_the_same_epoch(broker: TransactionHarness) -> None:

@@ -299,6 +299,24 @@ def test_a_request_that_waits_twice_has_one_patience() -> None:
     assert second.error == NONE
 
 
+def test_requests_that_wait_are_judged_in_their_order() -> None:
+    """A repeated EndTxn that waits must never meet the transaction that a later request begins."""
+    broker = TransactionHarness(replicas=(1, 2))
+    init = broker.init()
+    broker.commit()
+    broker.add(init.producer, A)
+    broker.commit()
+    ended, again, added = broker.end(init.producer), broker.end(init.producer), broker.add(init.producer, B)
+    broker.commit()
+    assert (ended.error, again.answered, added.answered) == (NONE, False, False)
+    broker.ends.write()
+    broker.commit()
+    assert (again.error, added.answered) == (NONE, False)
+    broker.commit()
+    assert added.error == NONE
+    assert broker.value().state is State.ONGOING
+
+
 def test_a_leader_that_asks_does_not_wait(broker: TransactionHarness) -> None:
     producer = started(broker)
     broker.end(producer)
