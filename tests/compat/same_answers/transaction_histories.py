@@ -294,11 +294,9 @@ def wrong_partitions(talk: Talk) -> None:
     client.add("unknown topic", topics=unknown)
     client.add("unknown topic and known", topics=[*unknown, *known])
     client.add("unknown partition", 0, 2)
-    client.add("no partitions", topics=[])
     client.describe("none added")
     client.begin("begin")
     client.add("again", 0)
-    client.add_offsets("empty group", group_id="")
     client.verify("verify", 0, 1)
     client.verify("add for Produce", 1, verify_only=False)
     client.describe("both added")
@@ -312,6 +310,8 @@ def wrong_partitions(talk: Talk) -> None:
         client.commit_offset("no group added", 5)
         client.end("commit", COMMIT)
         client.describe("committed")
+    client.add("no partitions", topics=[])
+    client.add_offsets("empty group", group_id="")
 
 
 def wrong_batches(talk: Talk) -> None:
@@ -325,7 +325,6 @@ def wrong_batches(talk: Talk) -> None:
     client.produce("duplicate", base_sequence=client.sequence - 1)
     client.produce("epoch too low", producer_epoch=client.epoch - 1)
     client.produce("epoch too high", producer_epoch=client.epoch + 1)
-    client.produce("no producer id", producer_id=-1, producer_epoch=-1, base_sequence=-1)
     marker = build_end_marker(
         EndMarker(committed=True, coordinator_epoch=0),
         producer_id=client.producer_id,
@@ -337,6 +336,7 @@ def wrong_batches(talk: Talk) -> None:
     client.describe("open")
     client.end("commit", COMMIT)
     client.describe("committed")
+    client.produce("no producer id", producer_id=-1, producer_epoch=-1, base_sequence=-1, transactional=False)
 
 
 def one_life(talk: Talk) -> None:

@@ -1,19 +1,26 @@
-"""A worker with kafka-python; see `harness.py`."""
+"""A worker with kafka-python; see `harness.py`.
+
+kafka-python 3.0.12 forgets a request of a transaction for good if the coordinator refuses the connection at the moment
+when it is to be sent (`Sender._maybe_send_pending_request`), and waits for its answer without a limit: the loop has a
+limit of its own.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from itertools import islice
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
+from kafka.errors import InvalidProducerEpochError, KafkaError, KafkaTimeoutError, ProducerFencedError
 from kafka.structs import OffsetAndMetadata
 
 from tests.compat.transactions.workers.commands import Commands, say, stopping
 
 TIMEOUT_SECONDS = 30
+TRANSACTION_TIMEOUT_SECONDS = 5
 BATCH = 20
 
 
@@ -97,12 +104,27 @@ class Worker(Commands):
     def _transaction(
         self, producer: KafkaProducer, consumer: KafkaConsumer, target: str, batches: dict[TopicPartition, list[Any]]
     ) -> None:
-        producer.begin_transaction()
-        for message in (message for messages in batches.values() for message in messages):
-            producer.send(target, message.value, key=message.value)
         offsets = {where: OffsetAndMetadata(messages[-1].offset + 1, "", -1) for where, messages in batches.items()}
-        producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
-        producer.commit_transaction()
+        values = [message.value for messages in batches.values() for message in messages]
+        errors: list[Exception] = []
+
+        def transaction() -> None:
+            try:
+                producer.begin_transaction()
+                for value in values:
+                    producer.send(target, value, key=value)
+                producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+                producer.commit_transaction()
+            except Exception as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=transaction, daemon=True)
+        thread.start()
+        thread.join(TRANSACTION_TIMEOUT_SECONDS)
+        if thread.is_alive():
+            raise KafkaTimeoutError("the transaction does not end")
+        for error in errors:
+            raise error
 
 
 Worker(sys.argv[1]).run()
