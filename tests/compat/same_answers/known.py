@@ -24,6 +24,9 @@ KNOWN: dict[str, str] = {
         "Who still sends the epoch before has missed the answer with its assignment: here it gets that at once, in "
         "Kafka only if it asks with all fields, as Java's client does after a failure."
     ),
+    r"^ConsumerGroupHeartbeat, (partitions of an unknown topic|.* owns what it has not got|first reports .*): assign": (
+        "Who reports other partitions than it was given, within its epoch, has missed an answer, too."
+    ),
     r"^Produce, .*log_start_offset: Kafka 0, Purgatorio -1$": (
         "Kafka's refusals of some batches tell where the log starts; here no refusal does."
     ),

@@ -15,6 +15,7 @@ import pytest
 
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from purgatorio.protocol.messages.describe_groups import DescribeGroupsRequest
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.compat.same_answers import (
@@ -24,7 +25,7 @@ from tests.compat.same_answers import (
     transaction_histories,
 )
 from tests.compat.same_answers.known import KNOWN
-from tests.compat.same_answers.talk import Field, Talk
+from tests.compat.same_answers.talk import NOT_READY, Field, Talk
 
 from apache_kafka import apache_kafka  # isort: skip  # `talk` has put scripts/bench on the path
 from processes import brokers  # isort: skip
@@ -90,18 +91,24 @@ def _with_topics(bootstrap: tuple[str, int], first_epoch: int) -> Side:
             break
         assert time.monotonic() < deadline, metadata
         time.sleep(0.05)
-    _await_transactions(wire, deadline)
+    _await_coordinators(wire, deadline)
     wire.close()
     return bootstrap, {bytes(topic.topic_id): topic.name for topic in metadata.topics}, first_epoch
 
 
-def _await_transactions(wire: Wire, deadline: float) -> None:
-    """Have the topic of transactions created, and wait until all of its partitions have a coordinator."""
-    for number in range(40):  # of five partitions each has one
-        request = FindCoordinatorRequest(key=f"any-{number}", key_type=1)
-        while (found := wire.ask(10, 2, request)).error_code:
-            assert time.monotonic() < deadline, found
-            time.sleep(0.05)
+def _await_coordinators(wire: Wire, deadline: float) -> None:
+    """Have the coordinators' topics created, and wait until all of their partitions are loaded."""
+    keys = [f"any-{number}" for number in range(40)]  # of five partitions each has one
+    for key in keys:
+        for key_type in (0, 1):
+            request = FindCoordinatorRequest(key=key, key_type=key_type)
+            while (found := wire.ask(10, 2, request)).error_code:
+                assert time.monotonic() < deadline, found
+                time.sleep(0.05)
+    described = DescribeGroupsRequest(groups=keys)
+    while any(group.error_code in NOT_READY for group in wire.ask(15, 5, described).groups):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def _fields(side: Side, history: History, era: int) -> list[Field]:
