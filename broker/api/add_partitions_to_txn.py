@@ -34,6 +34,9 @@ FENCED_VERSION: Final = 2
 """The first version that answers PRODUCER_FENCED."""
 BATCHED_VERSION: Final = 4
 """The first version that leaders send, with many transactions."""
+MAX_TRANSACTIONS: Final = 200
+"""The most transactions of a request, some 20 ms if each is extended; this broker's leaders send at most 100. Further
+ones are refused with COORDINATOR_NOT_AVAILABLE, after which producers try again."""
 
 
 def handle(transactions: Transactions, ctx: RequestContext, request: AddPartitionsToTxnRequest, reply: Reply) -> None:
@@ -78,7 +81,10 @@ def _handle_batch(transactions: Transactions, request: AddPartitionsToTxnRequest
             reply(AddPartitionsToTxnResponse(results_by_transaction=[results[each] for each in range(count)]))
 
     for nth, each in enumerate(request.transactions):
-        _handle_transaction(transactions, each, partial(done, nth))
+        if nth < MAX_TRANSACTIONS:
+            _handle_transaction(transactions, each, partial(done, nth))
+        else:
+            done(nth, dict.fromkeys(_partitions(each.topics), ErrorCode.COORDINATOR_NOT_AVAILABLE))
     if not count:
         reply(AddPartitionsToTxnResponse())
 

@@ -35,7 +35,7 @@ RETRY_MS: Final = 20
 """From CONCURRENT_TRANSACTIONS, while markers of the transaction before are written, to the next try; as in Kafka."""
 MAX_RETRIES: Final = 5
 """The most retries: then, after 100 ms, the client is to retry."""
-MAX_TRANSACTIONS_PER_REQUEST: Final = 200
+MAX_TRANSACTIONS_PER_REQUEST: Final = 100
 """The most transactions of one request, some milliseconds of a coordinator's time."""
 MAX_REQUESTS: Final = 4
 """The most requests to one broker that wait for answers."""

@@ -212,6 +212,21 @@ def test_a_leader_that_asks_nothing_is_answered(broker: TransactionHarness) -> N
     assert ask(broker, add_partitions_to_txn, 4, AddPartitionsToTxnRequest()).results_by_transaction == []
 
 
+def test_transactions_beyond_the_limit_of_a_request_are_to_be_asked_for_again(
+    broker: TransactionHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each may have to be written."""
+    monkeypatch.setattr(add_partitions_to_txn, "MAX_TRANSACTIONS", 1)
+    producer = broker.init().producer
+    request = AddPartitionsToTxnRequest(transactions=[transaction(producer, nth, verify_only=False) for nth in (0, 1)])
+    answer = ask(broker, add_partitions_to_txn, 5, request)
+    assert [codes(each.topic_results) for each in answer.results_by_transaction] == [
+        [NONE],
+        [ErrorCode.COORDINATOR_NOT_AVAILABLE],
+    ]
+    assert [*broker.value().partitions] == [A]
+
+
 # --- EndTxn ---
 
 
