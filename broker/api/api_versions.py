@@ -3,8 +3,9 @@
 Versions 0–4. The server answers a request of a higher version in version 0, with UNSUPPORTED_VERSION and the same list,
 so that a newer client can fall back. The list is derived from the routes: it has exactly the answered APIs.
 
-From version 3 on the answer tells features (KIP-584): group.version 1 stands for the consumer protocol (KIP-848).
-Clients look at the APIs; tools look at the features.
+From version 3 on the answer tells features (KIP-584): group.version 1 stands for the consumer protocol (KIP-848), for
+which clients look at the APIs and tools at the feature. With transaction.version 2, Java's client and franz-go use a
+producer epoch for each transaction, and add no partitions themselves (KIP-890).
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ CLIENT_SOFTWARE_VERSION = 3
 ZERO_MINIMUM_VERSION = 4
 """The first version in which a feature may have the minimum 0; others are not told of such features (KAFKA-17011)."""
 GROUP_VERSION = "group.version"
+TRANSACTION_VERSION = "transaction.version"
 # KIP-511: the allowed names and versions of client software.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(routes: Routes, ctx: RequestContext, request: ApiVersionsRequest, reply: Reply) -> None:
-    """Answer with the advertised APIs and versions."""
+def handle(
+    routes: Routes, transaction_version: int, ctx: RequestContext, request: ApiVersionsRequest, reply: Reply
+) -> None:
+    """Answer with the advertised APIs and versions, and the features that the cluster uses."""
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION and not _is_valid(request):
         reply(error_response(request, ErrorCode.INVALID_REQUEST))
         return
@@ -41,10 +45,16 @@ def handle(routes: Routes, ctx: RequestContext, request: ApiVersionsRequest, rep
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION:
         response.finalized_features_epoch = 0
         response.finalized_features = [
-            FinalizedFeatureKey(name=GROUP_VERSION, min_version_level=1, max_version_level=1)
+            FinalizedFeatureKey(name=GROUP_VERSION, min_version_level=1, max_version_level=1),
+            FinalizedFeatureKey(
+                name=TRANSACTION_VERSION, min_version_level=transaction_version, max_version_level=transaction_version
+            ),
         ]
     if ctx.api_version >= ZERO_MINIMUM_VERSION:
-        response.supported_features = [SupportedFeatureKey(name=GROUP_VERSION, min_version=0, max_version=1)]
+        response.supported_features = [
+            SupportedFeatureKey(name=GROUP_VERSION, min_version=0, max_version=1),
+            SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=2),
+        ]
     reply(response)
 
 
@@ -61,6 +71,6 @@ API: Final = ApiHandler(
     key=ApiKey.API_VERSIONS,
     min_version=0,
     max_version=4,
-    bind=lambda services: partial(handle, services.routes),
+    bind=lambda services: partial(handle, services.routes, services.transactions.config.version),
     error_response=error_response,
 )

@@ -191,6 +191,13 @@ class BrokerConfig(BaseModel):
         2, "In-sync replicas that __transaction_state needs; at most its replicas.", ge=1
     )
     transaction_max_timeout_ms: int = number(900_000, "Longest transaction timeout that a producer may ask for.", ge=1)
+    transaction_version: int = number(
+        1,
+        "Purgatorio's own, a feature in Kafka: with 2, clients that know it use a producer epoch for each transaction, "
+        "and add no partitions themselves (KIP-890). All brokers need the same.",
+        ge=1,
+        le=2,
+    )
     transactional_id_expiration_ms: int = number(
         604_800_000, "Time after which an unused transactional id is forgotten.", ge=1
     )

@@ -14,20 +14,29 @@ from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVer
 
 @pytest.fixture
 def ask(cluster: Any) -> Any:
-    api: Any = SimpleNamespace(handle=lambda admin, *rest: api_versions.handle({}, *rest))
+    api: Any = SimpleNamespace(handle=lambda admin, *rest: api_versions.handle({}, 1, *rest))
     request = ApiVersionsRequest(client_software_name="app", client_software_version="1")
     return lambda version: cluster.ask(api, version, request)
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_the_consumer_protocol_is_finalized(ask: partial[ApiVersionsResponse], version: int) -> None:
+def test_the_features_in_use_are_finalized(ask: partial[ApiVersionsResponse], version: int) -> None:
     answer = ask(version)
     assert answer.finalized_features_epoch == 0
-    (feature,) = answer.finalized_features
-    assert (feature.name, feature.min_version_level, feature.max_version_level) == ("group.version", 1, 1)
+    levels = [(each.name, each.min_version_level, each.max_version_level) for each in answer.finalized_features]
+    assert levels == [("group.version", 1, 1), ("transaction.version", 1, 1)]
 
 
-@pytest.mark.parametrize(("version", "supported"), [(3, []), (4, [("group.version", 0, 1)])])
+@pytest.mark.parametrize("level", [1, 2])
+def test_the_version_of_transactions_is_a_setting(cluster: Any, level: int) -> None:
+    api: Any = SimpleNamespace(handle=lambda admin, *rest: api_versions.handle({}, level, *rest))
+    answer = cluster.ask(api, 3, ApiVersionsRequest(client_software_name="app", client_software_version="1"))
+    assert answer.finalized_features[1].max_version_level == level
+
+
+@pytest.mark.parametrize(
+    ("version", "supported"), [(3, []), (4, [("group.version", 0, 1), ("transaction.version", 0, 2)])]
+)
 def test_kafka_17011_features_with_minimum_0_are_told_from_version_4_on(
     ask: partial[ApiVersionsResponse], version: int, supported: list[tuple[str, int, int]]
 ) -> None:

@@ -116,7 +116,7 @@ def test_kafka_18659_produce_is_advertised_from_version_0_and_answered_from_3(ro
 def test_api_versions_lists_exactly_the_routes(routes: Routes) -> None:
     replies = Replies()
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
-    api_versions.handle(routes, context(ApiKey.API_VERSIONS, 3), request, replies)
+    api_versions.handle(routes, 1, context(ApiKey.API_VERSIONS, 3), request, replies)
     told = {row.api_key: (row.min_version, row.max_version) for row in replies.only.api_keys}
     assert told == {key: (route.min_version, route.max_version) for key, route in routes.items()}
 
@@ -125,7 +125,7 @@ def test_api_versions_lists_exactly_the_routes(routes: Routes) -> None:
 def test_kip_511_an_invalid_client_software_name_is_refused(routes: Routes, name: str) -> None:
     replies = Replies()
     request = ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
-    api_versions.handle(routes, context(ApiKey.API_VERSIONS, 3), request, replies)
+    api_versions.handle(routes, 1, context(ApiKey.API_VERSIONS, 3), request, replies)
     assert replies.only.error_code == ErrorCode.INVALID_REQUEST
 
 
