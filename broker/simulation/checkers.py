@@ -84,13 +84,13 @@ def vanished(partition: PartitionHistory) -> Iterator[str]:
 
 
 def gap(partition: PartitionHistory) -> Iterator[str]:
-    """No value was ever polled at an offset that a consumer passed, or the log does not start at 0."""
+    """Nothing was ever polled at an offset that a consumer passed, or the log does not start at 0."""
     end = partition.drained
     if end is not None and end.start_offset > 0 and not partition.deletes and len(partition.eras) == 1:
         yield f"the log starts at {end.start_offset}, and no record of it may be deleted"
     if partition.keys:
         return
-    known = [sorted(era.at) for era in partition.eras]
+    known = [era.known_offsets() for era in partition.eras]
     for next_offset, offset, poll, era in partition.forward:
         if offset - next_offset > bisect_left(known[era], offset) - bisect_left(known[era], next_offset):
             told = f"{poll.consumer} was at {next_offset} and received {offset} at {poll.time_ms} ms"

@@ -27,6 +27,8 @@ METADATA_VERSION: Final = 12
 PRODUCE_VERSION: Final = 9
 INIT_PRODUCER_ID_VERSION: Final = 4
 FIND_COORDINATOR_VERSION: Final = 4
+GROUP, TRANSACTION = 0, 1
+"""The types of keys that have a coordinator."""
 REQUEST_TIMEOUT_MS: Final = 1_500
 RETRY_BACKOFF_MS: Final = (20, 120)
 
@@ -124,13 +126,13 @@ class Client:
                 return Leader(found.leader_id, found.leader_epoch)
         raise Unavailable(f"{topic}-{partition} has no leader")
 
-    async def coordinator(self, group_id: str) -> int:
-        """Look up the broker that coordinates a group.
+    async def coordinator(self, key: str, key_type: int = GROUP) -> int:
+        """Look up the broker that coordinates a group or a transactional id.
 
         Raises:
-            Unavailable: the group has no coordinator, or no broker answers.
+            Unavailable: it has no coordinator, or no broker answers.
         """
-        request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
         response = await self.ask_any(ApiKey.FIND_COORDINATOR, FIND_COORDINATOR_VERSION, request)
         found = response.coordinators[0]
         if found.error_code:
@@ -172,7 +174,15 @@ class Output:
         """The partition's name in the history."""
         return f"{self.topic}-{self.partition}"
 
-    def batch(self, values: list[int], wall_ms: int, *, producer: tuple[int, int], sequence: int) -> bytes:
+    def batch(
+        self,
+        values: list[int],
+        wall_ms: int,
+        *,
+        producer: tuple[int, int],
+        sequence: int,
+        transactional: bool = False,
+    ) -> bytes:
         """Build a batch of these values; `producer` is the producer's id and epoch, -1 and -1 if it has none."""
         records = [
             Record(nth, wall_ms, str(value % self.keys).encode() if self.keys else None, str(value).encode(), ())
@@ -184,12 +194,14 @@ class Output:
             producer_id=producer[0],
             producer_epoch=producer[1],
             base_sequence=sequence if producer[0] >= 0 else -1,
+            transactional=transactional,
         )
 
-    def request(self, batch: bytes, acks: int) -> ProduceRequest:
+    def request(self, batch: bytes, acks: int, transactional_id: str | None = None) -> ProduceRequest:
         """Build the request that writes a batch."""
         data = PartitionProduceData(index=self.partition, records=batch)
         return ProduceRequest(
+            transactional_id=transactional_id,
             acks=acks,
             timeout_ms=REQUEST_TIMEOUT_MS - 500,
             topic_data=[TopicProduceData(name=self.topic, partition_data=[data])],

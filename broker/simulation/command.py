@@ -19,6 +19,7 @@ from purgatorio.broker.simulation.invariants import INVARIANTS
 from purgatorio.broker.simulation.nemesis import FAULTS
 from purgatorio.broker.simulation.run import Report, Scenario, simulate
 from purgatorio.broker.simulation.sometimes import SOMETIMES
+from purgatorio.broker.simulation.transaction_checkers import TRANSACTION_CHECKS
 
 OTHERS: Final = {
     "unstable-group": "Soon after all faults, the members of a group did not own all partitions exactly once.",
@@ -137,7 +138,7 @@ def print_report(report: Report) -> None:
     print(f"\n{count[Sent]} values sent, {count[Acked]} acknowledged, {unsure} given up by their producers.")
     print(f"History of {len(events)} events, SHA-256 {report.history.digest()}\n\nChecked:")
     wrong = Counter(anomaly.name for anomaly in report.anomalies)
-    for name, meaning in {**CHECKS, **GROUP_CHECKS, **INVARIANTS, **OTHERS}.items():
+    for name, meaning in {**CHECKS, **GROUP_CHECKS, **TRANSACTION_CHECKS, **INVARIANTS, **OTHERS}.items():
         verdict = f"{wrong[name]} found" if wrong[name] else "none"
         print(f"  {name:<22} {verdict:<10} {meaning}")
     for anomaly in report.anomalies[:MAX_ANOMALIES_SHOWN]:

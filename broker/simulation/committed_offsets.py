@@ -46,7 +46,8 @@ async def read_offsets(
         coordinator,
         ApiKey.OFFSET_FETCH,
         OFFSET_FETCH_VERSION,
-        OffsetFetchRequest(groups=[group]),
+        # Behind a transaction that is not over, the group coordinator answers UNSTABLE_OFFSET_COMMIT (KIP-447).
+        OffsetFetchRequest(groups=[group], require_stable=shared.transactions is not None),
         timeout_ms=REQUEST_TIMEOUT_MS,
     )
     answer = response.groups[0]

@@ -1,9 +1,14 @@
-"""A simulated consumer, which records what it reads."""
+"""A simulated consumer, which records what it reads.
+
+Under read_committed it drops the records of aborted transactions, as real clients do: the broker sends them, and a list
+of the transactions. Without isolation it records the markers that end transactions, too.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -11,16 +16,22 @@ from purgatorio.broker.clock import Clock
 from purgatorio.broker.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_epoch
 from purgatorio.broker.simulation.clients import NETWORK_ERRORS, REQUEST_TIMEOUT_MS, Client, Leader, Unavailable
 from purgatorio.broker.simulation.history import Assigned, Drained, History, Polled
+from purgatorio.broker.simulation.transaction_events import TxnDrained, TxnMarker, TxnPolled
 from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.end_marker import read_end_marker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from purgatorio.protocol.primitives import Buffer
-from purgatorio.protocol.records import iter_batches, iter_records
+from purgatorio.protocol.records import BatchHeader, iter_batches, iter_records
 
 FETCH_VERSION: Final = 12
 LIST_OFFSETS_VERSION: Final = 7
 EARLIEST, LATEST = -2, -1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+Took = Callable[[tuple[tuple[int, int], ...]], None]
+"""Receives records, as pairs of offset and value, when a consumer has read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +43,14 @@ class Reader:
         pause_ms: the range of the wait after a response with records; a slow consumer waits long.
         rack: the consumer's rack (KIP-392); empty: it has none.
         sessions: whether it has fetch sessions (KIP-227).
+        committed: whether it reads under read_committed (KIP-98).
     """
 
     max_bytes: int = 64 * 1024
     pause_ms: tuple[float, float] = (0.0, 0.0)
     rack: str = ""
     sessions: bool = False
+    committed: bool = False
 
 
 class ReaderSession:
@@ -78,6 +91,7 @@ class Consumer:
         final: stop at the partition's end offset, as the leader gives it at first.
         reader: how it reads.
         start: the offset to begin at; negative: the earliest.
+        took: called with what was read.
     """
 
     def __init__(
@@ -91,6 +105,7 @@ class Consumer:
         final: bool = False,
         reader: Reader | None = None,
         start: int = -1,
+        took: Took = lambda records: None,
     ) -> None:
         self._client = client
         self._topic = topic
@@ -100,6 +115,7 @@ class Consumer:
         self._clock = clock
         self._final = final
         self._reader = reader or Reader()
+        self._took = took
         self._near = -1  # the follower that the leader has sent this consumer to
         self._position = self._start = start
         self._last_epoch = -1
@@ -136,11 +152,12 @@ class Consumer:
         self._last_epoch = -1
         self._history.record(Assigned(self._clock.now_ms(), self._client.name, self._name, self._position, reset))
 
-    async def _offset(self, leader: Leader, timestamp: int) -> int:
+    async def _offset(self, leader: Leader, timestamp: int, isolation_level: int = READ_UNCOMMITTED) -> int:
         question = ListOffsetsPartition(
             partition_index=self._partition, current_leader_epoch=leader.epoch, timestamp=timestamp
         )
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=self._topic, partitions=[question])])
+        topic = ListOffsetsTopic(name=self._topic, partitions=[question])
+        request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=[topic])
         response = await self._client.ask(
             leader.broker_id, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request, timeout_ms=REQUEST_TIMEOUT_MS
         )
@@ -152,10 +169,10 @@ class Consumer:
 
     async def _read_from(self, leader: Leader, stopped: Callable[[], bool]) -> None:
         """Fetch from one leader until it returns an error."""
-        end_offset = await self._offset(leader, LATEST) if self._final else None
+        end_offset = await self._offset(leader, LATEST, self._isolation_level) if self._final else None
         while not stopped():
             if end_offset is not None and self._position >= end_offset:
-                self._history.record(Drained(self._clock.now_ms(), self._name, self._start, end_offset))
+                await self._drained(leader, end_offset)
                 return
             asked_ms = self._clock.now_ms()
             broker_id = leader.broker_id if self._near < 0 else self._near
@@ -174,6 +191,19 @@ class Consumer:
             elif self._take(data, broker_id, leader, asked_ms):
                 await asyncio.sleep(self._client.rng.uniform(*self._reader.pause_ms) / 1000)
 
+    @property
+    def _isolation_level(self) -> int:
+        return READ_COMMITTED if self._reader.committed else READ_UNCOMMITTED
+
+    async def _drained(self, leader: Leader, end_offset: int) -> None:
+        """Record that the final reader is at the end."""
+        if self._reader.committed:
+            high_watermark = await self._offset(leader, LATEST)
+            drained = TxnDrained(self._clock.now_ms(), self._name, self._start, end_offset, high_watermark)
+            self._history.record(drained)
+        else:
+            self._history.record(Drained(self._clock.now_ms(), self._name, self._start, end_offset))
+
     async def _fetch(self, broker_id: int, leader: Leader) -> PartitionData:
         partition = FetchPartition(
             partition=self._partition,
@@ -186,6 +216,7 @@ class Consumer:
             max_wait_ms=400,
             min_bytes=1,
             max_bytes=1024 * 1024,
+            isolation_level=self._isolation_level,
             rack_id=self._reader.rack,
         )
         session = self._sessions.setdefault(broker_id, ReaderSession()) if self._reader.sessions else ReaderSession()
@@ -205,26 +236,70 @@ class Consumer:
     def _take(self, data: PartitionData, broker_id: int, leader: Leader, asked_ms: int) -> bool:
         """Record the records of a response; returns whether there were any."""
         records: list[tuple[int, int]] = []
+        position = self._position
+        for header, batch in self._visible(data):
+            # The broker reads from the batch of the offset that it was told: an earlier batch is a fault, and recorded.
+            start = position if header.last_offset >= position else header.base_offset
+            records += [(r.offset, int(r.value or b"-1")) for r in iter_records(batch) if r.offset >= start]
+        if records:
+            self._record(tuple(records), data, broker_id, leader, asked_ms)
+            self._took(tuple(records))
+        return self._position > position
+
+    def _visible(self, data: PartitionData) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Iterate over the batches with records for this reader, and move its position past all batches."""
+        found = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
+        to_come, aborted = deque(found), set[int]()  # the producers of the aborted transactions that have begun
         # Decoded records are one view into the response.
         for header, batch in iter_batches(cast("Buffer | None", data.records) or b"", allow_partial=True):
-            # The broker reads from the batch of the offset that it was told: an earlier batch is a fault, and recorded.
-            start = self._position if header.last_offset >= self._position else header.base_offset
-            records += [(r.offset, int(r.value or b"-1")) for r in iter_records(batch) if r.offset >= start]
+            while to_come and to_come[0][0] <= header.last_offset:
+                aborted.add(to_come.popleft()[1])
             self._last_epoch = header.partition_leader_epoch
-        if records:
-            self._position = records[-1][0] + 1
-            self._history.record(
-                Polled(
-                    self._clock.now_ms(),
-                    self._client.name,
-                    self._name,
-                    tuple(records),
-                    data.high_watermark,
-                    self._final,
-                    broker_id,
-                    leader.epoch,
-                    broker_id != leader.broker_id,
-                    asked_ms,
-                )
+            position, self._position = self._position, header.last_offset + 1
+            if header.is_control:
+                if header.last_offset >= position:
+                    self._pass_marker(header, batch, aborted)
+            elif not (self._reader.committed and header.is_transactional and header.producer_id in aborted):
+                yield header, batch
+
+    def _pass_marker(self, header: BatchHeader, batch: memoryview, aborted: set[int]) -> None:
+        marker = read_end_marker(batch)
+        if marker is None:
+            return  # compaction keeps the batch of a marker that it has removed
+        if not marker.committed:
+            aborted.discard(header.producer_id)
+        if not self._reader.committed:
+            event = TxnMarker(
+                self._clock.now_ms(),
+                self._client.name,
+                self._name,
+                header.base_offset,
+                header.producer_id,
+                header.producer_epoch,
+                marker.committed,
+                self._final,
             )
-        return bool(records)
+            self._history.record(event)
+
+    def _record(
+        self, records: tuple[tuple[int, int], ...], data: PartitionData, broker_id: int, leader: Leader, asked_ms: int
+    ) -> None:
+        now_ms, name = self._clock.now_ms(), self._client.name
+        if self._reader.committed:
+            offsets = data.last_stable_offset, data.high_watermark
+            self._history.record(TxnPolled(now_ms, name, self._name, records, *offsets, self._final, broker_id))
+            return
+        self._history.record(
+            Polled(
+                now_ms,
+                name,
+                self._name,
+                records,
+                data.high_watermark,
+                self._final,
+                broker_id,
+                leader.epoch,
+                broker_id != leader.broker_id,
+                asked_ms,
+            )
+        )

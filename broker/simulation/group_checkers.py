@@ -29,6 +29,7 @@ from purgatorio.broker.simulation.history import (
     UncleanElection,
 )
 from purgatorio.broker.simulation.partition_history import ALL_REPLICAS
+from purgatorio.broker.simulation.transaction_events import GroupTransforms
 
 Found = Iterator[tuple[str, str]]
 """Where an anomaly is, and its description."""
@@ -158,9 +159,12 @@ def _by_register(history: History) -> dict[tuple[str, str], list[Event]]:
 
 def unprocessed(history: History) -> Found:
     """An acknowledged value (acks=-1) was never polled by a member of the group, though its log loses no record."""
+    transforms = {event.group for event in history.of(GroupTransforms)}  # `transaction_checkers` has a check for these
     members: dict[str, set[str]] = {}
     names: dict[str, dict[str, None]] = {}
     for event in history.of(GroupAssigned):
+        if event.group in transforms:
+            continue
         members.setdefault(event.group, set()).add(event.member)
         names.setdefault(event.group, {}).update(dict.fromkeys(event.partitions))
     if not members:

@@ -24,6 +24,7 @@ class _Place:
     shared: Surroundings
     kind: type[GroupMember] | None = None
     instance_id: str | None = None
+    transactional_id: str = ""
     incarnations: int = 0
     member: GroupMember | None = None
     task: asyncio.Task[None] | None = None
@@ -49,7 +50,8 @@ class GroupClients:
         for shared in groups:
             for nth in range(shared.plan.members):
                 instance_id = f"{shared.plan.group_id}-{nth}" if shared.plan.static else None
-                self._places[next(names)] = _Place(shared, _kind(shared.plan, nth), instance_id)
+                transactional_id = f"{shared.plan.group_id}-{nth}"
+                self._places[next(names)] = _Place(shared, _kind(shared.plan, nth), instance_id, transactional_id)
             self._places[next(names)] = _Place(shared)
 
     @property
@@ -66,7 +68,7 @@ class GroupClients:
         if place.kind is None:
             worker: GroupMember | OffsetObserver = OffsetObserver(client, shared)
         else:
-            worker = place.member = place.kind(client, shared, place.instance_id)
+            worker = place.member = place.kind(client, shared, place.instance_id, place.transactional_id)
         place.task = self._cluster.loop.node(name).spawn(
             worker.run(lambda: self._stopped[place.kind is None]), name=name
         )

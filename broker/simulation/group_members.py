@@ -3,6 +3,8 @@
 A member reads the partitions that it owns from their committed offsets, and commits what it has read. It also does what
 members do in bad times: it leaves and comes back, it is silent for longer than its session, and a commit of its arrives
 after the rebalance that took the partition from it.
+
+Members of a group that transforms commit what they have read with what they make of it (`simulation.transformers`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from purgatorio.broker.simulation.committed_offsets import read_offsets
 from purgatorio.broker.simulation.consumers import Consumer
 from purgatorio.broker.simulation.group_plan import SESSION_TIMEOUT_MS, Surroundings
 from purgatorio.broker.simulation.history import GroupAssigned, OffsetCommitted
+from purgatorio.broker.simulation.transaction_requests import Membership
+from purgatorio.broker.simulation.transformers import NotProcessed, Transformer
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.offset_commit import (
@@ -62,12 +66,15 @@ class GroupMember(ABC):
         client: its connections for the group; it has others to read.
         shared: what the clients of the group share.
         instance_id: the name of a static member.
+        transactional_id: of a member that transforms.
     """
 
     NAMES_ITSELF: ClassVar[bool]
     """Whether it tells its member id and epoch when it asks for committed offsets."""
 
-    def __init__(self, client: Client, shared: Surroundings, instance_id: str | None = None) -> None:
+    def __init__(
+        self, client: Client, shared: Surroundings, instance_id: str | None = None, transactional_id: str = ""
+    ) -> None:
         self._client = client
         self._shared = shared
         self._instance_id = instance_id
@@ -79,6 +86,9 @@ class GroupMember(ABC):
         self._unread: dict[TopicPartition, None] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._late: _Commit | None = None
+        self._transformer: Transformer | None = None
+        if shared.transactions is not None:
+            self._transformer = Transformer(client.name, shared.transactions, transactional_id, self._rng)
 
     @property
     def owned(self) -> list[TopicPartition]:
@@ -92,8 +102,11 @@ class GroupMember(ABC):
 
     def has_read_to(self, end_offsets: Mapping[TopicPartition, float]) -> bool:
         """Return whether it has read all that it owns up to these offsets."""
-        return not self._unread and all(
-            reader.position >= end_offsets.get(tp, 0) for tp, (reader, _) in self._readers.items()
+        is_idle = self._transformer is None or self._transformer.is_idle
+        return (
+            is_idle
+            and not self._unread
+            and all(reader.position >= end_offsets.get(tp, 0) for tp, (reader, _) in self._readers.items())
         )
 
     async def run(self, stopped: Callable[[], bool]) -> None:
@@ -110,6 +123,8 @@ class GroupMember(ABC):
         finally:
             self._give_up(list(self._readers))
             self._client.close()
+            if self._transformer is not None:
+                self._transformer.close()
 
     async def _lost_coordinator(self) -> None:
         self._coordinator = -1
@@ -202,14 +217,19 @@ class GroupMember(ABC):
         """Stop to read partitions; sometimes a commit of them is still to come."""
         partitions = list(partitions)
         positions = self._positions(partitions)
-        if positions and self._rng.random() < 0.3:
+        if positions and self._transformer is None and self._rng.random() < 0.3:
             self._late = _Commit(self._member_id, self._generation, positions)
         for tp in partitions:
             self._unread.pop(tp, None)
             self._committed.pop(tp, None)
-            reader = self._readers.pop(tp, None)
-            if reader is not None:
-                reader[1].cancel()
+            self._stop_to_read(tp)
+
+    def _stop_to_read(self, tp: TopicPartition) -> None:
+        reader = self._readers.pop(tp, None)
+        if reader is not None:
+            reader[1].cancel()
+        if self._transformer is not None:
+            self._transformer.forget(tp)
 
     def _positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return what has been read of these partitions."""
@@ -235,6 +255,7 @@ class GroupMember(ABC):
                 clock=shared.clock,
                 reader=shared.reader,
                 start=offsets[tp],
+                took=(lambda records: None) if self._transformer is None else self._transformer.took(tp),
             )
             reading = consumer.run(lambda: False)
             # Its context is that of this task: the reader belongs to this client's node.
@@ -245,12 +266,30 @@ class GroupMember(ABC):
 
     async def _commit(self) -> None:
         """Commit what has been read since the last commit."""
+        if self._transformer is not None:
+            await self._transform(self._transformer)
+            return
         positions = self._positions(self._readers)
         new = {tp: offset for tp, offset in positions.items() if offset != self._committed.get(tp, 0)}
         if new and self._generation > 0:
             code = await self._send_commit(_Commit(self._member_id, self._generation, new), self._instance_id)
             if code is ErrorCode.NONE:
                 self._committed |= {tp: offset for tp, offset in new.items() if tp in self._readers}
+
+    async def _transform(self, transformer: Transformer) -> None:
+        """Process what has been read; if that fails, begin to read at the committed offsets again."""
+        if self._generation <= 0:
+            return
+        membership = Membership(self._shared.plan.group_id, self._generation, self._member_id, self._instance_id)
+        try:
+            offsets = await transformer.process(self._positions(self._readers), self._committed, membership)
+        except NotProcessed:
+            for tp in list(self._readers):
+                self._stop_to_read(tp)
+                self._committed.pop(tp, None)
+                self._unread[tp] = None
+            return
+        self._committed |= {tp: offset for tp, offset in offsets.items() if tp in self._readers}
 
     async def _send_late_commit(self) -> None:
         late, self._late = self._late, None

@@ -11,6 +11,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.simulation.clients import Client
 from purgatorio.broker.simulation.consumers import Reader
 from purgatorio.broker.simulation.history import History
+from purgatorio.broker.simulation.transaction_plan import TransactionSurroundings
 
 SESSION_TIMEOUT_MS: Final = 2_000
 REBALANCE_TIMEOUT_MS: Final = 2_500
@@ -27,12 +28,14 @@ class GroupPlan:
         protocol: how its members join.
         members: the number of its members.
         static: whether they are static members (KIP-345).
+        transforms: whether they write what they read to another topic, in transactions that commit their offsets.
     """
 
     group_id: str
     protocol: Protocol = "classic"
     members: int = 2
     static: bool = False
+    transforms: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,7 @@ class Surroundings:
         reader: how members read.
         new_client: makes a client of a name.
         is_restless: whether members may leave, or be silent: not once the faults are over.
+        transactions: how members write, if they do.
     """
 
     plan: GroupPlan
@@ -55,3 +59,4 @@ class Surroundings:
     clock: Clock
     new_client: Callable[[str], Client]
     is_restless: Callable[[], bool]
+    transactions: TransactionSurroundings | None = None

@@ -1,46 +1,21 @@
 """The history of a cluster: operations of its clients, and the faults. `simulation.checkers` finds anomalies in it.
 
 A history may come from a simulation, or from real clients of real brokers. A file has one JSON object a line. Values
-are unique whole numbers, and a partition is named as in ``orders-0``.
+are unique whole numbers, and a partition is named as in ``orders-0``. `simulation.transaction_events` has the events of
+transactions.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
+from typing import ClassVar, TypeVar
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One event at `time_ms`, by the clock of the process that records the history."""
-
-    time_ms: int
-
-    def to_json(self) -> str:
-        """Return the event as one line of JSON; equal events give equal lines."""
-        kind = type(self).__name__
-        return _encode({"type": kind} | {name: getattr(self, name) for name in _FIELDS[kind]})
-
-    @staticmethod
-    def from_json(line: str) -> Event:
-        """Read an event from a line of JSON.
-
-        Raises:
-            ValueError: the line is no event.
-        """
-        row = json.loads(line)
-        try:
-            kind = row.pop("type")
-            read = _FIELDS[kind]
-            return _TYPES[kind](**{name: read[name](value) for name, value in row.items()})
-        except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"{type(error).__name__}: {error}") from error
+from purgatorio.broker.simulation import transaction_events  # noqa: F401 - its events can be read, too
+from purgatorio.broker.simulation.event import Event as Event
+from purgatorio.broker.simulation.event import register
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,72 +243,26 @@ class OffsetRead(Event):
 
 E = TypeVar("E", bound=Event)
 
-_TYPES: Final[dict[str, type[Event]]] = {
-    kind.__name__: kind
-    for kind in (
-        Sent,
-        Acked,
-        Failed,
-        Unknown,
-        SequenceRefused,
-        Assigned,
-        Polled,
-        Drained,
-        Cleaned,
-        Fault,
-        FencedAnswer,
-        LeaderElected,
-        TopicRecreated,
-        UncleanElection,
-        GroupAssigned,
-        GroupBeat,
-        OffsetCommitted,
-        OffsetRead,
-    )
-}
-
-
-def _whole(value: object) -> int:
-    # isinstance takes a bool for an int.
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is no whole number")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{value!r} is neither true nor false")
-    return value
-
-
-def _records(value: object) -> tuple[tuple[int, int], ...]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is no list of records")
-    return tuple((_whole(offset), _whole(polled)) for offset, polled in value)
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is no list of texts")
-    return tuple(map(_text, value))
-
-
-_READERS: Final[dict[Any, Callable[[object], Any]]] = {
-    "int": _whole,
-    "str": _text,
-    "bool": _flag,
-    "tuple[tuple[int, int], ...]": _records,
-    "tuple[str, ...]": _texts,
-}
-
-_FIELDS: Final = {name: {field.name: _READERS[field.type] for field in fields(kind)} for name, kind in _TYPES.items()}
-"""The fields of each kind of event in order, with the function that reads each, by the kind's name."""
+register(
+    Sent,
+    Acked,
+    Failed,
+    Unknown,
+    SequenceRefused,
+    Assigned,
+    Polled,
+    Drained,
+    Cleaned,
+    Fault,
+    FencedAnswer,
+    LeaderElected,
+    TopicRecreated,
+    UncleanElection,
+    GroupAssigned,
+    GroupBeat,
+    OffsetCommitted,
+    OffsetRead,
+)
 
 
 class History:

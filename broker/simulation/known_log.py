@@ -131,7 +131,8 @@ class KnownLog:
     def _look_at(self, producer_id: int) -> None:
         state = self.partition.log.producers.get(producer_id)
         if state is not None:
-            new = hash((producer_id, state.epoch, *state.batches))
+            transaction = state.transaction_start, state.marker_offset, state.coordinator_epoch
+            new = hash((producer_id, state.epoch, *transaction, *state.batches))
             self._windows_sum = self._windows_sum - self._windows.get(producer_id, 0) + new
             self._windows[producer_id] = new
 
@@ -156,8 +157,11 @@ class KnownLog:
         return len(self.batches) - first, self._sums[-1] - self._sums[first] + hash(self.batches[first])
 
     def producers_differ_from(self, other: KnownLog) -> bool:
-        """Whether the logs know different epochs or batches of their producers."""
-        return (len(self._windows), self._windows_sum) != (len(other._windows), other._windows_sum)
+        """Whether the logs know different epochs, batches or transactions of their producers."""
+        return self._producers() != other._producers()
+
+    def _producers(self) -> tuple[object, ...]:
+        return len(self._windows), self._windows_sum, self.partition.log.producers.aborted._columns()
 
     @property
     def starts_at_0(self) -> bool:

@@ -4,16 +4,16 @@ The documentation names the rules as the reason for the cluster's guarantees. A 
 its rule. The simulation must find an anomaly with every mutant, and one of the kinds that the mutant declares: a
 function that fails for its wrong parameters would be found as well, as an internal error, and prove nothing. So
 `replaced` also refuses a function whose parameters are not those of the one that it replaces.
+
+`simulation.transaction_mutants` has the rules of transactions.
 """
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, cast
-from unittest import mock
+from dataclasses import replace
+from typing import Final, cast
 
 from purgatorio.broker.api.fetch import FetchHandler
 from purgatorio.broker.coordinator import loading, shards
@@ -41,44 +41,14 @@ from purgatorio.broker.replica.refused_batches import RefusedBatches
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.simulation.checkers import Anomaly
 from purgatorio.broker.simulation.nemesis import Nemesis
+from purgatorio.broker.simulation.replacing import CompiledFunction as CompiledFunction
+from purgatorio.broker.simulation.replacing import Patches, Rule, replaced
+from purgatorio.broker.simulation.transaction_mutants import TRANSACTION_RULES
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import EpochEndOffset, FetchPartition
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import iter_batches
-
-Patches = Iterator[contextlib.AbstractContextManager[Any]]
-
-
-class WrongSignature(TypeError):
-    """A mutant's function has other parameters than the one that it replaces."""
-
-
-class CompiledFunction(RuntimeError):
-    """A function cannot be replaced in a compiled module: its neighbours call it directly."""
-
-
-def replaced(owner: object, name: str, function: Callable[..., Any]) -> contextlib.AbstractContextManager[Any]:
-    """Replace a function of a class or module while the context lasts.
-
-    Raises:
-        WrongSignature: the parameters differ in name, kind or default; `self` may have another name.
-        CompiledFunction: the function is compiled (docs/compiled.md).
-    """
-    if not inspect.isfunction(getattr(owner, name)):
-        raise CompiledFunction(f"{name} is compiled, and so cannot be replaced: ./scripts/compile --clean")
-    static = isinstance(inspect.getattr_static(owner, name), staticmethod)
-    is_method = inspect.isclass(owner) and not static
-    wanted, given = (_parameters(each, is_method) for each in (getattr(owner, name), function))
-    if wanted != given:
-        raise WrongSignature(f"{name} takes {wanted}, its replacement {given}")
-    return mock.patch.object(owner, name, staticmethod(function) if static else function)
-
-
-def _parameters(function: Callable[..., Any], is_method: bool) -> list[tuple[str, str, object]]:
-    """Return name, kind and default of each parameter, without `self`."""
-    parameters = [(each.name, each.kind.name, each.default) for each in inspect.signature(function).parameters.values()]
-    return parameters[1:] if is_method else parameters
 
 
 def _identity() -> Patches:
@@ -333,19 +303,6 @@ _LOSS: Final = frozenset(
 """Records are gone, or others are in their place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule that can be switched off.
-
-    Attributes:
-        patches: switch it off; the docstring says what the rule is, and what happens without it.
-        found_by: the kinds of anomaly that prove that the rule is off; others may come from a broken mutant.
-    """
-
-    patches: Callable[[], Patches]
-    found_by: frozenset[str]
-
-
 RULES: Final[Mapping[str, Rule]] = {
     "identity": Rule(_identity, _LOSS),
     "old-assignments": Rule(_old_assignments, _LOSS),
@@ -373,6 +330,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "current-generations": Rule(_current_generations, frozenset({"stale-commit"})),
     "whole-loads": Rule(_whole_loads, frozenset({"lost-commit"})),
     "ended-sessions": Rule(_ended_sessions, frozenset({"stale-beat"})),
+    **TRANSACTION_RULES,
 }
 """Every rule, by its name on the command line."""
 

@@ -33,6 +33,8 @@ from purgatorio.broker.simulation.history import Fault, History
 RECREATION_SECONDS: Final = (2.0, 3.5)
 """The time without a deleted topic: longer than clients wait for an answer and brokers for a lease."""
 
+IN_DOUBT_SECONDS: Final = 1.0
+"""How long the nemesis looks for a transaction in doubt; most are for some milliseconds."""
 PAUSED, WITHOUT_STORE, CUT_OFF = "is paused", "loses the metadata store", "is cut off from all"
 STANDSTILLS: Final = (PAUSED, WITHOUT_STORE, CUT_OFF)
 """What happens to a broker's process before it is replaced; each costs it its lease."""
@@ -49,6 +51,7 @@ class Nemesis:
         deletable: the topics of which records may be deleted.
         recreatable: the topics that may be deleted and created again.
         store_faults: whether to choose from `STORE_FAULTS`, too.
+        transactions: whether clients have transactions.
     """
 
     wait_until_in_sync = staticmethod(wait_until_in_sync)
@@ -65,6 +68,7 @@ class Nemesis:
         deletable: Sequence[str] = (),
         recreatable: Sequence[str] = (),
         store_faults: bool = False,
+        transactions: bool = False,
     ) -> None:
         self._cluster = cluster
         self._clients = clients
@@ -74,6 +78,7 @@ class Nemesis:
         self._deletable = deletable
         self._recreatable = recreatable
         self._store_faults = store_faults
+        self._transactions = transactions
         self._kinds = kinds or self._possible_kinds()
         self._busy: set[int] = set()
         self._leaving: set[int] = set()
@@ -89,6 +94,8 @@ class Nemesis:
             impossible.add("recreate")
         if not self._store_faults:
             impossible.update(STORE_FAULTS)
+        if not self._transactions:
+            impossible.add("in-doubt")
         if not self._cluster.has_spare_hosts:
             impossible.add("replace")
         return tuple(kind for kind in FAULTS if kind not in impossible)
@@ -179,6 +186,29 @@ class Nemesis:
             victim = self._victim([leader]) if leader >= 0 else None
             if victim is not None:
                 await self._take_down(victim, end, kill=True)
+
+    async def kill_in_doubt(self, end: float) -> None:
+        """Kill the coordinator of a transaction whose result is being decided or lacks markers, or a leader of it."""
+        give_up = min(end, self._cluster.loop.time() + IN_DOUBT_SECONDS)
+        while self._cluster.loop.time() < give_up:
+            concerned = self._concerned_by_transactions()
+            victim = self._victim([self._rng.choice(concerned)]) if concerned else None
+            if victim is not None:
+                await self._take_down(victim, end, kill=True)
+                return
+            await asyncio.sleep(0.001)
+
+    def _concerned_by_transactions(self) -> list[int]:
+        """Return the coordinators of transactions that are in doubt, and the leaders that lack their markers."""
+        concerned: dict[int, None] = {}
+        for broker_id, broker in self._cluster.brokers.items():
+            for shard in broker.transactions.coordinator.shards:
+                for transaction in shard.transactions.values():
+                    if transaction.is_busy:
+                        concerned[broker_id] = None
+                        states = (self._cluster.image.partition(*tp) for tp in transaction.unmarked or ())
+                        concerned.update((state.leader, None) for state in states if state is not None)
+        return list(concerned)
 
     async def pause(self, end: float) -> None:
         """Stop a broker's process from running for a while (SIGSTOP)."""
@@ -436,6 +466,7 @@ FAULTS: Final[Mapping[str, Callable[[Nemesis, float], Coroutine[Any, Any, None]]
     "kill": Nemesis.kill,
     "stop": Nemesis.stop,
     "chase-leader": Nemesis.chase_leader,
+    "in-doubt": Nemesis.kill_in_doubt,
     "pause": Nemesis.pause,
     "hold-followers": Nemesis.hold_followers,
     "rolling-restart": Nemesis.restart_in_turn,

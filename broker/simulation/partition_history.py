@@ -23,6 +23,7 @@ from purgatorio.broker.simulation.history import (
     UncleanElection,
 )
 from purgatorio.broker.simulation.told import ToldWatermarks
+from purgatorio.broker.simulation.transaction_events import TxnEnded, TxnMarker, TxnWrote
 
 ALL_REPLICAS: Final = -1
 
@@ -67,12 +68,14 @@ class Era:
 
     Attributes:
         at: by offset, the value that was first polled there.
+        markers: the offsets at which markers of transactions were read.
         rivals: by offset, if several values were polled there, all of them by value.
         read: the ranges that consumers have read, as first and last offset.
         acked: the acknowledgements of values that were sent in this era.
     """
 
     at: dict[int, Sighting] = field(default_factory=dict)
+    markers: dict[int, None] = field(default_factory=dict)
     rivals: dict[int, dict[int, Sighting]] = field(default_factory=dict)
     read: list[tuple[int, int]] = field(default_factory=list)
     acked: list[Acked] = field(default_factory=list)
@@ -80,6 +83,10 @@ class Era:
     def promised(self) -> Iterator[Acked]:
         """Iterate over the acknowledgements by all in-sync replicas."""
         return (ack for ack in self.acked if ack.acks == ALL_REPLICAS)
+
+    def known_offsets(self) -> list[int]:
+        """Return the offsets of all values and markers that were read, ascending."""
+        return sorted({*self.at, *self.markers})
 
     def read_ranges(self) -> tuple[list[int], list[int]]:
         """Return the first and last offsets of the ranges that were read, ascending and merged."""
@@ -97,6 +104,9 @@ class Era:
 class PartitionHistory:
     """The events of one partition, indexed for the checks in one pass.
 
+    Args:
+        uncommitted: the values of transactions that are not known to be committed; compaction may drop any of them.
+
     Attributes:
         sent: by value, its send and the era of that.
         seen: by value, its first poll.
@@ -111,8 +121,9 @@ class PartitionHistory:
         final: the values that the final reader has polled.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, uncommitted: frozenset[int] = frozenset()) -> None:
         self.name = name
+        self._uncommitted = uncommitted
         self.eras = [Era()]
         self.sent: dict[int, tuple[Sent, int]] = {}
         self.seen: dict[int, Sighting] = {}
@@ -169,6 +180,8 @@ class PartitionHistory:
             self._latest_epoch = -1
         elif isinstance(event, Cleaned):
             self.deletes, self.keys = event.deletes, event.keys
+        elif isinstance(event, TxnMarker):
+            self.eras[-1].markers[event.offset] = None
 
     def _take_assignment(self, event: Assigned) -> None:
         self._last_taken[event.consumer] = self._taken
@@ -276,7 +289,9 @@ class PartitionHistory:
         end = self.drained
         if self.deletes and end is not None and offset < end.start_offset:
             return True
-        return self.keys > 0 and offset < self._newest_by_key().get(value % self.keys, -1)
+        if not self.keys:
+            return False
+        return value in self._uncommitted or offset < self._newest_by_key().get(value % self.keys, -1)
 
     def _newest_by_key(self) -> dict[int, int]:
         """Return the highest offset of each key that was polled in the last era."""
@@ -290,13 +305,20 @@ class PartitionHistory:
 def gather(history: History) -> list[PartitionHistory]:
     """Index the history by partition, in the order of their first events."""
     partitions: dict[str, PartitionHistory] = {}
+    uncommitted = _uncommitted(history)
     for event in history:
         name: str | None = getattr(event, "partition", None)
         if name is not None:
             partition = partitions.get(name)
             if partition is None:
-                partition = partitions[name] = PartitionHistory(name)
+                partition = partitions[name] = PartitionHistory(name, uncommitted)
             partition.take(event)
     for partition in partitions.values():
         partition.end()
     return list(partitions.values())
+
+
+def _uncommitted(history: History) -> frozenset[int]:
+    """Return the values of transactions that are not known to be committed."""
+    committed = {event.txn for event in history.of(TxnEnded) if event.outcome == "committed"}
+    return frozenset(event.value for event in history.of(TxnWrote) if event.txn not in committed)

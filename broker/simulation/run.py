@@ -16,7 +16,7 @@ from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, creat
 from purgatorio.broker.simulation.checkers import Anomaly, check
 from purgatorio.broker.simulation.clients import REQUEST_TIMEOUT_MS, Client, Output, Producer
 from purgatorio.broker.simulation.cluster import SimulatedCluster
-from purgatorio.broker.simulation.consumers import Consumer
+from purgatorio.broker.simulation.consumers import Consumer, Reader
 from purgatorio.broker.simulation.fenced import FencedWatch
 from purgatorio.broker.simulation.group_checkers import check_groups
 from purgatorio.broker.simulation.group_clients import GroupClients
@@ -31,11 +31,18 @@ from purgatorio.broker.simulation.nemesis import Nemesis
 from purgatorio.broker.simulation.network import Network
 from purgatorio.broker.simulation.pipelined import Pace, PipelinedProducer
 from purgatorio.broker.simulation.sometimes import counted
-from purgatorio.broker.simulation.swarm import OFFSETS_PARTITIONS, Swarm, TopicPlan, draw, plain
+from purgatorio.broker.simulation.swarm import OFFSETS_PARTITIONS, STATE_PARTITIONS, Swarm, TopicPlan, draw, plain
+from purgatorio.broker.simulation.transaction_checkers import check_transactions
+from purgatorio.broker.simulation.transaction_events import GroupTransforms
+from purgatorio.broker.simulation.transaction_plan import TransactionSurroundings
+from purgatorio.broker.simulation.transaction_writers import TransactionWriters
+from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC, TRANSACTION_STATE_TOPIC_CONFIGS
 
 STABLE_SECONDS: Final = (SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS + 2 * REQUEST_TIMEOUT_MS) / 1000
 """The time in which a group has to become stable after all faults: the session of a member that is gone, a rebalance,
 and before that a request without an answer, and one that finds the coordinator."""
+WRITERS_PAUSE: Final = 4
+"""How much longer than a producer a transactional one waits: it sends much more between two waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +129,11 @@ def _workload(rng: random.Random, scenario: Scenario) -> Swarm:
     return draw(rng, **size) if scenario.swarm else plain(**size)
 
 
+def _segments(segment_bytes: int) -> dict[str, str]:
+    """Return the configs of a compacted topic with small segments."""
+    return {"segment.bytes": str(segment_bytes), "min.cleanable.dirty.ratio": "0.1"}
+
+
 class _Simulation:
     def __init__(self, seed: int, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -153,8 +165,10 @@ class _Simulation:
         )
         self._invariants = Invariants(self._cluster)
         self._values = itertools.count(1)
+        self._transaction_numbers = itertools.count(1)
         self._clients: dict[str, _Work] = {}
         self._groups: GroupClients | None = None
+        self._writers: TransactionWriters | None = None
         self._stopped = False
 
     def _random(self) -> random.Random:
@@ -169,7 +183,7 @@ class _Simulation:
             self._anomaly("not-converged", f"the simulation was not done after {limit_seconds:g} s")
         finally:
             self.loop.close()
-        self._report.anomalies += check(self._history) + check_groups(self._history)
+        self._report.anomalies += check(self._history) + check_groups(self._history) + check_transactions(self._history)
         self._report.anomalies += self._invariants.anomalies
         return self._report
 
@@ -183,6 +197,7 @@ class _Simulation:
         watching = [self.loop.create_task(watch.run()) for watch in watches]
         self._start_clients()
         self._start_groups()
+        self._start_writers()
         nemesis = Nemesis(
             cluster,
             self._client_names(),
@@ -193,6 +208,7 @@ class _Simulation:
             deletable=[topic.name for topic in self._swarm.topics if topic.deletes],
             recreatable=[topic.name for topic in self._swarm.topics if self._swarm.recreates],
             store_faults=self._swarm.store_faults,
+            transactions=self._swarm.transactions is not None,
         )
         await asyncio.sleep(0.5)
         await nemesis.run(scenario.seconds)
@@ -212,9 +228,15 @@ class _Simulation:
         swarm, rng = self._swarm, self._random()
         factor = min(3, self._scenario.brokers)
         new = [NewTopic(topic.name, topic.partitions, factor, configs=topic.configs) for topic in swarm.topics]
+        if swarm.output is not None:
+            new.append(NewTopic(swarm.output.name, swarm.output.partitions, factor, configs=swarm.output.configs))
         if swarm.offsets_segment_bytes:
-            segments = {"segment.bytes": str(swarm.offsets_segment_bytes), "min.cleanable.dirty.ratio": "0.1"}
-            new.append(NewTopic(OFFSETS_TOPIC, OFFSETS_PARTITIONS, factor, configs=OFFSETS_TOPIC_CONFIGS | segments))
+            configs = OFFSETS_TOPIC_CONFIGS | _segments(swarm.offsets_segment_bytes)
+            new.append(NewTopic(OFFSETS_TOPIC, OFFSETS_PARTITIONS, factor, configs=configs))
+        if swarm.transactions is not None and swarm.transactions.state_segment_bytes:
+            min_in_sync = {"min.insync.replicas": str(self._scenario.min_insync_replicas)}
+            configs = TRANSACTION_STATE_TOPIC_CONFIGS | _segments(swarm.transactions.state_segment_bytes) | min_in_sync
+            new.append(NewTopic(TRANSACTION_STATE_TOPIC, STATE_PARTITIONS, factor, configs=configs))
         done: asyncio.Future[object] = self.loop.create_future()
         self._cluster.store.open().submit(
             lambda image: create_topics(image, new, settings=TopicSettings(), rng=rng), done.set_result
@@ -271,10 +293,12 @@ class _Simulation:
 
     def _crash_client(self, name: str) -> None:
         self.loop.node(name).kill()
-        if name in self._clients or self._groups is None:
+        if name in self._clients:
             self._start_client(name)
-        else:
+        elif self._groups is not None and name in self._groups.names:
             self._groups.start(name)
+        elif self._writers is not None:
+            self._writers.start(name)
 
     # --- groups ---
 
@@ -295,24 +319,78 @@ class _Simulation:
                 new_client=lambda name: Client(
                     name, self._cluster.addresses, clock=clock, rng=random.Random(rng.random())
                 ),
-                is_restless=lambda: not self._stopped,
+                is_restless=self._is_restless,
+                transactions=self._transactions(self._swarm.output) if plan.transforms else None,
             )
             for plan in plans
         ]
+        if self._swarm.output is not None:
+            for plan in plans:
+                self._history.record(GroupTransforms(clock.now_ms(), plan.group_id, self._swarm.output.name))
         self._groups = GroupClients(self._cluster, shared, first=len(self._clients) + 1)
         for name in self._groups.names:
             self._network.place(name, self._swarm.client_latency_ms)
             self._groups.start(name)
 
     def _client_names(self) -> list[str]:
-        return [*self._clients, *(self._groups.names if self._groups is not None else ())]
+        others = (each.names for each in (self._groups, self._writers) if each is not None)
+        return [*self._clients, *itertools.chain.from_iterable(others)]
+
+    def _is_restless(self) -> bool:
+        return not self._stopped
+
+    # --- transactions ---
+
+    def _transactions(self, output: TopicPlan | None) -> TransactionSurroundings | None:
+        """Return what transactional clients share that write to this topic; None: to all but the output."""
+        plan = self._swarm.transactions
+        if plan is None:
+            return None
+        rng = self._random()
+        low_ms, high_ms = self._scenario.pause_ms
+        topics = self._swarm.topics if output is None else (output,)
+        return TransactionSurroundings(
+            plan=plan,
+            outputs=tuple(
+                Output(topic.name, partition, self._swarm.compression, topic.keys)
+                for topic in topics
+                for partition in range(topic.partitions)
+            ),
+            values=self._values,
+            reader=replace(self._swarm.reader, pause_ms=(0.0, 0.0)),
+            history=self._history,
+            clock=self._clock,
+            new_client=lambda name: Client(
+                name, self._cluster.addresses, clock=self._clock, rng=random.Random(rng.random())
+            ),
+            is_restless=self._is_restless,
+            pause_ms=(low_ms * WRITERS_PAUSE, high_ms * WRITERS_PAUSE),
+            numbers=self._transaction_numbers,
+        )
+
+    def _start_writers(self) -> None:
+        """Start the transactional writers, each as its own node."""
+        shared = self._transactions(None)
+        if shared is None:
+            return
+        first = len(self._client_names()) + 1
+        self._writers = TransactionWriters(self._cluster, shared, self._random(), first=first, stopped=self._is_stopped)
+        for name in self._writers.names:
+            self._network.place(name, self._swarm.client_latency_ms)
+            self._writers.start(name)
+
+    def _producing(self) -> list[asyncio.Task[None]]:
+        """Return the tasks of all clients but those of groups."""
+        tasks = [work.task for work in self._clients.values() if work.task is not None]
+        return tasks if self._writers is None else [*tasks, *self._writers.tasks]
+
+    # --- the end ---
 
     async def _settle_groups(self) -> None:
         """Wait until each group is stable, and has read everything; then its members leave."""
         if self._groups is None:
             return
-        tasks = [work.task for work in self._clients.values() if work.task is not None]
-        await asyncio.wait(tasks, timeout=self._scenario.heal_seconds)
+        await asyncio.wait(self._producing(), timeout=self._scenario.heal_seconds)
         limits = {
             "unstable-group": (self._groups.unstable, STABLE_SECONDS),
             "not-converged": (self._groups.unread, self._scenario.heal_seconds),
@@ -331,17 +409,22 @@ class _Simulation:
         return self._stopped
 
     async def _drain(self) -> None:
-        """Read all partitions from start to end."""
+        """Read all partitions from start to end; under read_committed, too, if there were transactions."""
+        topics = [*self._swarm.topics, *([] if self._swarm.output is None else [self._swarm.output])]
+        isolations = {"final": False} if self._swarm.transactions is None else {"final": False, "final-stable": True}
         readers = [
             Consumer(
-                self._client(f"final-{topic.name}-{partition}"),
+                self._client(f"{name}-{topic.name}-{partition}"),
                 topic.name,
                 partition,
                 history=self._history,
                 clock=self._clock,
                 final=True,
+                reader=Reader(committed=committed),
             )
-            for topic, partition in self._partitions()
+            for name, committed in isolations.items()
+            for topic in topics
+            for partition in range(topic.partitions)
         ]
         try:
             async with asyncio.timeout(self._scenario.heal_seconds):
@@ -358,7 +441,7 @@ class _Simulation:
         """Wait until all partitions have full ISRs and their preferred leaders, and no operation is overdue."""
         try:
             async with asyncio.timeout(self._scenario.heal_seconds):
-                await asyncio.gather(*(work.task for work in self._clients.values() if work.task is not None))
+                await asyncio.gather(*self._producing())
                 while self._missing() is not None:  # noqa: ASYNC110 - seen from outside
                     await asyncio.sleep(0.05)
         except TimeoutError:

@@ -30,9 +30,16 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
 from purgatorio.broker.replica.refused_batches import RefusedBatches
 from purgatorio.broker.replica.roles import ReplicaRoles
+from purgatorio.broker.replica.transaction_guard import TransactionGuard
 from purgatorio.broker.simulation.cluster import Process, SimulatedCluster, WatchedStore
 from purgatorio.broker.simulation.history import Event, History, TopicRecreated
 from purgatorio.broker.simulation.java_producer import JavaProducer
+from purgatorio.broker.txn.completion import Completion
+from purgatorio.broker.txn.coordinator import TransactionCoordinator
+from purgatorio.broker.txn.marker_sender import MarkerSender
+from purgatorio.broker.txn.producers import NO_PRODUCER, Producers
+from purgatorio.broker.txn.requests import TransactionRequests
+from purgatorio.broker.txn.shard import TransactionShard
 from purgatorio.protocol.errors import ErrorCode
 
 SOMETIMES: Final[Mapping[str, str]] = {
@@ -60,6 +67,14 @@ SOMETIMES: Final[Mapping[str, str]] = {
     "rebalance-moved": "A group's coordinator changed in the midst of a rebalance.",
     "fenced-static": "A static member was fenced, since another client had come with its instance id.",
     "expired-member": "A member was silent for its session timeout, and was removed.",
+    "marker-moved": "The leader of a partition changed while a marker for it was missing.",
+    "load-decided": "A coordinator loaded a transaction that was decided and lacked markers.",
+    "timed-out": "A transaction was aborted at its deadline.",
+    "fenced-producer": "A coordinator refused a producer, since another one had its transactional id.",
+    "next-epoch": "A transactional producer asked for its next epoch, after an error.",
+    "asked-first": "Records waited until the coordinator confirmed their transaction.",
+    "parked-request": "A request for a transactional id waited for the transition before it.",
+    "loaded-offsets": "A group coordinator loaded offsets of an open transaction.",
     "moved-offsets": "A client read committed offsets from a coordinator that had loaded them.",
 }
 """Each path's name, and its meaning in one sentence."""
@@ -111,6 +126,22 @@ def _is_fenced(error: CoordinatorError, error_code: ErrorCode, message: str) -> 
     return error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
+def _is_fenced_producer(error: CoordinatorError, error_code: ErrorCode, message: str) -> bool:
+    return error_code == ErrorCode.PRODUCER_FENCED
+
+
+def _has_decided(coordinator: TransactionCoordinator, shard: TransactionShard) -> bool:
+    return any(transaction.value.is_decided for transaction in shard.transactions.values())
+
+
+def _has_identity(producers: Producers, shard: Any, transaction: Any, value: Any, attempt: Any, new_id: int) -> bool:
+    return bool(attempt.known != NO_PRODUCER)
+
+
+def _has_open_offsets(coordinator: GroupCoordinator, shard: GroupShard) -> bool:
+    return shard.offsets.transactional.count > 0
+
+
 def _are_loaded(manager: OffsetManager, group_id: str, *_: Any, **__: Any) -> bool:
     shards = manager._coordinator.shards
     return any(group_id in shard.offsets.groups and shard.leader_epoch > 0 for shard in shards)
@@ -160,6 +191,14 @@ _PATHS: Final[Mapping[str, tuple[type, str, Callable[..., bool], Callable[[Any],
     "rebalance-moved": (GroupCoordinator, "unload_steps", _is_rebalancing, _always),
     "fenced-static": (CoordinatorError, "__init__", _is_fenced, _always),
     "expired-member": (Rebalances, "_session_over", _always, _always),
+    "marker-moved": (MarkerSender, "_partition_changed", lambda sender, tp: tp in sender._by_partition, _always),
+    "load-decided": (TransactionCoordinator, "start_steps", _has_decided, _always),
+    "timed-out": (Completion, "_timed_out", _always, _always),
+    "fenced-producer": (CoordinatorError, "__init__", _is_fenced_producer, _always),
+    "next-epoch": (Producers, "_give", _has_identity, _always),
+    "asked-first": (TransactionGuard, "_answered", _always, _always),
+    "parked-request": (TransactionRequests, "_park", _always, bool),
+    "loaded-offsets": (GroupCoordinator, "start_steps", _has_open_offsets, _always),
     "moved-offsets": (OffsetManager, "offsets_of", _are_loaded, bool),
 }
 

@@ -16,6 +16,8 @@ from typing import Final
 
 from purgatorio.broker.simulation.consumers import Reader
 from purgatorio.broker.simulation.group_plan import SESSION_TIMEOUT_MS, GroupPlan, Protocol
+from purgatorio.broker.simulation.transaction_plan import TransactionPlan
+from purgatorio.broker.simulation.transaction_requests import OLD, TV1
 from purgatorio.protocol.compression import Compression
 
 SMALL_BYTES: Final = 1024
@@ -27,6 +29,8 @@ FETCH_SESSIONS: Final = "max_incremental_fetch_session_cache_slots"
 FEW_SESSIONS: Final = 3
 """So few that a broker's followers and consumers take them from each other."""
 OFFSETS_PARTITIONS: Final = 2
+STATE_PARTITIONS: Final = 2
+OUTPUT_PARTITIONS: Final = 2
 COMPRESSIONS: Final = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
 
 
@@ -66,7 +70,9 @@ class Swarm:
         clock_rates: the range of the rates of brokers' clocks; those of one process share a clock of rate 1.
         replaces: whether a broker's process may be replaced on another host, and go on later, unless all are one.
         skips_images: whether a broker learns the store's newest image only, else each of them in turn.
-        groups: the consumer groups; each consumes all topics.
+        groups: the consumer groups; each consumes all topics but the output.
+        transactions: the transactional clients, if there are any; they write to all topics.
+        output: the topic that a group writes to in transactions, if one does.
         offsets_segment_bytes: the segment size of ``__consumer_offsets``, small for its log to be compacted while it is
             in use; 0: the brokers create that topic, with segments that are never full here.
         settings: of the brokers.
@@ -90,6 +96,8 @@ class Swarm:
     replaces: bool = False
     skips_images: bool = False
     groups: tuple[GroupPlan, ...] = ()
+    transactions: TransactionPlan | None = None
+    output: TopicPlan | None = None
     offsets_segment_bytes: int = 0
     settings: dict[str, object] = field(default_factory=dict)
 
@@ -120,11 +128,14 @@ class Swarm:
             f"at most {FEW_SESSIONS} fetch sessions" if FETCH_SESSIONS in self.settings else "",
             f"follower fetches of {SMALL_BYTES} bytes" if FOLLOWER_FETCH in self.settings else "",
         ]
+        if self.transactions is not None:
+            features.append(str(self.transactions))
         if self.offsets_segment_bytes:
             features.append(f"committed offsets in segments of {self.offsets_segment_bytes} bytes")
         for group in self.groups:
             kind = "static members" if group.static else "members"
-            features.append(f"group {group.group_id} of {group.members} {kind}, {group.protocol} protocol")
+            writes = ", which transforms" if group.transforms else ""
+            features.append(f"group {group.group_id} of {group.members} {kind}, {group.protocol} protocol{writes}")
         return "\n".join([*lines, ", ".join(filter(None, features))])
 
 
@@ -174,7 +185,9 @@ def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replic
         swarm = replace(swarm, settings=swarm.settings | {FETCH_SESSIONS: FEW_SESSIONS})
     swarm = replace(swarm, replaces=rng.random() < 0.5, skips_images=rng.random() < 0.5)
     if rng.random() < 0.5 and not swarm.recreates and not swarm.memory_bytes:
-        return _with_groups(rng, swarm, min_insync_replicas)
+        swarm = _with_groups(rng, swarm, min_insync_replicas)
+    if rng.random() < 0.4 and not swarm.memory_bytes:
+        return _with_transactions(rng, swarm, min_insync_replicas)
     return swarm
 
 
@@ -185,7 +198,15 @@ def _with_groups(rng: random.Random, swarm: Swarm, min_insync_replicas: int) -> 
         members, static = rng.choice((2, 3)), rng.random() < 0.4
         kind: Protocol = "classic" if protocol == "classic" else "consumer"
         groups.append(GroupPlan(f"{protocol}-group", kind, members, static))
-    settings: dict[str, object] = {
+    settings = swarm.settings | _group_settings(rng, min_insync_replicas)
+    segment_bytes = rng.choice((0, 2 * SMALL_BYTES))
+    if rng.random() < 0.25:
+        groups = [replace(groups[0], protocol="mixed", members=3)]
+    return replace(swarm, groups=tuple(groups), offsets_segment_bytes=segment_bytes, settings=settings)
+
+
+def _group_settings(rng: random.Random, min_insync_replicas: int) -> dict[str, object]:
+    return {
         "offsets_topic_num_partitions": OFFSETS_PARTITIONS,
         "min_insync_replicas": min_insync_replicas,
         "offsets_commit_timeout_ms": 1_000,
@@ -193,11 +214,36 @@ def _with_groups(rng: random.Random, swarm: Swarm, min_insync_replicas: int) -> 
         "group_consumer_session_timeout_ms": SESSION_TIMEOUT_MS,
         "group_initial_rebalance_delay_ms": rng.choice((0, 300)),
     }
-    settings = swarm.settings | settings
-    segment_bytes = rng.choice((0, 2 * SMALL_BYTES))
-    if rng.random() < 0.25:
-        groups = [replace(groups[0], protocol="mixed", members=3)]
-    return replace(swarm, groups=tuple(groups), offsets_segment_bytes=segment_bytes, settings=settings)
+
+
+def _with_transactions(rng: random.Random, swarm: Swarm, min_insync_replicas: int) -> Swarm:
+    """Add transactional writers, and in most seeds a group that transforms, in the place of all other groups."""
+    plan = TransactionPlan(
+        rng.choice((OLD, TV1, TV1)),
+        writers=rng.choice((1, 2, 3)),
+        timeout_ms=rng.choice((1_000, 2_500)),
+        zombies=rng.random() < 0.5,
+        state_segment_bytes=rng.choice((0, 2 * SMALL_BYTES)),
+    )
+    settings: dict[str, object] = {
+        "transaction_state_log_num_partitions": STATE_PARTITIONS,
+        "transaction_state_log_min_isr": min_insync_replicas,
+    }
+    swarm = replace(swarm, transactions=plan, settings=swarm.settings | settings)
+    if rng.random() < 0.3 or swarm.recreates:
+        return swarm
+    protocol: Protocol = rng.choice(("classic", "consumer"))
+    group = GroupPlan("eos-group", protocol, rng.choice((1, 2, 3)), rng.random() < 0.3, transforms=True)
+    configs = {"min.insync.replicas": str(min_insync_replicas)}
+    if rng.random() < 0.5:
+        configs["segment.bytes"] = str(SMALL_BYTES)
+    return replace(
+        swarm,
+        groups=(group,),
+        output=TopicPlan("shipped", OUTPUT_PARTITIONS, configs),
+        offsets_segment_bytes=rng.choice((0, 2 * SMALL_BYTES)),
+        settings=swarm.settings | _group_settings(rng, min_insync_replicas),
+    )
 
 
 def _topic(rng: random.Random, name: str, partitions: int, min_insync_replicas: int, segment_bytes: int) -> TopicPlan:

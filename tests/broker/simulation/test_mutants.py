@@ -7,11 +7,12 @@ import pytest
 from purgatorio.broker.metadata.controller import elections
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.reader import ReplicaReader
-from purgatorio.broker.simulation import mutants
+from purgatorio.broker.simulation import mutants, replacing
 from purgatorio.broker.simulation.checkers import CHECKS, Anomaly
 from purgatorio.broker.simulation.group_checkers import GROUP_CHECKS
 from purgatorio.broker.simulation.internal_errors import INTERNAL_ERROR
 from purgatorio.broker.simulation.invariants import INVARIANTS
+from purgatorio.broker.simulation.transaction_checkers import TRANSACTION_CHECKS
 from tests.compiled import replaces_functions
 
 
@@ -26,8 +27,8 @@ def test_each_mutant_fits_the_code_that_it_replaces(rule: str) -> None:
 
 @replaces_functions
 def test_a_replacement_without_a_parameter_that_callers_pass_is_refused() -> None:
-    with pytest.raises(mutants.WrongSignature, match=r"advance_high_watermark takes .*by.*, its replacement"):
-        mutants.replaced(Partition, "advance_high_watermark", lambda partition: True)
+    with pytest.raises(replacing.WrongSignature, match=r"advance_high_watermark takes .*by.*, its replacement"):
+        replacing.replaced(Partition, "advance_high_watermark", lambda partition: True)
 
 
 @replaces_functions
@@ -35,21 +36,27 @@ def test_a_replacement_with_another_default_is_refused() -> None:
     def advance(partition: Partition, *, by: int = 0) -> bool:
         return True
 
-    with pytest.raises(mutants.WrongSignature):
-        mutants.replaced(Partition, "advance_high_watermark", advance)
+    with pytest.raises(replacing.WrongSignature):
+        replacing.replaced(Partition, "advance_high_watermark", advance)
 
 
 @replaces_functions
 def test_a_static_method_and_a_function_of_a_module_are_compared_with_all_their_parameters() -> None:
-    with pytest.raises(mutants.WrongSignature):
-        mutants.replaced(ReplicaReader, "_diverging_epoch", lambda request: None)
-    with pytest.raises(mutants.WrongSignature):
-        mutants.replaced(elections, "_may_return", lambda incarnation: True)
+    with pytest.raises(replacing.WrongSignature):
+        replacing.replaced(ReplicaReader, "_diverging_epoch", lambda request: None)
+    with pytest.raises(replacing.WrongSignature):
+        replacing.replaced(elections, "_may_return", lambda incarnation: True)
 
 
 @pytest.mark.parametrize("rule", mutants.RULES)
 def test_only_the_kinds_of_anomaly_that_a_mutant_declares_prove_it(rule: str) -> None:
-    assert mutants.RULES[rule].found_by <= {*CHECKS, *GROUP_CHECKS, *INVARIANTS, "not-converged"}
+    assert mutants.RULES[rule].found_by <= {
+        *CHECKS,
+        *GROUP_CHECKS,
+        *TRANSACTION_CHECKS,
+        *INVARIANTS,
+        "not-converged",
+    }
     assert mutants.proofs(rule, [Anomaly(INTERNAL_ERROR, "broker-1", "TypeError"), Anomaly("phantom", "", "")]) == []
     for kind in mutants.RULES[rule].found_by:
         expected = Anomaly(kind, "orders-0", "")

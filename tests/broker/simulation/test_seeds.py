@@ -53,22 +53,28 @@ FOUND_AT = {
     "old-assignments": (37,),
     "maximal-isr": (72,),
     "min-isr": (7, 16, 28),
-    "elr": (4, 45, 48),
-    "explicit-unclean": (2, 4, 7),
+    "elr": (45, 48),
+    "explicit-unclean": (2, 7),
     "epoch-truncation": (7,),
     "self-fencing": (12, 14, 15),
     "patient-restart": (1,),
-    "refused-batches": (21,),
+    "refused-batches": (63,),
     "slow-clocks": (80,),
-    "whole-deltas": (1, 2, 4),
-    "whole-sessions": (3, 8, 10),
-    "session-epochs": (19, 36, 39),
+    "whole-deltas": (1, 2),
+    "whole-sessions": (8, 10),
+    "session-epochs": (39,),
     "marked-cuts": (7, 8, 10),
     "ended-registrations": (48, 118),
     "replicated-commits": (47, 59),
-    "current-generations": (3,),
-    "whole-loads": (3, 18),
-    "ended-sessions": (3, 20, 39),
+    "current-generations": (106,),
+    "whole-loads": (18,),
+    "ended-sessions": (20, 39),
+    "retried-markers": (4, 50),
+    "last-stable-offset": (3, 4, 11),
+    "producer-epochs": (3, 36),
+    "replicated-decisions": (19, 77),
+    "truncated-index": (90,),
+    "transactional-offsets": (3, 4, 11),
 }
 
 SCENARIOS = {
@@ -78,6 +84,10 @@ SCENARIOS = {
     "refused-batches": Scenario(faults=("pause", "slow-store", "store")),
     # It takes an append in the tenth of a lease by which a slow clock is late.
     "slow-clocks": Scenario(faults=("store",)),
+    # It takes a coordinator that dies before its followers have the result of a transaction.
+    "replicated-decisions": Scenario(faults=("hold-followers", "in-doubt")),
+    # It takes a leader that appends an abort marker, and follows before the marker is replicated.
+    "truncated-index": Scenario(faults=("hold-followers", "in-doubt", "isolate")),
 }
 
 

@@ -1,0 +1,56 @@
+"""How a mutant replaces a function, and what it says of itself."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+Patches = Iterator[contextlib.AbstractContextManager[Any]]
+
+
+class WrongSignature(TypeError):
+    """A mutant's function has other parameters than the one that it replaces."""
+
+
+class CompiledFunction(RuntimeError):
+    """A function cannot be replaced in a compiled module: its neighbours call it directly."""
+
+
+def replaced(owner: object, name: str, function: Callable[..., Any]) -> contextlib.AbstractContextManager[Any]:
+    """Replace a function of a class or module while the context lasts.
+
+    Raises:
+        WrongSignature: the parameters differ in name, kind or default; `self` may have another name.
+        CompiledFunction: the function is compiled (docs/compiled.md).
+    """
+    if not inspect.isfunction(getattr(owner, name)):
+        raise CompiledFunction(f"{name} is compiled, and so cannot be replaced: ./scripts/compile --clean")
+    static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+    is_method = inspect.isclass(owner) and not static
+    wanted, given = (_parameters(each, is_method) for each in (getattr(owner, name), function))
+    if wanted != given:
+        raise WrongSignature(f"{name} takes {wanted}, its replacement {given}")
+    return mock.patch.object(owner, name, staticmethod(function) if static else function)
+
+
+def _parameters(function: Callable[..., Any], is_method: bool) -> list[tuple[str, str, object]]:
+    """Return name, kind and default of each parameter, without `self`."""
+    parameters = [(each.name, each.kind.name, each.default) for each in inspect.signature(function).parameters.values()]
+    return parameters[1:] if is_method else parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that can be switched off.
+
+    Attributes:
+        patches: switch it off; the docstring says what the rule is, and what happens without it.
+        found_by: the kinds of anomaly that prove that the rule is off; others may come from a broken mutant.
+    """
+
+    patches: Callable[[], Patches]
+    found_by: frozenset[str]
