@@ -37,13 +37,19 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def handle(
     routes: Routes, transaction_version: int, ctx: RequestContext, request: ApiVersionsRequest, reply: Reply
 ) -> None:
-    """Answer with the advertised APIs and versions, and the features that the cluster uses."""
+    """Answer with the advertised APIs and versions, and the features that the cluster uses.
+
+    Args:
+        transaction_version: the level of transaction.version. It is the features' epoch, too: Java's client takes the
+            features again if their epoch is higher, as after an upgrade; after a downgrade it keeps what it has, which
+            every broker answers.
+    """
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION and not _is_valid(request):
         reply(error_response(request, ErrorCode.INVALID_REQUEST))
         return
     response = api_versions_response(routes)
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION:
-        response.finalized_features_epoch = 0
+        response.finalized_features_epoch = transaction_version
         response.finalized_features = [
             FinalizedFeatureKey(name=GROUP_VERSION, min_version_level=1, max_version_level=1),
             FinalizedFeatureKey(

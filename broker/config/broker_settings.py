@@ -192,9 +192,10 @@ class BrokerConfig(BaseModel):
     )
     transaction_max_timeout_ms: int = number(900_000, "Longest transaction timeout that a producer may ask for.", ge=1)
     transaction_version: int = number(
-        1,
-        "Purgatorio's own, a feature in Kafka: with 2, clients that know it use a producer epoch for each transaction, "
-        "and add no partitions themselves (KIP-890). All brokers need the same.",
+        2,
+        "Purgatorio's own, a feature in Kafka: with 2, clients that know it (Java 4.0, franz-go) use a producer epoch "
+        "for each transaction, so that nothing late gets into the next one, and add no partitions themselves "
+        "(KIP-890); with 1 they do as all others. All brokers need the same.",
         ge=1,
         le=2,
     )

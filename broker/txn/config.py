@@ -30,7 +30,7 @@ class TransactionConfig:
         expiration_check_interval_ms: transaction.remove.expired.transaction.cleanup.interval.ms.
         max_ids: Purgatorio's own: the most transactional ids of one partition of the topic; further ones are refused.
         max_partitions: Purgatorio's own: the most partitions of one transaction.
-        version: transaction.version: 2 if clients may use KIP-890's protocol, else 1.
+        version: transaction.version, a feature's level in Kafka: 2 if clients may use KIP-890's protocol, else 1.
     """
 
     topic_partitions: int = 50
@@ -42,4 +42,4 @@ class TransactionConfig:
     expiration_check_interval_ms: int = 60 * 60_000
     max_ids: int = 10_000
     max_partitions: int = 5_000
-    version: int = 1
+    version: int = 2

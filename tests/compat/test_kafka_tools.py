@@ -32,6 +32,7 @@ FOLDER = Path(__file__).parent / "kafka_tools"
 TOOLS = {
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
@@ -235,3 +236,9 @@ def test_the_performance_test_produces_in_transactions(cluster: RunningCluster, 
     offsets = tool("kafka-get-offsets", f"--topic {topic}").splitlines()
     ends = sum(int(line.rpartition(":")[2]) for line in offsets)
     assert ends > 2000, "each transaction has a marker"
+
+
+def test_the_features_of_the_cluster_are_described(tool: Tool) -> None:
+    described = tool("kafka-features", "describe").splitlines()
+    levels = {line.split()[1]: line.partition("FinalizedVersionLevel:")[2].split()[0] for line in described}
+    assert levels.items() >= {"group.version": "1", "transaction.version": "2"}.items()

@@ -30,7 +30,8 @@ def started(broker: TransactionHarness, *, version: int = 1) -> Producer:
 # --- deadlines ---
 
 
-def test_a_transaction_is_aborted_at_its_deadline_and_its_producer_fenced(broker: TransactionHarness) -> None:
+def test_a_transaction_is_aborted_at_its_deadline_and_its_producer_fenced() -> None:
+    broker = TransactionHarness(version=1)
     producer = broker.init().producer
     broker.advance_ms(10_000)
     assert broker.timeouts.num_delayed == 0, "the time runs from the first partition"

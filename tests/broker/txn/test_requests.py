@@ -164,7 +164,7 @@ def test_the_transaction_of_the_producer_before_is_aborted_with_a_fence(broker: 
     asked = broker.init()
     assert not asked.answered
     (ending,) = broker.ends.endings
-    assert ending.end == (ID, 100, 1, False, 0, (A,), 1)
+    assert ending.end == (ID, 100, 1, False, 0, (A,), 2)
     broker.ends.write()
     assert asked.producer == Producer(100, 2)
     for refused in (broker.add(old), broker.end(old), broker.init(old)):
