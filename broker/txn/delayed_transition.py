@@ -19,6 +19,13 @@ from purgatorio.protocol.errors import ErrorCode
 PATIENCE_MS: Final = 5_000
 """The longest wait of a request. Clients give up after 30 s and more (Java, kafkajs: 30 s, aiokafka: 40 s)."""
 
+LEADER_PATIENCE_MS: Final = 100
+"""The time after the begin of a transition in which leaders' requests wait for it; so long Kafka's leaders ask again.
+
+Requests of other producers wait behind them, as leaders send many in one. A transition that takes longer, because a
+broker has died, holds them up once and not each time that its producer tries again.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionKey:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.txn.delayed_transition import PATIENCE_MS
 from purgatorio.broker.txn.ending import BUMPING_VERSION
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle, check_producer, concurrent
@@ -42,8 +41,8 @@ class TransactionPartitions:
         done: Committed,
         *,
         version: int,
-        waits: bool = True,
         client: str = "",
+        by_leader: bool = False,
     ) -> None:
         """Add partitions to the open transaction; the first ones open it.
 
@@ -52,8 +51,8 @@ class TransactionPartitions:
             partitions: where the producer will write.
             done: called when they are committed, or with the error for all of them.
             version: the transaction.version that the producer uses: 1 if it asks itself, 2 if a leader asks for it.
-            waits: whether the request may be parked during a transition; leaders ask again by themselves.
             client: the client id, shown while the request waits.
+            by_leader: whether a leader asks, whose request waits only for a transition that has just begun.
         """
 
         def judge() -> None:
@@ -73,8 +72,7 @@ class TransactionPartitions:
                 raise CoordinatorError(ErrorCode.POLICY_VIOLATION, message)
             self._transitions.start(shard, transaction, value, done, client=client)
 
-        patience_ms = PATIENCE_MS if waits else 0
-        self._requests.run(Request(transactional_id, judge, done, patience_ms, client))
+        self._requests.run(Request(transactional_id, judge, done, client, by_leader))
 
     def add_partitions(
         self,
@@ -93,7 +91,7 @@ class TransactionPartitions:
             done(dict.fromkeys(partitions, error_code))
 
         if not verify_only:
-            self.add(transactional_id, producer, partitions, refuse, version=BUMPING_VERSION, waits=False)
+            self.add(transactional_id, producer, partitions, refuse, version=BUMPING_VERSION, by_leader=True)
             return
         try:
             verified = self.verify(transactional_id, producer, partitions)

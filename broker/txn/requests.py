@@ -10,7 +10,12 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.txn.completion import Completion
-from purgatorio.broker.txn.delayed_transition import PATIENCE_MS, DelayedTransition, TransactionKey
+from purgatorio.broker.txn.delayed_transition import (
+    LEADER_PATIENCE_MS,
+    PATIENCE_MS,
+    DelayedTransition,
+    TransactionKey,
+)
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.shard import TransactionShard
 from purgatorio.broker.txn.transaction import Transaction
@@ -27,15 +32,15 @@ class Request(NamedTuple):
         transactional_id: the id.
         judge: answers the request, or raises CoordinatorError; with CONCURRENT_TRANSACTIONS it is called again later.
         refuse: answers the request with an error code.
-        patience_ms: how long it may wait; 0 if it must not.
         client: the client id, for observers.
+        by_leader: whether a leader asks, whose request waits only for a transition that has just begun.
     """
 
     transactional_id: str
     judge: Callable[[], None]
     refuse: Callable[[ErrorCode], None]
-    patience_ms: int = PATIENCE_MS
     client: str = ""
+    by_leader: bool = False
 
 
 class TransactionRequests:
@@ -56,7 +61,8 @@ class TransactionRequests:
 
     def run(self, request: Request) -> None:
         """Judge a request, now or later."""
-        self._judge(request, self._purgatory.now_ms() + request.patience_ms)
+        patience_ms = LEADER_PATIENCE_MS if request.by_leader else PATIENCE_MS
+        self._judge(request, self._purgatory.now_ms() + patience_ms)
 
     def find(self, transactional_id: str) -> tuple[TransactionShard, Transaction]:
         """Return a transactional id with its shard.
@@ -79,10 +85,13 @@ class TransactionRequests:
 
     def _park(self, request: Request, deadline_ms: int) -> bool:
         """Park a request until the transition of its transactional id ends; False if it must not wait."""
-        left_ms = deadline_ms - self._purgatory.now_ms()
+        shard, transaction = self.find(request.transactional_id)
+        until_ms = deadline_ms
+        if request.by_leader:
+            until_ms = min(deadline_ms, transaction.busy_since_ms + LEADER_PATIENCE_MS)
+        left_ms = until_ms - self._purgatory.now_ms()
         if left_ms <= 0 or self._purgatory.num_delayed >= MAX_PARKED:
             return False
-        shard, transaction = self.find(request.transactional_id)
 
         def judge() -> None:
             self._judge(request, deadline_ms)

@@ -23,15 +23,18 @@ class Transaction:
             there is none. Nothing else may be decided meanwhile: memory and log would tell different results.
         unmarked: the partitions that lack their marker; None before markers are sent.
         timeout: aborts the open transaction at its deadline; None if none is open.
+        busy_since_ms: when the transition under way began, by the purgatory's clock; 0 if this coordinator did not see
+            that. A transition lasts from an open transaction's decision until it is complete.
         retry: tries again what the log refused; None if there is nothing to try.
     """
 
-    __slots__ = ("pending", "retry", "timeout", "transactional_id", "unmarked", "value")
+    __slots__ = ("busy_since_ms", "pending", "retry", "timeout", "transactional_id", "unmarked", "value")
 
     def __init__(self, transactional_id: str, value: TransactionValue) -> None:
         self.transactional_id = transactional_id
         self.value = value
         self.pending: TransactionState | None = None
+        self.busy_since_ms = 0
         self.unmarked: dict[TopicPartition, None] | None = None
         self.timeout: DelayedTimeout | None = None
         self.retry: TimerEntry | None = None

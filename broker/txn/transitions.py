@@ -83,7 +83,10 @@ class Transitions:
     ) -> None:
         """Append the records of some ids, and apply them once they are committed."""
         transactions = [shard.transactions[each] for each in records]
+        now_ms = self._services.purgatory.now_ms()
         for transaction in transactions:
+            if not transaction.is_busy:
+                transaction.busy_since_ms = now_ms
             transaction.pending = state
         is_appended = False
 

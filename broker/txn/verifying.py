@@ -25,7 +25,9 @@ class AddsPartitions(Protocol):
         verify_only: bool,
         done: Verified,
     ) -> None:
-        """Call `done` once, with the coordinator's own error codes; perhaps before this returns. Nothing is parked.
+        """Call `done` once, with the coordinator's own error codes; perhaps before this returns.
+
+        A verification is answered at once; partitions are added when a transition ends that has just begun.
 
         Args:
             verify_only: check that the partitions are in the transaction; else add those that are not.

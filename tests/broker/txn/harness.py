@@ -207,11 +207,11 @@ class TransactionHarness(Harness):
         *partitions: TopicPartition,
         transactional_id: str = ID,
         version: int = 1,
-        waits: bool = True,
+        by_leader: bool = False,
     ) -> Asked:
         asked = Asked()
         self.transactions.partitions.add(
-            transactional_id, producer, partitions or (A,), asked.answers.append, version=version, waits=waits
+            transactional_id, producer, partitions or (A,), asked.answers.append, version=version, by_leader=by_leader
         )
         return asked
 

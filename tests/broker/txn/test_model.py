@@ -92,7 +92,7 @@ class History:
 
         asked = self.ask(added)
         self.broker.transactions.partitions.add(
-            ID, producer, partitions, asked.answers.append, version=version, waits=version == 1
+            ID, producer, partitions, asked.answers.append, version=version, by_leader=version == 2
         )
 
     def end(self) -> None:

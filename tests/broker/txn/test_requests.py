@@ -6,7 +6,7 @@ import pytest
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.txn.delayed_transition import PATIENCE_MS
+from purgatorio.broker.txn.delayed_transition import LEADER_PATIENCE_MS, PATIENCE_MS
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.requests import MAX_PARKED
 from purgatorio.broker.txn.values import LAST_EPOCH
@@ -317,10 +317,73 @@ def test_requests_that_wait_are_judged_in_their_order() -> None:
     assert broker.value().state is State.ONGOING
 
 
-def test_a_leader_that_asks_does_not_wait(broker: TransactionHarness) -> None:
+def test_a_leader_waits_for_the_end_of_the_transaction_before(broker: TransactionHarness) -> None:
     producer = started(broker)
     broker.end(producer)
-    assert broker.add(producer, waits=False).error == CONCURRENT
+    broker.advance_ms(LEADER_PATIENCE_MS - 1)
+    asked = broker.add(producer, B, by_leader=True)
+    assert not asked.answered
+    broker.ends.write()
+    assert asked.error == NONE
+    assert list(broker.value().partitions) == [B]
+
+
+def test_a_transition_that_takes_long_holds_up_leaders_once(broker: TransactionHarness) -> None:
+    producer = started(broker)
+    broker.advance_ms(1_000)
+    broker.end(producer)
+    asked = broker.add(producer, by_leader=True)
+    broker.advance_ms(LEADER_PATIENCE_MS - 1)
+    assert not asked.answered
+    broker.advance_ms(1)
+    assert asked.error == CONCURRENT
+    assert broker.add(producer, by_leader=True).error == CONCURRENT
+
+
+def test_a_transition_lasts_from_the_decision_until_it_is_complete() -> None:
+    broker = TransactionHarness(replicas=(1, 2))
+    init = broker.init()
+    broker.commit()
+    broker.add(init.producer)
+    broker.commit()
+    broker.end(init.producer)
+    broker.commit()
+    broker.advance_ms(LEADER_PATIENCE_MS - 1)
+    broker.ends.write()
+    asked = broker.add(init.producer, by_leader=True)
+    assert not asked.answered
+    broker.advance_ms(1)
+    assert asked.error == CONCURRENT
+
+
+def test_leaders_wait_while_the_first_partitions_are_added() -> None:
+    """A producer begins to write to several partitions at once, whose leaders are different."""
+    broker = TransactionHarness(replicas=(1, 2))
+    init = broker.init()
+    broker.commit()
+    asked = [broker.add(init.producer, tp, version=2, by_leader=True) for tp in (A, B)]
+    for nth in range(2):
+        assert not asked[nth].answered
+        broker.commit()
+        assert asked[nth].error == NONE
+    assert list(broker.value().partitions) == [A, B]
+
+
+def test_leaders_do_not_wait_for_a_transition_that_began_at_another_coordinator() -> None:
+    broker = TransactionHarness(replicas=(1, 2))
+    init = broker.init()
+    broker.commit()
+    broker.add(init.producer)
+    broker.commit()
+    broker.end(init.producer)
+    broker.commit()
+    broker.elect(2, 1, (1, 2))
+    broker.elect(1, 2, (1, 2))
+    broker.work()
+    broker.advance_ms(LEADER_PATIENCE_MS)
+    broker.commit()
+    assert broker.value().state is State.PREPARE_COMMIT
+    assert broker.add(init.producer, by_leader=True).error == CONCURRENT
 
 
 def test_the_requests_that_wait_have_a_limit(broker: TransactionHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,7 +501,7 @@ def test_an_end_bumps_the_epoch(broker: TransactionHarness) -> None:
     (ending,) = broker.ends.endings
     assert ending.end == (ID, 100, 1, True, 0, (A,), 2)
     assert broker.value().state is State.COMPLETE_COMMIT
-    assert broker.add(producer, version=2, waits=False).error == FENCED
+    assert broker.add(producer, version=2, by_leader=True).error == FENCED
     assert broker.add(after, version=2).error == NONE
     assert broker.end(after, bumps=True).producer == Producer(100, 2)
 
