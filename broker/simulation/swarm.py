@@ -17,7 +17,7 @@ from typing import Final
 from purgatorio.broker.simulation.consumers import Reader
 from purgatorio.broker.simulation.group_plan import SESSION_TIMEOUT_MS, GroupPlan, Protocol
 from purgatorio.broker.simulation.transaction_plan import TransactionPlan
-from purgatorio.broker.simulation.transaction_requests import OLD, TV1
+from purgatorio.broker.simulation.transaction_requests import OLD, TV1, TV2
 from purgatorio.protocol.compression import Compression
 
 SMALL_BYTES: Final = 1024
@@ -219,7 +219,7 @@ def _group_settings(rng: random.Random, min_insync_replicas: int) -> dict[str, o
 def _with_transactions(rng: random.Random, swarm: Swarm, min_insync_replicas: int) -> Swarm:
     """Add transactional writers, and in most seeds a group that transforms, in the place of all other groups."""
     plan = TransactionPlan(
-        rng.choice((OLD, TV1, TV1)),
+        rng.choice((OLD, TV1, TV2)),
         writers=rng.choice((1, 2, 3)),
         timeout_ms=rng.choice((1_000, 2_500)),
         zombies=rng.random() < 0.5,
@@ -228,6 +228,7 @@ def _with_transactions(rng: random.Random, swarm: Swarm, min_insync_replicas: in
     settings: dict[str, object] = {
         "transaction_state_log_num_partitions": STATE_PARTITIONS,
         "transaction_state_log_min_isr": min_insync_replicas,
+        "transaction_version": 1 if plan.versions.adds_partitions else 2,
     }
     swarm = replace(swarm, transactions=plan, settings=swarm.settings | settings)
     if rng.random() < 0.3 or swarm.recreates:

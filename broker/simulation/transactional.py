@@ -239,8 +239,8 @@ class TransactionalProducer:
         self._open.partitions.update(dict.fromkeys(new))
 
     def _refused(self, code: ErrorCode) -> None:
-        """Raise what a refusal means for the transaction."""
-        self._must_init = True
+        """Raise what a refusal means for the transaction; a batch that was given up leaves a gap in its epoch."""
+        self._must_init = self._must_init or self._versions.adds_partitions
         raise MustAbort(code.name)
 
     async def _send(self, output: Output, values: list[Value]) -> None:

@@ -244,6 +244,18 @@ async def test_a_record_that_is_refused_ends_the_transaction_and_the_epoch() -> 
     assert ends == [Unknown]
 
 
+async def test_the_second_version_raises_the_epoch_by_its_abort() -> None:
+    bench = Bench(TV2)
+    await bench.producer.begin()
+    bench.client.answer(PRODUCE, ErrorCode.INVALID_TXN_STATE)
+    with pytest.raises(MustAbort):
+        await bench.producer.send({ORDERS: [Value(7)]})
+    await bench.producer.abort()
+    bench.asked.clear()
+    await bench.producer.begin()
+    assert bench.asked == []
+
+
 async def test_partitions_and_offsets_that_are_refused_end_the_transaction() -> None:
     for key in (ADD, OFFSETS, COMMIT):
         bench = Bench()
