@@ -18,6 +18,8 @@ from purgatorio.broker.simulation.transactional import Fenced, MustAbort
 
 MAX_INPUTS: Final = 100
 """The most records of one partition that a transaction processes; often it stops at fewer."""
+MAX_BATCH: Final = 25
+"""The most records of a batch: it has to fit into the smallest segment."""
 ABORTS: Final = 0.1
 
 
@@ -103,8 +105,9 @@ class Transformer:
         for source, offset in self._sources(taken):
             output = self._rng.choice(self._shared.outputs)
             outputs.setdefault(output, []).append(Value(next(self._shared.values), (str(source), offset)))
-        if outputs:
-            await self._producer.send(outputs)
+        while outputs:
+            await self._producer.send({output: values[:MAX_BATCH] for output, values in outputs.items()})
+            outputs = {output: values[MAX_BATCH:] for output, values in outputs.items() if len(values) > MAX_BATCH}
         if self._shared.is_restless() and self._rng.random() < 0.03:
             await asyncio.sleep(self._rng.uniform(0.5, 1.3) * self._shared.plan.timeout_ms / 1000)
         await self._producer.send_offsets(offsets, membership)
