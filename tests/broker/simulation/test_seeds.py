@@ -69,9 +69,9 @@ FOUND_AT = {
     "current-generations": (106,),
     "whole-loads": (18,),
     "ended-sessions": (20, 39),
-    "retried-markers": (4, 50),
+    "retried-markers": (3, 36),
     "last-stable-offset": (3, 4, 11),
-    "producer-epochs": (3, 36),
+    "producer-epochs": (11, 19, 36),
     "replicated-decisions": (19, 77),
     "truncated-index": (90,),
     "transactional-offsets": (3, 4, 11),
@@ -84,6 +84,8 @@ SCENARIOS = {
     "refused-batches": Scenario(faults=("pause", "slow-store", "store")),
     # It takes an append in the tenth of a lease by which a slow clock is late.
     "slow-clocks": Scenario(faults=("store",)),
+    # It takes a marker that fails, and a producer that goes on.
+    "retried-markers": Scenario(faults=("in-doubt", "stop", "isolate")),
     # It takes a coordinator that dies before its followers have the result of a transaction.
     "replicated-decisions": Scenario(faults=("hold-followers", "in-doubt")),
     # It takes a leader that appends an abort marker, and follows before the marker is replicated.

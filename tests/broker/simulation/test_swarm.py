@@ -30,7 +30,7 @@ SIZE = {"brokers": 3, "partitions": 2, "min_insync_replicas": 2}
 REACHED_AT = {
     "out-of-range": 5,
     "restart": 5,
-    "truncate-segments": 11,
+    "truncate-segments": 36,
     "wait-for-refused": 4,
     "out-of-order": 379,
     "raised-epoch": 9,
@@ -53,7 +53,7 @@ REACHED_AT = {
     "fenced-static": 39,
     "expired-member": 3,
     "marker-moved": 3,
-    "load-decided": 11,
+    "load-decided": 104,
     "timed-out": 3,
     "fenced-producer": 3,
     "next-epoch": 3,
