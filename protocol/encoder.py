@@ -6,9 +6,11 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
+from purgatorio.protocol.columns import Columns
 from purgatorio.protocol.compiler import SourceWriter, length_code
 from purgatorio.protocol.errors import EncodeError
 from purgatorio.protocol.message import (
+    INT64,
     ArrayType,
     Fixed,
     Message,
@@ -70,6 +72,7 @@ class _EncoderWriter(SourceWriter):
             encode_uvarint=encode_uvarint,
             long_string_length=long_string_length,
             add_records=add_records,
+            Columns=Columns,
             join=b"".join,
             pack=struct.pack,
             StructError=struct.error,
@@ -224,6 +227,22 @@ class _EncoderWriter(SourceWriter):
         if isinstance(element, Fixed) and len(element.code) == 1:
             self.line(f'{self._append}(pack(f">{{len({array})}}{element.code}", *{array}))')
             return
+        if isinstance(element, StructType) and self._is_of_int64(element.cls):
+            with self.block(f"if type({array}) is Columns"):
+                self.line(f"{self._append}({array}.encode({int(self.flexible)}))")
+            with self.block("else"):
+                self._each_element(element, array)
+        else:
+            self._each_element(element, array)
+
+    def _is_of_int64(self, cls: type) -> bool:
+        """Return whether a struct has only int64 fields in this version, so that `Columns` of it can be encoded."""
+        return all(
+            field.wire.type == INT64 and field.wire.tag is None and field.is_in(self.version)
+            for field in fields_of(cls)
+        )
+
+    def _each_element(self, element: WireType[Any], array: str) -> None:
         local = self.fresh("m")
         with self.block(f"for {local} in {array}"):
             if isinstance(element, StructType):

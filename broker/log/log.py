@@ -8,6 +8,7 @@ cap delete committed records only.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -319,9 +320,9 @@ class Log:
         # The start of an open transaction may have been deleted.
         return min(high_watermark, max(self.log_start_offset, self.producers.last_stable_offset(high_watermark)))
 
-    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
-        """First offset and producer id of each aborted transaction with a part in [start, end), by first offsets."""
-        return self.producers.aborted.overlapping(start_offset, end_offset) if start_offset < end_offset else []
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> tuple[array[int], array[int]]:
+        """First offsets and producer ids of the aborted transactions with a part in [start, end), by first offsets."""
+        return self.producers.aborted.overlapping(start_offset, end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch not above `epoch`, and its end offset; (−1, −1) if unknown (KIP-101, KIP-279)."""

@@ -72,21 +72,25 @@ class AbortedTransactions:
         self._marker_offsets.append(transaction.marker_offset)
         self._stable_offsets.append(transaction.stable_offset)
 
-    def overlapping(self, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
-        """Return the first offset and producer id of each transaction with a part in [start, end), by first offsets.
+    def overlapping(self, start_offset: int, end_offset: int) -> tuple[array[int], array[int]]:
+        """Return the first offsets and producer ids of the transactions with a part in [start, end), by first offsets.
 
         One whose marker lies before the start is not among them: a reader forgets an aborted transaction at its marker,
         and so would drop that producer's later records.
         """
-        if not self._marker_offsets:
-            return []
+        if not self._marker_offsets or start_offset >= end_offset:
+            return array("q"), array("q")
         first = bisect_left(self._marker_offsets, start_offset)
         # Behind a marker with this stable offset, all transactions begin at the end or later. Stable offsets ascend.
         last = bisect_left(self._stable_offsets, end_offset, first) + 1
-        # kafkajs takes the transactions in the order of the response.
-        found = sorted(zip(self._first_offsets[first:last], self._producer_ids[first:last], strict=True))
-        del found[bisect_left(found, (end_offset,)) :]
-        return found
+        first_offsets, producer_ids = self._first_offsets[first:last], self._producer_ids[first:last]
+        # kafkajs takes the transactions in the order of the response. Mostly it is that of the markers.
+        if sorted(first_offsets) != first_offsets.tolist():
+            found = sorted(zip(first_offsets, producer_ids, strict=True))
+            first_offsets = array("q", [first_offset for first_offset, _ in found])
+            producer_ids = array("q", [producer_id for _, producer_id in found])
+        end = bisect_left(first_offsets, end_offset)
+        return first_offsets[:end], producer_ids[:end]
 
     def copy(self) -> AbortedTransactions:
         """Return a copy that does not change with these."""

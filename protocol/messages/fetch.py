@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from purgatorio.protocol.api_key import ApiKey
@@ -144,7 +145,9 @@ class PartitionData:
     diverging_epoch: EpochEndOffset = struct(EpochEndOffset, since=12, tag=0)
     current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, since=12, tag=1)
     snapshot_id: SnapshotId = struct(SnapshotId, since=12, tag=2)
-    aborted_transactions: list[AbortedTransaction] | None = nullable_array(AbortedTransaction, since=4, null_since=4)
+    aborted_transactions: Sequence[AbortedTransaction] | None = nullable_array(
+        AbortedTransaction, since=4, null_since=4
+    )
     preferred_read_replica: int = int32(-1, since=11)
     records: Records = records()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 
 from purgatorio.broker.log.config import LogConfig
@@ -335,7 +337,7 @@ def test_aborted_transactions_are_forgotten_with_their_markers(log: Log, send, e
     end_transaction(committed=False)
     send(1, transactional=True)
     end_transaction(committed=True)
-    assert log.aborted_transactions(0, 4) == [(0, 7)]
+    assert log.aborted_transactions(0, 4) == (array("q", [0]), array("q", [7]))
     log.advance_log_start(1)
     assert len(log.producers.aborted) == 1
     log.advance_log_start(2)

@@ -18,7 +18,9 @@ def index_of(*transactions: tuple[int, int, int, int]) -> AbortedTransactions:
 
 
 def overlapping(aborted: AbortedTransactions, start: int, end: int) -> list[int]:
-    return [producer_id for _, producer_id in aborted.overlapping(start, end)]
+    first_offsets, producer_ids = aborted.overlapping(start, end)
+    assert first_offsets.tolist() == sorted(first_offsets)
+    return producer_ids.tolist()
 
 
 def test_a_range_has_the_transactions_that_end_in_it_or_behind_it_and_begin_before_its_end() -> None:

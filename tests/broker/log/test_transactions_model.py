@@ -48,7 +48,7 @@ def committed_records(log: Log, start_offset: int, high_watermark: int, max_byte
     offset, stable_offset = start_offset, log.last_stable_offset(high_watermark)
     while offset < stable_offset:
         read = log.read(offset, max_bytes=max_bytes, end_offset=stable_offset)
-        aborted = deque(log.aborted_transactions(offset, read.next_offset))
+        aborted = deque(zip(*log.aborted_transactions(offset, read.next_offset), strict=True))
         assert list(aborted) == sorted(aborted)
         dropped: set[int] = set()
         for header, batch in (pair for part in read.parts for pair in iter_batches(part)):

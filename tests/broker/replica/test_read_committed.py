@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.fetch_context import FetchContext, FetchParams, PartitionFetch
+from purgatorio.broker.replica.reader import MANY_ABORTED
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import AbortedTransaction, FetchPartition
@@ -78,6 +79,20 @@ def test_a_consumer_is_told_of_the_aborted_transactions_in_what_it_reads(broker:
     assert broker.fetch((ORDERS, 3), read_committed=True).data.aborted_transactions == []
     one_batch = broker.fetch((ORDERS, 1), read_committed=True, partition_max_bytes=1).data
     assert one_batch.aborted_transactions == [AbortedTransaction(producer_id=7, first_offset=0)]
+
+
+def test_a_reader_is_told_of_many_aborted_transactions(broker: Harness) -> None:
+    broker.set_topics(topic(isr=(1,), partition_epoch=1))
+    producer_ids = list(range(50, 50 - 2 * MANY_ABORTED, -1))
+    for producer_id in producer_ids:
+        write(broker, producer_id)
+    for producer_id in reversed(producer_ids):  # readers want the order of the first offsets
+        end(broker, producer_id, committed=False)
+    data = broker.fetch((ORDERS, 0), read_committed=True).data
+    assert list(data.aborted_transactions or ()) == [
+        AbortedTransaction(producer_id=producer_id, first_offset=offset)
+        for offset, producer_id in enumerate(producer_ids)
+    ]
 
 
 def test_other_readers_are_told_of_no_aborted_transactions(broker: Harness) -> None:
