@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from purgatorio.protocol.api import APIS
+from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from purgatorio.protocol.messages.describe_groups import DescribeGroupsRequest
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -169,6 +170,27 @@ def test_same_answers(sides: tuple[Side, Side], seen: Seen, history: History, er
             unknown.append(each)
     seen.runs += 1
     assert not unknown, "\n".join(unknown)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_same_features(sides: tuple[Side, Side], version: int) -> None:
+    """The features that Purgatorio has are told as Kafka tells them."""
+    theirs, ours = (_features(side, version) for side in sides)
+    assert ours.items() <= theirs.items()
+    assert {"group.version", "transaction.version"} == {name for _, name in ours}
+
+
+def _features(side: Side, version: int) -> dict[tuple[str, str], tuple[int, int]]:
+    """The levels of each feature, by what is told and the feature's name."""
+    wire = Wire(side[0])
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    answer = wire.ask(18, version, request)
+    wire.close()
+    assert answer.finalized_features_epoch >= 0
+    supported = {("supported", each.name): (each.min_version, each.max_version) for each in answer.supported_features}
+    return supported | {
+        ("finalized", each.name): (each.min_version_level, each.max_version_level) for each in answer.finalized_features
+    }
 
 
 def test_known_differences_are_still_there(seen: Seen) -> None:
