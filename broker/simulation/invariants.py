@@ -24,7 +24,7 @@ from purgatorio.broker.simulation.known_log import BatchPool, KnownBatch, KnownL
 
 INVARIANTS: Final[Mapping[str, str]] = {
     "committed-prefix": "A replica lacked or had changed a record below a high watermark, or a leader lacked one.",
-    "unequal-replicas": "Two replicas ended in the same record, and differed before it or in their producers.",
+    "unequal-replicas": "Two replicas that end in the same record differ before it, in producers or transactions.",
     "watermark-back": "A replica's high watermark went back in one leader epoch, or past its log's end.",
     "memory-account": "The bytes of a broker's logs were not those that its memory budget counted.",
     "lost-wake-up": "A parked operation could have been completed, or was past its deadline, and nothing woke it.",

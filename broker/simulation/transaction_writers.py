@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from purgatorio.broker.simulation.clients import Output
 from purgatorio.broker.simulation.cluster import SimulatedCluster
@@ -14,10 +15,12 @@ from purgatorio.broker.simulation.transaction_plan import TransactionSurrounding
 from purgatorio.broker.simulation.transaction_requests import Value
 from purgatorio.broker.simulation.transactional import Fenced, MustAbort, TransactionalProducer
 
-COMMITS = 0.8
-MAX_ROUNDS = 3
-MAX_VALUES = 3
-STEP_MS = (0.0, 60.0)
+COMMITS: Final = 0.8
+"""The share of transactions that are committed; the others are aborted on purpose."""
+MAX_ROUNDS: Final = 3
+MAX_VALUES: Final = 3
+"""The most values for one partition in a round."""
+STEP_MS: Final = (0.0, 60.0)
 
 
 class TransactionWriter:

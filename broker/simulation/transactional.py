@@ -52,8 +52,8 @@ DELIVERY_TIMEOUT_MS: Final = 4_000
 ALL_REPLICAS: Final = -1
 NO_PRODUCER: Final = (-1, -1)
 
-
 SentCounts = dict[TopicPartition, "itertools.count[int]"]
+"""By partition, counts the values that a client has sent."""
 
 
 class Fenced(Exception):
@@ -86,7 +86,10 @@ class TransactionalProducer:
         versions: the protocol.
         numbers: gives each transaction its number.
         timeout_ms: transaction.timeout.ms.
-        sent: by partition, the counts of the values sent, of the instance before in the same client.
+        sent: the counts of the instance before in the same client.
+
+    Attributes:
+        sent: the counts of the values sent, for the next instance.
     """
 
     def __init__(

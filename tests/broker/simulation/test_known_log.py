@@ -16,6 +16,7 @@ from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.segment import Segment
 from purgatorio.broker.simulation import known_log
 from purgatorio.broker.simulation.known_log import BatchPool, KnownBatch, KnownLog
+from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.records import Record, build_batch, read_header
 
 
@@ -38,6 +39,19 @@ class Replica:
                 base_sequence=0 if state is None else state.next_sequence,
             )
             self.log.append_as_leader(batch, leader_epoch=leader_epoch, wall_ms=0)
+
+    def transaction(self, *, committed: bool) -> None:
+        """Append a transaction of one record, and its marker."""
+        batch = build_batch(
+            [Record(0, -1, None, b"value", ())],
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+        end = build_end_marker(EndMarker(committed, 0), producer_id=7, producer_epoch=0, timestamp_ms=0)
+        for each in (batch, end):
+            self.log.append_as_leader(each, leader_epoch=0, wall_ms=0, from_client=False)
 
     def copy(self, leader: Replica) -> None:
         """Append what the leader has from this log's end on."""
@@ -159,6 +173,15 @@ def test_producers_are_compared_after_appends_and_truncations(pool: BatchPool) -
     assert not leader.read_on().producers_differ_from(follower.read_on())
     follower.log.producers.clear()
     assert leader.read_on().producers_differ_from(follower.read_on())
+
+
+def test_transactions_are_compared_as_producers_are(pool: BatchPool) -> None:
+    one, other = Replica(pool), Replica(pool)
+    one.transaction(committed=False)
+    other.copy(one)
+    assert not one.read_on().producers_differ_from(other.read_on())
+    other.log.producers.aborted.truncate(0)
+    assert one.known.producers_differ_from(other.known)
 
 
 def test_a_compacted_log_is_not_read(pool: BatchPool) -> None:

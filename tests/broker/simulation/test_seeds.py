@@ -84,6 +84,8 @@ SCENARIOS = {
     "refused-batches": Scenario(faults=("pause", "slow-store", "store")),
     # It takes an append in the tenth of a lease by which a slow clock is late.
     "slow-clocks": Scenario(faults=("store",)),
+    # Each open transaction shows it.
+    "last-stable-offset": Scenario(seconds=4.0),
     # It takes a marker that fails, and a producer that goes on.
     "retried-markers": Scenario(faults=("in-doubt", "stop", "isolate")),
     # It takes a coordinator that dies before its followers have the result of a transaction.

@@ -13,7 +13,7 @@ from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, creat
 from purgatorio.broker.simulation.clients import Client, Output
 from purgatorio.broker.simulation.cluster import SimulatedCluster
 from purgatorio.broker.simulation.consumers import Reader
-from purgatorio.broker.simulation.history import History
+from purgatorio.broker.simulation.history import Fault, History
 from purgatorio.broker.simulation.loop import SimulatedClock, SimulatedLoop
 from purgatorio.broker.simulation.network import Network
 from purgatorio.broker.simulation.run import Scenario, simulate
@@ -103,6 +103,17 @@ def test_the_next_client_of_a_killed_one_has_its_transactional_id(loop: Simulate
     assert len({event.client for event in inits}) >= 4
     assert {event.transactional_id for event in inits} == {"writer-0"}
     assert [event.epoch for event in inits] == sorted({event.epoch for event in inits})
+
+
+def test_the_nemesis_kills_brokers_of_transactions_in_doubt() -> None:
+    report = simulate(3, Scenario(seconds=4.0, faults=("in-doubt",)))
+    assert report.anomalies == []
+    assert any(event.what.startswith("kill broker") for event in report.history.of(Fault))
+
+
+def test_without_transactions_none_is_in_doubt() -> None:
+    report = simulate(3, Scenario(seconds=2.0, faults=("in-doubt",), swarm=False))
+    assert [event.what for event in report.history.of(Fault)] == ["all healed"]
 
 
 def test_a_group_processes_each_record_once() -> None:
