@@ -1,7 +1,7 @@
 """Clients that know transaction.version 2: they use it by default, and keep to version 1 in a cluster that has that.
 
-With version 2 each transaction has an epoch of its own, and leaders add its partitions (KIP-890). The other files' loops
-run with version 2.
+With version 2 each transaction has an epoch of its own, and leaders add its partitions (KIP-890). The other files run
+all of their loops with version 2.
 """
 
 from __future__ import annotations
