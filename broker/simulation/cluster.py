@@ -18,6 +18,7 @@ from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState
 from purgatorio.broker.simulation.loop import Node, SimulatedClock, SimulatedLoop
 from purgatorio.broker.simulation.network import Network
+from purgatorio.broker.txn.transaction import Transaction
 
 FIRST_PORT: Final = 9092
 FIRST_SPARE_PORT: Final = 9192
@@ -292,6 +293,13 @@ class SimulatedCluster:
             for topic in self.image.topics.values()
             for index, state in enumerate(topic.partitions)
         }
+
+    def transactions(self) -> Iterator[tuple[int, Transaction]]:
+        """Iterate over the transactional ids that running brokers coordinate, each with its broker's id."""
+        for broker_id, broker in self.brokers.items():
+            for shard in broker.transactions.coordinator.shards:
+                for transaction in shard.transactions.values():
+                    yield broker_id, transaction
 
     @property
     def addresses(self) -> list[tuple[str, int]]:

@@ -201,13 +201,11 @@ class Nemesis:
     def _concerned_by_transactions(self) -> list[int]:
         """Return the coordinators of transactions that are in doubt, and the leaders that lack their markers."""
         concerned: dict[int, None] = {}
-        for broker_id, broker in self._cluster.brokers.items():
-            for shard in broker.transactions.coordinator.shards:
-                for transaction in shard.transactions.values():
-                    if transaction.is_busy:
-                        concerned[broker_id] = None
-                        states = (self._cluster.image.partition(*tp) for tp in transaction.unmarked or ())
-                        concerned.update((state.leader, None) for state in states if state is not None)
+        for broker_id, transaction in self._cluster.transactions():
+            if transaction.is_busy:
+                concerned[broker_id] = None
+                states = (self._cluster.image.partition(*tp) for tp in transaction.unmarked or ())
+                concerned.update((state.leader, None) for state in states if state is not None)
         return list(concerned)
 
     async def pause(self, end: float) -> None:

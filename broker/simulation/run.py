@@ -37,6 +37,7 @@ from purgatorio.broker.simulation.transaction_events import GroupTransforms
 from purgatorio.broker.simulation.transaction_plan import TransactionSurroundings
 from purgatorio.broker.simulation.transaction_writers import TransactionWriters
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC, TRANSACTION_STATE_TOPIC_CONFIGS
+from purgatorio.protocol.transaction_state import TransactionState
 
 STABLE_SECONDS: Final = (SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS + 2 * REQUEST_TIMEOUT_MS) / 1000
 """The time in which a group has to become stable after all faults: the session of a member that is gone, a rebalance,
@@ -450,6 +451,9 @@ class _Simulation:
 
     def _missing(self) -> str | None:
         """Return the first condition that keeps the cluster from having recovered, or None."""
+        return self._missing_of_partitions() or self._missing_of_brokers()
+
+    def _missing_of_partitions(self) -> str | None:
         if self._cluster.replaced:
             host = self._cluster.replaced[0].host.name
             return f"the process on {host} still runs, though another has registered under its broker id"
@@ -460,6 +464,9 @@ class _Simulation:
                 return f"{topic}-{index} is still being reassigned"
             if state.leader != state.replicas[0]:
                 return f"{topic}-{index} is led by broker {state.leader}, not {state.replicas[0]}"
+        return None
+
+    def _missing_of_brokers(self) -> str | None:
         for broker_id, broker in self._cluster.brokers.items():
             for purgatory in broker.purgatories:
                 # Follower fetches are always parked; no other operation should be now.
@@ -467,4 +474,8 @@ class _Simulation:
                 late = [op for op in purgatory.operations(1_000) if op.deadline_ms < purgatory.now_ms() - 100]
                 if waits or late:
                     return f"broker {broker_id} has parked in {purgatory.name}: {(waits or late)[0].missing}"
+        for broker_id, transaction in self._cluster.transactions():
+            state = transaction.value.state
+            if transaction.is_busy or state is TransactionState.ONGOING:
+                return f"broker {broker_id} has {transaction.transactional_id} in state {state.state_name}"
         return None
