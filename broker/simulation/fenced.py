@@ -58,7 +58,9 @@ class FencedWatch:
         running = list(self._cluster.all_processes())
         for (host, tp), stood in list(self._standing.items()):
             partition, broker = stood.partition, stood.process.broker
-            leads = partition.is_leader and partition.leader_epoch == stood.leader_epoch
+            # The log of a deleted replica is emptied, which moves its high watermark to its end.
+            is_held = broker.replicas.partitions.get(tp) is partition
+            leads = is_held and partition.is_leader and partition.leader_epoch == stood.leader_epoch
             if stood.process not in running or not leads or self._is_alive(broker.lifecycle.incarnation):
                 del self._standing[host, tp]
                 continue
