@@ -1,6 +1,6 @@
 """Transactions of a producer with transaction.version 2, over the sockets of a cluster (KIP-890).
 
-No client that the tests have uses it before brokers advertise it; so these requests are made by hand.
+These requests are made by hand, so that late ones can be among them; `tests/compat/transactions` has real clients.
 """
 
 from __future__ import annotations
