@@ -217,7 +217,7 @@ def _transactions() -> list[Cell]:
         Cell(
             (_high("exactly-once loop of librdkafka", " records/s"), _low("its commits, p50", " ms")),
             exactly_once_loop,
-            30_000,
+            10_000,
         ),
     ]
 
