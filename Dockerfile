@@ -7,6 +7,8 @@ COPY broker ./broker
 COPY pipeline ./pipeline
 COPY purgatorio ./purgatorio
 COPY pyspark_purgatorio ./pyspark_purgatorio
+COPY testing ./testing
+COPY pytest_purgatorio.py ./
 RUN pip wheel --no-cache-dir --wheel-dir /wheels .
 
 FROM python:3.13-slim

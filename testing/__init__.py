@@ -1,0 +1,37 @@
+"""Kafka in tests: a cluster of brokers on real TCP in milliseconds, held, broken and moved in time as a test wants it.
+
+With pytest there is nothing to import::
+
+    def test_orders(kafka):
+        kafka.topic("orders", partitions=3)
+        producer = confluent_kafka.Producer({"bootstrap.servers": kafka.bootstrap})
+
+Without pytest::
+
+    with purgatorio.testing.cluster(brokers=3) as kafka:
+        print(kafka.bootstrap)
+
+`Kafka` is what both hand out. Its names are the same over HTTP and in data (docs/testing.md).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from purgatorio.testing.kafka import Kafka, Parked, Record, cluster
+
+__all__ = ["Kafka", "Parked", "Record", "cluster"]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used: an import of the broker takes longer than most tests."""
+    if name in __all__:
+        from purgatorio.testing import kafka
+
+        return getattr(kafka, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,211 @@
+"""`Kafka`: a cluster in a thread of its own, with controls that any test can call."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from purgatorio.broker.cluster import Cluster
+from purgatorio.protocol.records import Record as WireRecord
+from purgatorio.testing.controls import Controls, Parked, Record
+from purgatorio.testing.loop_thread import LoopThread, shared_loop_thread
+from purgatorio.testing.options import ClusterOptions
+from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
+
+__all__ = ["Kafka", "Parked", "Record", "cluster"]
+
+T = TypeVar("T")
+
+
+class Kafka:
+    """A running cluster. Every method may be called from any thread, and from sync and async tests alike.
+
+    Args:
+        options: what the test asks of the cluster.
+
+    Attributes:
+        bootstrap: the brokers' addresses, for a client's `bootstrap.servers`.
+        admin_url: the page, which shows what waits, and the HTTP API.
+    """
+
+    def __init__(self, options: ClusterOptions | None = None) -> None:
+        options = options or ClusterOptions()
+        config = options.config()
+        self._thread: LoopThread = shared_loop_thread()
+        self._cluster, self._controls = self._thread.run(_started(config, options), "start the cluster")
+        self.bootstrap: str = self._cluster.bootstrap
+        self.admin_url: str = self._cluster.admin_url
+
+    def __repr__(self) -> str:
+        return f"<Kafka {self.bootstrap}>"
+
+    @property
+    def bootstrap_servers(self) -> list[str]:
+        """The brokers' addresses as a list, for clients that want one."""
+        return self.bootstrap.split(",")
+
+    # --- topics and records ---
+
+    def topic(self, name: str, *, partitions: int = 1, replicas: int = -1, **configs: object) -> str:
+        """Create a topic; return its name when it can be written to.
+
+        Args:
+            replicas: -1: three, or as many as there are brokers.
+            configs: topic configs by Kafka's names, with underscores for dots: ``cleanup_policy="compact"``.
+
+        Raises:
+            ValueError: the brokers refuse it.
+        """
+        named = {key.replace("_", "."): _text(value) for key, value in configs.items()}
+        self._thread.run(self._controls.topic(name, partitions, replicas, named), f"create topic {name!r}")
+        return name
+
+    def produce(
+        self,
+        topic: str,
+        *values: bytes | str | None,
+        key: bytes | str | None = None,
+        partition: int = 0,
+        headers: Mapping[str, bytes] | None = None,
+        timestamp_ms: int | None = None,
+    ) -> int:
+        """Append records with acks=all, without a client; return the offset of the first.
+
+        Raises:
+            ValueError: the partition does not exist, or the broker refuses the records.
+            TimeoutError: the in-sync replicas do not have them in time.
+        """
+        at_ms = self._cluster.clock.wall_ms() if timestamp_ms is None else timestamp_ms
+        wire_headers = tuple((headers or {}).items())
+        records = [WireRecord(nth, at_ms, _bytes(key), _bytes(value), wire_headers) for nth, value in enumerate(values)]
+        return self._thread.run(self._controls.produce(topic, records, partition), f"produce to {topic}-{partition}")
+
+    def records(self, topic: str, partition: int | None = None) -> list[Record]:
+        """Return the committed records of a topic, by partition and offset, without a client.
+
+        Raises:
+            ValueError: the topic or partition does not exist, or has no leader now.
+        """
+        return self._call(lambda: self._controls.records(topic, partition), f"read {topic!r}")
+
+    # --- what waits ---
+
+    def parked(self, *, api: str | None = None, topic: str | None = None, client: str | None = None) -> list[Parked]:
+        """Return what waits in the brokers' purgatories.
+
+        Args:
+            api: of this purgatory only: "Produce", "Fetch", "Rebalance", "Transaction" …
+            topic: what watches this topic or a partition of it.
+            client: requests of this client id.
+        """
+        return self._call(lambda: self._controls.parked(api, topic, client), "list what is parked")
+
+    def until_parked(
+        self,
+        *,
+        api: str | None = None,
+        topic: str | None = None,
+        client: str | None = None,
+        timeout_seconds: float = WAIT_SECONDS,
+    ) -> Waiting[list[Parked]]:
+        """Wait, with `await` or `.wait()`, until something of that description waits."""
+
+        async def found() -> list[Parked]:
+            await self._controls.until(lambda: self._controls.parked(api, topic, client))
+            return self._controls.parked(api, topic, client)
+
+        what = (
+            f"a parked {api or 'operation'}" + (f" of {topic}" if topic else "") + (f" of {client}" if client else "")
+        )
+        return Waiting(self._thread.start(found(), what), what, timeout_seconds)
+
+    # --- brokers ---
+
+    @property
+    def brokers(self) -> Sequence[int]:
+        """The ids of the running brokers."""
+        return self._call(lambda: [each.broker_id for each in self._cluster.brokers], "list the brokers")
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Return the id of the broker that leads a partition.
+
+        Raises:
+            ValueError: the topic or partition does not exist, or has no leader now.
+        """
+        return self._call(lambda: self._controls.leader(topic, partition).broker_id, f"find {topic}'s leader")
+
+    def hold_follower(self, broker: int) -> None:
+        """Have a broker send no fetch to leaders: what it follows is not acknowledged, acks=all waits for it."""
+        self._call(lambda: self._controls.hold_follower(broker), f"hold follower {broker}")
+
+    def release(self, broker: int | None = None) -> None:
+        """Let a held follower, or all of them, fetch again."""
+        self._call(lambda: self._controls.release(broker), "release followers")
+
+    def kill(self, broker: int) -> None:
+        """End a broker as a crash would. The others notice when its lease runs out."""
+        self._thread.run(self._cluster.kill_broker(broker), f"kill broker {broker}")
+
+    def stop(self, broker: int) -> None:
+        """Stop a broker in good order: the others take over its partitions first."""
+        self._thread.run(self._cluster.stop_broker(broker), f"stop broker {broker}")
+
+    def start(self, broker: int) -> None:
+        """Start a stopped or killed broker on the port that it had, with empty logs."""
+        self._thread.run(self._cluster.start_broker(broker), f"start broker {broker}")
+
+    # --- the end ---
+
+    def close(self) -> None:
+        """End the cluster at once: a client that is still open loses its connections. May be called again."""
+        self._thread.run(_ended(self._cluster), "end the cluster")
+
+    def _call(self, function: Callable[[], T], doing: str) -> T:
+        return self._thread.call(function, doing)
+
+
+@contextlib.contextmanager
+def cluster(
+    *,
+    brokers: int = 3,
+    racks: Sequence[str] = (),
+    topics: Mapping[str, int] | None = None,
+    **settings: Any,
+) -> Iterator[Kafka]:
+    """Run a cluster for the length of a ``with`` block.
+
+    Args:
+        brokers, racks, topics, settings: see `purgatorio.testing.options.ClusterOptions`.
+
+    Raises:
+        ValueError: a setting is unknown, or its value is not allowed.
+    """
+    kafka = Kafka(ClusterOptions(brokers=brokers, racks=racks, topics=topics or {}, settings=settings))
+    try:
+        yield kafka
+    finally:
+        kafka.close()
+
+
+async def _started(config: Any, options: ClusterOptions) -> tuple[Cluster, Controls]:
+    running = Cluster(config)
+    await running.start()
+    controls = Controls(running)
+    for name, partitions in options.topics.items():
+        await controls.topic(name, partitions, -1, {})
+    return running, controls
+
+
+async def _ended(running: Cluster) -> None:
+    for broker_id in [each.broker_id for each in running.brokers]:
+        await running.kill_broker(broker_id)
+    await running.stop()
+
+
+def _bytes(value: bytes | str | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

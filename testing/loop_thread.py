@@ -1,0 +1,96 @@
+"""A thread with an event loop of its own, in which clusters run while tests of any kind use them."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from purgatorio.broker.cli.serving import loop_factory
+
+T = TypeVar("T")
+
+CALL_TIMEOUT_SECONDS: Final = 30.0
+"""The longest wait for the thread; a test must not hang for ever because a cluster does."""
+
+
+class LoopThread:
+    """A daemon thread that runs an event loop. All methods are called from other threads."""
+
+    def __init__(self) -> None:
+        self._loop = (loop_factory() or asyncio.new_event_loop)()
+        self._pid = os.getpid()
+        self._thread = threading.Thread(target=self._run, name="purgatorio cluster", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the thread runs in this process: a forked child has the object, and not the thread."""
+        return self._pid == os.getpid() and self._thread.is_alive()
+
+    def start(self, coroutine: Coroutine[Any, Any, T], doing: str) -> concurrent.futures.Future[T]:
+        """Start a coroutine in the thread; `doing` names what it does, for errors.
+
+        Raises:
+            RuntimeError: this process was forked after the thread began, or the caller is in the thread itself.
+        """
+        if not self.is_usable:
+            coroutine.close()
+            raise RuntimeError(f"cannot do this after a fork: {doing}. The cluster runs in a thread of the parent.")
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise RuntimeError(f"cannot wait for the cluster from within its thread: {doing}")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def run(self, coroutine: Coroutine[Any, Any, T], doing: str, timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> T:
+        """Run a coroutine in the thread and return its result.
+
+        Raises:
+            TimeoutError: it took longer; it is cancelled.
+            RuntimeError: as `start`.
+        """
+        future = self.start(coroutine, doing)
+        try:
+            return future.result(timeout_seconds)
+        except concurrent.futures.TimeoutError:
+            if future.done():
+                raise
+            future.cancel()
+            raise TimeoutError(f"still waiting after {timeout_seconds:g} s: {doing}") from None
+
+    def call(self, function: Callable[[], T], doing: str) -> T:
+        """Call a function in the thread and return its result."""
+
+        async def called() -> T:
+            return function()
+
+        return self.run(called(), doing)
+
+    def close(self) -> None:
+        """Stop the loop and end the thread."""
+        if not self.is_usable:
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CALL_TIMEOUT_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+_shared: LoopThread | None = None
+
+
+def shared_loop_thread() -> LoopThread:
+    """Return the thread of this process; the first caller starts it. It ends with the process."""
+    global _shared
+    if _shared is None or not _shared.is_usable:
+        _shared = LoopThread()
+        atexit.register(_shared.close)
+    return _shared

@@ -1,0 +1,58 @@
+"""An answer that a test of any kind can wait for: with ``.wait()``, or with ``await`` in asyncio and in trio."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import sys
+from collections.abc import Generator
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+WAIT_SECONDS: Final = 10.0
+"""The longest wait, unless the test names another one."""
+
+
+class Waiting(Generic[T]):
+    """Something that will be so, in the cluster's thread.
+
+    Args:
+        future: its result, in that thread.
+        what: what is waited for, for errors.
+        timeout_seconds: the longest wait.
+    """
+
+    def __init__(self, future: concurrent.futures.Future[T], what: str, timeout_seconds: float = WAIT_SECONDS) -> None:
+        self._future = future
+        self._what = what
+        self._timeout_seconds = timeout_seconds
+
+    def wait(self, timeout_seconds: float | None = None) -> T:
+        """Block until it is so, and return the result.
+
+        Raises:
+            TimeoutError: it is not so in time.
+        """
+        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        try:
+            return self._future.result(seconds)
+        except concurrent.futures.TimeoutError:
+            if self._future.done():
+                raise
+            self._future.cancel()
+            raise TimeoutError(f"still waiting after {seconds:g} s: {self._what}") from None
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        trio = sys.modules.get("trio")
+        if trio is not None and trio.lowlevel.in_trio_run():
+            result: T = yield from trio.to_thread.run_sync(self.wait).__await__()
+            return result
+        return (yield from self._in_asyncio().__await__())
+
+    async def _in_asyncio(self) -> T:
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                return await asyncio.wrap_future(self._future)
+        except TimeoutError:
+            raise TimeoutError(f"still waiting after {self._timeout_seconds:g} s: {self._what}") from None

@@ -1,0 +1,79 @@
+"""A cluster in a thread of its own, as a test holds it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from purgatorio.testing import Kafka, cluster
+
+
+@pytest.fixture
+def kafka() -> Iterator[Kafka]:
+    with cluster() as running:
+        yield running
+
+
+def test_records_are_read_as_they_were_produced(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=3)
+    assert kafka.produce("orders", "a", b"b", key="k", partition=2, headers={"h": b"1"}) == 0
+    read = kafka.records("orders")
+    assert [(each.partition, each.offset, each.key, each.value) for each in read] == [
+        (2, 0, b"k", b"a"),
+        (2, 1, b"k", b"b"),
+    ]
+    assert read[0].headers == (("h", b"1"),)
+
+
+def test_a_held_follower_keeps_acks_all_waiting_until_it_is_released(kafka: Kafka) -> None:
+    kafka.topic("orders")
+    follower = next(each for each in kafka.brokers if each != kafka.leader("orders"))
+    kafka.hold_follower(follower)
+    producing = threading.Thread(target=kafka.produce, args=("orders", "late"))
+    producing.start()
+    (parked,) = kafka.until_parked(api="Produce", topic="orders").wait()
+    assert f"broker {follower} is at 0 of 1" in parked.missing
+    assert kafka.records("orders") == []
+    kafka.release()
+    producing.join()
+    assert [each.value for each in kafka.records("orders")] == [b"late"]
+
+
+async def test_the_same_fixture_serves_async_tests(kafka: Kafka) -> None:
+    kafka.topic("orders")
+    leader = kafka.leader("orders")
+    for each in kafka.brokers:
+        if each != leader:
+            kafka.hold_follower(each)
+    producing = threading.Thread(target=kafka.produce, args=("orders", "late"))
+    producing.start()
+    assert len(await kafka.until_parked(api="Produce")) == 1
+    kafka.release()
+    producing.join()
+
+
+def test_a_killed_broker_is_led_by_another_one_and_comes_back(kafka: Kafka) -> None:
+    kafka.topic("orders")
+    kafka.produce("orders", "kept")
+    first = kafka.leader("orders")
+    kafka.kill(first)
+    assert first not in kafka.brokers
+    kafka.start(first)
+    assert first in kafka.brokers
+
+
+def test_what_does_not_come_is_named(kafka: Kafka) -> None:
+    with pytest.raises(TimeoutError, match="a parked Produce of orders"):
+        kafka.until_parked(api="Produce", topic="orders").wait(0.01)
+
+
+def test_an_unknown_setting_names_the_near_one() -> None:
+    with pytest.raises(ValueError, match=r"min\.insync\.replicas"), cluster(min_insync_replica=2):
+        pass
+
+
+def test_a_topic_that_does_not_exist_is_named(kafka: Kafka) -> None:
+    with pytest.raises(ValueError, match="no topic 'orders'"):
+        kafka.records("orders")
