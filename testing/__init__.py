@@ -16,20 +16,22 @@ Without pytest::
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from purgatorio.testing.kafka import Kafka, Parked, Record, cluster
+    from purgatorio.testing.kafka import Kafka, cluster
+    from purgatorio.testing.values import Parked, Record
+
+_PLACES = {"Kafka": "kafka", "cluster": "kafka", "Parked": "values", "Record": "values"}
 
 __all__ = ["Kafka", "Parked", "Record", "cluster"]
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name when it is first used: an import of the broker takes longer than most tests."""
-    if name in __all__:
-        from purgatorio.testing import kafka
-
-        return getattr(kafka, name)
+    """Import a public name when it is first used; none of them imports the broker, which the first cluster does."""
+    if name in _PLACES:
+        return getattr(import_module(f"purgatorio.testing.{_PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from purgatorio.broker.broker import Broker
 from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.topics import topic_settings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
@@ -19,54 +19,11 @@ from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record as WireRecord
 from purgatorio.protocol.records import build_batch, iter_batches, iter_records
+from purgatorio.testing.values import Parked, Record
 
 POLL_SECONDS: Final = 0.001
 """The time between two looks at a condition that no event of the broker announces."""
 PRODUCE_TIMEOUT_MS: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Parked:
-    """A request, or another operation, that waits in a broker's purgatory.
-
-    Attributes:
-        broker: the id of the broker.
-        id: the operation's number, unique in this cluster while it waits.
-        purgatory: Kafka's name of the purgatory: "Produce", "Fetch", "Rebalance" …
-        client: the client id; empty if no client waits for it.
-        keys: what it watches, as the page shows it.
-        missing: a sentence: what it waits for.
-        waited_ms: how long it has waited, on the broker's clock.
-        left_ms: how long until its deadline.
-    """
-
-    broker: int
-    id: int
-    purgatory: str
-    client: str
-    keys: tuple[str, ...]
-    missing: str
-    waited_ms: int
-    left_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record in a log.
-
-    Attributes:
-        topic, partition, offset: where it is.
-        key, value, headers: its content.
-        timestamp_ms: its timestamp.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    timestamp_ms: int
 
 
 class Controls:
@@ -79,6 +36,26 @@ class Controls:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._rng = random.Random()
+
+    @classmethod
+    async def start(cls, config: ClusterConfig, topics: Mapping[str, int]) -> Controls:
+        """Start a cluster, create these topics with their numbers of partitions, and return its controls.
+
+        Raises:
+            OSError: a broker cannot listen.
+            ValueError: a topic is refused.
+        """
+        controls = cls(Cluster(config))
+        await controls.cluster.start()
+        for name, partitions in topics.items():
+            await controls.topic(name, partitions, -1, {})
+        return controls
+
+    async def end(self) -> None:
+        """End the cluster at once, as a crash would: nothing is answered, nothing drained."""
+        for broker_id in [each.broker_id for each in self.cluster.brokers]:
+            await self.cluster.kill_broker(broker_id)
+        await self.cluster.stop()
 
     # --- topics and records ---
 
@@ -102,7 +79,15 @@ class Controls:
             raise ValueError(f"topic {name!r} was not created: {result.message or result.error.name}")
         await self.until(lambda: all(_has_leaders(each.image, name) for each in self.cluster.brokers))
 
-    async def produce(self, topic: str, records: Iterable[WireRecord], partition: int) -> int:
+    async def produce(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        key: bytes | None,
+        partition: int,
+        headers: Mapping[str, bytes],
+        timestamp_ms: int | None,
+    ) -> int:
         """Append records to a partition with acks=all; return the offset of the first.
 
         Raises:
@@ -110,6 +95,9 @@ class Controls:
             TimeoutError: the in-sync replicas do not have them in time.
         """
         leader = self.leader(topic, partition)
+        at_ms = self.cluster.clock.wall_ms() if timestamp_ms is None else timestamp_ms
+        pairs = tuple(headers.items())
+        records = [WireRecord(nth, at_ms, key, value, pairs) for nth, value in enumerate(values)]
         tp = TopicPartition(topic, partition)
         answer: asyncio.Future[AppendResult] = asyncio.get_running_loop().create_future()
         leader.replicas.append(

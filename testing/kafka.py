@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from purgatorio.broker.cluster import Cluster
-from purgatorio.protocol.records import Record as WireRecord
-from purgatorio.testing.controls import Controls, Parked, Record
 from purgatorio.testing.loop_thread import LoopThread, shared_loop_thread
 from purgatorio.testing.options import ClusterOptions
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
-__all__ = ["Kafka", "Parked", "Record", "cluster"]
+if TYPE_CHECKING:
+    # Tests import `Kafka` for their annotations: the broker is imported by the first cluster, not by this module.
+    from purgatorio.broker.cluster import Cluster
+    from purgatorio.testing.controls import Controls
+    from purgatorio.testing.values import Parked, Record
 
 T = TypeVar("T")
 
@@ -30,10 +31,13 @@ class Kafka:
     """
 
     def __init__(self, options: ClusterOptions | None = None) -> None:
+        from purgatorio.testing.controls import Controls
+
         options = options or ClusterOptions()
         config = options.config()
         self._thread: LoopThread = shared_loop_thread()
-        self._cluster, self._controls = self._thread.run(_started(config, options), "start the cluster")
+        self._controls: Controls = self._thread.run(Controls.start(config, options.topics), "start the cluster")
+        self._cluster: Cluster = self._controls.cluster
         self.bootstrap: str = self._cluster.bootstrap
         self.admin_url: str = self._cluster.admin_url
 
@@ -76,10 +80,10 @@ class Kafka:
             ValueError: the partition does not exist, or the broker refuses the records.
             TimeoutError: the in-sync replicas do not have them in time.
         """
-        at_ms = self._cluster.clock.wall_ms() if timestamp_ms is None else timestamp_ms
-        wire_headers = tuple((headers or {}).items())
-        records = [WireRecord(nth, at_ms, _bytes(key), _bytes(value), wire_headers) for nth, value in enumerate(values)]
-        return self._thread.run(self._controls.produce(topic, records, partition), f"produce to {topic}-{partition}")
+        produced = self._controls.produce(
+            topic, [_bytes(value) for value in values], _bytes(key), partition, headers or {}, timestamp_ms
+        )
+        return self._thread.run(produced, f"produce to {topic}-{partition}")
 
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
         """Return the committed records of a topic, by partition and offset, without a client.
@@ -159,7 +163,7 @@ class Kafka:
 
     def close(self) -> None:
         """End the cluster at once: a client that is still open loses its connections. May be called again."""
-        self._thread.run(_ended(self._cluster), "end the cluster")
+        self._thread.run(self._controls.end(), "end the cluster")
 
     def _call(self, function: Callable[[], T], doing: str) -> T:
         return self._thread.call(function, doing)
@@ -186,21 +190,6 @@ def cluster(
         yield kafka
     finally:
         kafka.close()
-
-
-async def _started(config: Any, options: ClusterOptions) -> tuple[Cluster, Controls]:
-    running = Cluster(config)
-    await running.start()
-    controls = Controls(running)
-    for name, partitions in options.topics.items():
-        await controls.topic(name, partitions, -1, {})
-    return running, controls
-
-
-async def _ended(running: Cluster) -> None:
-    for broker_id in [each.broker_id for each in running.brokers]:
-        await running.kill_broker(broker_id)
-    await running.stop()
 
 
 def _bytes(value: bytes | str | None) -> bytes | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from purgatorio.broker.config import BrokerConfig, ClusterConfig
+if TYPE_CHECKING:
+    from purgatorio.broker.config import ClusterConfig
 
 TEST_PROFILE: Final[Mapping[str, Any]] = {
     "group_min_session_timeout_ms": 1,
@@ -38,6 +39,8 @@ class ClusterOptions:
         Raises:
             ValueError: a setting is unknown, in which case the nearest ones are named, or its value is not allowed.
         """
+        from purgatorio.broker.config import BrokerConfig, ClusterConfig
+
         settings = {_field_of(name): value for name, value in self.settings.items()}
         return ClusterConfig(
             brokers=self.brokers,
@@ -54,6 +57,8 @@ def _field_of(name: str) -> str:
     Raises:
         ValueError: there is no such setting.
     """
+    from purgatorio.broker.config import BrokerConfig
+
     known = BrokerConfig.model_fields
     wanted = name.replace(".", "_").replace("-", "_")
     if wanted in known:

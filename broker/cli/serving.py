@@ -8,13 +8,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
 from purgatorio.broker.cli.logging_setup import configure_logging
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.event_loop import loop_factory
 from purgatorio.broker.garbage import GarbageTuning
 from purgatorio.broker.server import open_files
 
@@ -37,16 +38,6 @@ def run(config: ClusterConfig) -> int:
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(serve(config))
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's event loop if it is installed; None stands for asyncio's own."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
 
 
 async def serve(config: ClusterConfig) -> int:

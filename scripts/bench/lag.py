@@ -23,7 +23,7 @@ TOPICS = 20
 BURST = 200
 BARE_LOOP = """
 import asyncio, sys
-from purgatorio.broker.cli.serving import loop_factory
+from purgatorio.broker.event_loop import loop_factory
 from purgatorio.broker.clock import SystemClock
 from purgatorio.broker.metrics.loop_lag import BUCKETS_MS, LoopLag
 

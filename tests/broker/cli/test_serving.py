@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import subprocess
 import sys
@@ -11,20 +10,6 @@ from pathlib import Path
 import pytest
 
 from purgatorio.broker.cli import serving
-
-
-def test_uvloop_runs_the_process_where_there_is_one() -> None:
-    uvloop = pytest.importorskip("uvloop")
-    assert serving.loop_factory() is uvloop.new_event_loop
-
-
-def test_asyncio_runs_the_process_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without uvloop the runner is left to make asyncio's own loop."""
-    monkeypatch.setitem(sys.modules, "uvloop", None)
-    factory = serving.loop_factory()
-    assert factory is None
-    with asyncio.Runner(loop_factory=factory) as runner:
-        assert isinstance(runner.get_loop(), asyncio.BaseEventLoop)
 
 
 def test_next_commands_name_the_brokers_only_when_they_are_not_the_default() -> None:
