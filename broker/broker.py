@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
@@ -254,14 +255,17 @@ class Broker:
 
     # --- start and stop ---
 
-    async def start(self) -> None:
+    async def start(self, listening: socket.socket | None = None) -> None:
         """Listen, register, and follow leaders; returns when the broker answers clients.
+
+        Args:
+            listening: see `Listener.start`, for the listener PLAINTEXT.
 
         Raises:
             OSError: the port is in use, or the host is not an address of this machine.
         """
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._main = asyncio.create_task(self._run(started), name=f"broker {self.broker_id}")
+        self._main = asyncio.create_task(self._run(started, listening), name=f"broker {self.broker_id}")
         await asyncio.wait([started, self._main], return_when=asyncio.FIRST_COMPLETED)
         if not started.done():
             failed, self._main = self._main, None
@@ -299,11 +303,11 @@ class Broker:
         assert self._main is not None, "the broker was not started"
         self._main.add_done_callback(lambda main: callback(None if main.cancelled() else main.exception()))
 
-    async def _run(self, started: asyncio.Future[None]) -> None:
+    async def _run(self, started: asyncio.Future[None], listening: socket.socket | None) -> None:
         """The task that owns all others of this broker."""
         unwatch = self.store.watch(self._metadata_changed)
         try:
-            endpoints = await self._listen()
+            endpoints = await self._listen(listening)
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 self._spawn(self._parked.reaper.run(), "reaper")
@@ -329,7 +333,7 @@ class Broker:
             if started.done():
                 logger.info("broker stopped", broker=self.broker_id)
 
-    async def _listen(self) -> tuple[Endpoint, ...]:
+    async def _listen(self, listening: socket.socket | None) -> tuple[Endpoint, ...]:
         """Start the listeners; returns their advertised endpoints.
 
         Raises:
@@ -338,7 +342,7 @@ class Broker:
         host, port = self.config.advertised
         endpoints = []
         for name, listener in self.listeners.items():
-            await listener.start(self.config.host, self.config.port)
+            await listener.start(self.config.host, self.config.port, listening if name == PLAINTEXT else None)
             endpoints.append(Endpoint(name, host, port or listener.address[1]))
         self.address = (endpoints[0].host, endpoints[0].port)
         return tuple(endpoints)

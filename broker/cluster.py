@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import random
+import socket
 from types import TracebackType
 from typing import Final
 
@@ -36,6 +37,7 @@ class Cluster:
         config: the number of brokers, their addresses and their configs.
         clock: the source of time; by default the machine's. With a `ManualClock` time passes when you advance it.
         seed: seeds the random choices (topic ids, replica assignments, jitter of retries); None: they differ each time.
+        admin: whether `start` starts the admin HTTP; otherwise `start_admin` does.
         garbage: sets Python's garbage collector from `start` to `stop`, for the whole process; None leaves it as it is.
 
     Attributes:
@@ -51,29 +53,36 @@ class Cluster:
         clock: Clock | None = None,
         *,
         seed: int | None = None,
+        admin: bool = True,
         garbage: GarbageTuning | None = None,
     ) -> None:
         self.config = config
         self.clock = clock if clock is not None else SystemClock()
         # A broker epoch must be a secret, and who sees some numbers of `random.Random` can tell the next ones.
         self._seed = seed
+        self._starts_admin = admin
         self._garbage = garbage
         self._garbage_alarm: Alarm | None = None
         self._rng = random.SystemRandom() if seed is None else random.Random(seed)
         self.cluster_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
         self.lease_clock = RunningClock(self.clock)
         self.loop_lag = LoopLag(SystemClock())
-        self.store = EmbeddedStore(
-            self.cluster_id,
-            lambda callback: asyncio.get_running_loop().call_soon(callback),
-            self.lease_clock,
-        )
+        self.store = self._new_store(version=0)
         self._configs = {each.broker_id: _within_open_files(each, config.brokers) for each in config.broker_configs()}
         self._changing: set[int] = set()
-        self._background: list[asyncio.Task[None]] = []
+        self._lease_beat: asyncio.Task[None] | None = None
+        self._lease_checks: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] | None = None
         self.brokers = [self._build(broker_config) for broker_config in self._configs.values()]
         self.admin = AdminServer(self, metrics_per_partition=config.metrics_per_partition)
+
+    def _new_store(self, version: int) -> EmbeddedStore:
+        return EmbeddedStore(
+            self.cluster_id,
+            lambda callback: asyncio.get_running_loop().call_soon(callback),
+            self.lease_clock,
+            version,
+        )
 
     def _build(self, config: BrokerConfig) -> Broker:
         rng = self._rng if self._seed is None else random.Random(self._rng.random())
@@ -103,38 +112,89 @@ class Cluster:
 
     @property
     def admin_url(self) -> str:
-        """The URL of the admin HTTP server and its page."""
+        """The URL of the admin HTTP server and its page.
+
+        Raises:
+            RuntimeError: it was not started.
+        """
         return self.admin.url
 
     # --- the cluster ---
 
     async def start(self) -> None:
-        """Start all brokers and the admin HTTP server; returns when they answer clients.
+        """Start all brokers, and the admin HTTP server unless it is to start later; returns when they answer clients.
 
         Raises:
             OSError: a port is in use, or a host is not an address of this machine; all brokers are stopped again.
         """
         loop = asyncio.get_running_loop()
         self._failure = loop.create_future()
-        self.admin.load()
+        if self._starts_admin:
+            self.admin.load()
         self.lease_clock.beat()  # the time before the start does not count as a suspension
-        self._background = [
-            loop.create_task(self.lease_clock.run(), name="lease clock"),
-            loop.create_task(self.store.run(), name="leases"),
-        ]
+        self._lease_beat = loop.create_task(self.lease_clock.run(), name="lease clock")
+        self._lease_checks = loop.create_task(self.store.run(), name="leases")
         try:
             for broker in self.brokers:
                 await self._start(broker)
-            await self.admin.start(*self.config.admin_address)
-            if self.config.record_delays:
-                # One partition per broker, so that each broker can lead one and append to it.
-                self.brokers[0].create_delays_topic(partitions=len(self.brokers))
+            if self._starts_admin:
+                await self.start_admin()
+            self._record_delays()
             if self._garbage is not None:
                 self._garbage.begin()
             self.loop_lag.start()
         except BaseException:
             await self.stop()
             raise
+
+    async def start_admin(self) -> None:
+        """Start the admin HTTP server.
+
+        Raises:
+            OSError: its address cannot be listened on.
+            RuntimeError: it is running.
+        """
+        await self.admin.start(*self.config.admin_address)
+
+    def _record_delays(self) -> None:
+        if self.config.record_delays:
+            # One partition per broker, so that each broker can lead one and append to it.
+            self.brokers[0].create_delays_topic(partitions=len(self.brokers))
+
+    async def reset(self) -> None:
+        """Make the cluster as it was after its start: all brokers run, without topics, groups, producers and configs.
+
+        Every broker is killed and replaced by a new one on its port; connections of clients are closed without answers,
+        and clients that connect meanwhile wait. The admin HTTP runs on. Metadata versions grow on, so that they stay
+        comparable; leader epochs and producer ids begin anew.
+
+        Raises:
+            BrokerStateError: a broker is being stopped or started.
+            OSError: the port of a broker that did not run has been taken; the cluster can only be stopped then.
+        """
+        if self._changing:
+            raise BrokerStateError(f"broker {min(self._changing)} is being stopped or started")
+        ports = {broker.broker_id: broker.listeners[PLAINTEXT].keep_port() for broker in self.brokers}
+        try:
+            for broker in self.brokers:
+                await broker.kill()
+                broker.store.close()
+            if self._failure is not None and self._failure.done():
+                self._failure.exception()  # mark it as retrieved: the broker that failed is replaced
+                self._failure = asyncio.get_running_loop().create_future()
+            await self._replace_store()
+            self.brokers = [self._build(config) for config in self._configs.values()]
+            for broker in self.brokers:
+                await self._start(broker, ports.pop(broker.broker_id, None))
+            self._record_delays()
+        finally:
+            for port in ports.values():
+                port.close()
+
+    async def _replace_store(self) -> None:
+        await _cancelled(self._lease_checks)
+        self.store = self._new_store(self.store.image.version + 1)
+        self._lease_checks = asyncio.get_running_loop().create_task(self.store.run(), name="leases")
 
     async def failed(self) -> None:
         """Wait until a running broker fails (a broken invariant, a lost registration), and raise its exception."""
@@ -157,10 +217,8 @@ class Cluster:
         outcomes = await asyncio.gather(*(broker.stop() for broker in self.brokers), return_exceptions=True)
         for broker in self.brokers:
             broker.store.close()
-        for task in self._background:
-            task.cancel()
-        if self._background:
-            await asyncio.wait(self._background)
+        for task in (self._lease_beat, self._lease_checks):
+            await _cancelled(task)
         if self._failure is not None and not self._failure.cancel() and not self._failure.cancelled():
             self._failure.exception()  # mark it as retrieved: `failed` may have no caller
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
@@ -230,8 +288,8 @@ class Cluster:
             self._changing.discard(broker_id)
         self.brokers = sorted([*self.brokers, broker], key=lambda each: each.broker_id)
 
-    async def _start(self, broker: Broker) -> None:
-        await broker.start()
+    async def _start(self, broker: Broker, listening: socket.socket | None = None) -> None:
+        await broker.start(listening)
         broker.when_ended(self._broker_ended)
         # A port that the system chose is kept, so that clients can reconnect after a restart.
         port = broker.listeners[PLAINTEXT].address[1]
@@ -261,6 +319,13 @@ class Cluster:
     def _broker_ended(self, error: BaseException | None) -> None:
         if error is not None and self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
+
+
+async def _cancelled(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task, if there is one, and wait for its end."""
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def _within_open_files(config: BrokerConfig, brokers: int) -> BrokerConfig:

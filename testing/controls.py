@@ -31,11 +31,15 @@ class Controls:
 
     Args:
         cluster: the cluster.
+        topics: topics to create at the start, with their numbers of partitions.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, topics: Mapping[str, int] | None = None) -> None:
         self.cluster = cluster
+        self._topics = topics or {}
         self._rng = random.Random()
+        self._starting_admin = asyncio.Lock()
+        self._has_admin = False
 
     @classmethod
     async def start(cls, config: ClusterConfig, topics: Mapping[str, int]) -> Controls:
@@ -45,11 +49,34 @@ class Controls:
             OSError: a broker cannot listen.
             ValueError: a topic is refused.
         """
-        controls = cls(Cluster(config))
+        controls = cls(Cluster(config, admin=False), topics)
         await controls.cluster.start()
-        for name, partitions in topics.items():
-            await controls.topic(name, partitions, -1, {})
+        try:
+            await controls._create_topics()
+        except BaseException:
+            await controls.end()
+            raise
         return controls
+
+    async def _create_topics(self) -> None:
+        for name, partitions in self._topics.items():
+            await self.topic(name, partitions, -1, {})
+
+    async def admin_url(self) -> str:
+        """Return the URL of the admin HTTP, which is started if it was not yet.
+
+        It is not started with the cluster: few tests need it, and it takes longer than the brokers.
+        """
+        async with self._starting_admin:
+            if not self._has_admin:
+                await self.cluster.start_admin()
+                self._has_admin = True
+        return self.cluster.admin_url
+
+    async def reset(self) -> None:
+        """Make the cluster as it was after `start`."""
+        await self.cluster.reset()
+        await self._create_topics()
 
     async def end(self) -> None:
         """End the cluster at once, as a crash would: nothing is answered, nothing drained."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Mapping
+from functools import cache
 from typing import Final, NamedTuple
 
 from pydantic.fields import FieldInfo
@@ -38,20 +39,29 @@ def describe(config: BrokerConfig) -> Mapping[str, SettingValue]:
     Host and port appear as Kafka's ``listeners`` and ``advertised.listeners``, the id as ``broker.id`` and ``node.id``.
     """
     found: dict[str, SettingValue] = {}
-    for name, field in BrokerConfig.model_fields.items():
-        if name in _ADDRESS_FIELDS:
-            continue
+    for name, dotted, default, kind, doc in _described():
         value = getattr(config, name)
-        dotted = "broker.rack" if name == "rack" else name.replace("_", ".")
-        doc = field.description or ""
         shown = None if value is None else config_text(value)
-        found[dotted] = SettingValue(shown, value == field.default, setting_type(field), doc)
-    found["node.id"] = found["broker.id"]
+        found[dotted] = SettingValue(shown, value == default, kind, doc)
     listeners = {"listeners": (config.host, config.port), "advertised.listeners": config.advertised}
     for dotted, (host, port) in listeners.items():
         doc = "Addresses to listen on." if dotted == "listeners" else "Addresses that clients are told to connect to."
         found[dotted] = SettingValue(f"PLAINTEXT://{_url_host(host)}:{port}", False, ConfigType.LIST, doc)
     return dict(sorted(found.items()))
+
+
+@cache
+def _described() -> tuple[tuple[str, str, object, ConfigType, str], ...]:
+    """Return what `describe` tells of each setting whatever its value is: name, dotted name, default, type, doc."""
+    rows = []
+    for name, field in BrokerConfig.model_fields.items():
+        if name in _ADDRESS_FIELDS:
+            continue
+        dotted = "broker.rack" if name == "rack" else name.replace("_", ".")
+        rows.append((name, dotted, field.default, setting_type(field), field.description or ""))
+        if name == "broker_id":
+            rows.append((name, "node.id", *rows[-1][2:]))
+    return tuple(rows)
 
 
 def _url_host(host: str) -> str:

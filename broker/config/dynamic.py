@@ -7,6 +7,8 @@ are in the cluster's image: they outlive a broker, but not the process that hold
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Any, Final
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
@@ -24,7 +26,8 @@ _THROTTLES: Final = (
 """kafka-reassign-partitions sets these; they have no default that a broker starts with."""
 
 
-def dynamic_keys() -> dict[str, ConfigKey]:
+@cache
+def dynamic_keys() -> Mapping[str, ConfigKey]:
     """Return the settings that can be changed while brokers run, by Kafka's dotted names."""
     keys = [_key(name) for name in _NUMBERS]
     keys += [key for key in TOPIC_CONFIGS.values() if key.broker_name is not None]
@@ -32,7 +35,7 @@ def dynamic_keys() -> dict[str, ConfigKey]:
     doc = "Accepted, without effect: replication is not throttled."
     for name in _THROTTLES:
         found[name] = number_key(name, MAX_LONG, doc, low=0, high=MAX_LONG, kind=ConfigType.LONG)
-    return dict(sorted(found.items()))
+    return MappingProxyType(dict(sorted(found.items())))
 
 
 def _key(field_name: str) -> ConfigKey:

@@ -89,12 +89,13 @@ class EmbeddedStore:
         call_soon: runs a function in a later turn of the loop, in the order of the calls: `loop.call_soon`.
         clock: times leases. Brokers that share a process use a `RunningClock`: leases must not expire while the
             process is suspended.
+        version: the version of the first image, which is empty.
     """
 
-    def __init__(self, cluster_id: str, call_soon: CallSoon, clock: Clock) -> None:
+    def __init__(self, cluster_id: str, call_soon: CallSoon, clock: Clock, version: int = 0) -> None:
         self._call_soon = call_soon
         self._clock = clock
-        self._image = ClusterImage(version=0, cluster_id=cluster_id)
+        self._image = ClusterImage(version=version, cluster_id=cluster_id)
         self._views: list[EmbeddedView] = []
         self._leases: dict[int, _Lease] = {}
         self._lease_ids = itertools.count(1)

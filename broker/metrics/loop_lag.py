@@ -8,12 +8,8 @@ wakes the process: that takes 0.2 % of a core. A firing of a busy loop takes 2 Â
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
-from itertools import accumulate
+from collections.abc import Callable
 from typing import Final
-
-from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from purgatorio.broker.clock import Alarm, Clock, thread_cpu_seconds
 
@@ -103,28 +99,3 @@ class LoopLag:
             self.buckets[bisect_left(BUCKETS_MS, late_ms)] += 1
             self.total_ms += late_ms
             late_ms -= SLOT_MS
-
-
-class LoopLagCollector(Collector):
-    """Reads the lag of a process's event loop at each scrape.
-
-    Args:
-        lag: the measure.
-    """
-
-    def __init__(self, lag: LoopLag) -> None:
-        self._lag = lag
-
-    def collect(self) -> Iterable[Metric]:
-        """Yield the histogram, and the longest lag."""
-        lag = self._lag
-        histogram = HistogramMetricFamily(
-            "purgatorio_event_loop_lag_ms",
-            "Milliseconds that a request would have waited for the event loop, each 5 ms.",
-        )
-        bounds = [*(str(float(bound)) for bound in BUCKETS_MS), "+Inf"]
-        histogram.add_metric((), list(zip(bounds, accumulate(lag.buckets), strict=True)), lag.total_ms)
-        yield histogram
-        yield GaugeMetricFamily(
-            "purgatorio_event_loop_longest_lag_ms", "The longest of these waits since the start.", lag.longest_ms
-        )

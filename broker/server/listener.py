@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import socket
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from purgatorio.broker.clock import Alarm, Clock, time_limit
 from purgatorio.broker.request import Routes
@@ -77,11 +79,13 @@ class Listener:
         """Counts the request bytes that connections hold."""
         return self._memory
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int, listening: socket.socket | None = None) -> None:
         """Accept connections.
 
         Args:
             port: 0 takes any free port; `address` tells which.
+            listening: accept from this socket, which `keep_port` of an earlier listener returned, instead of opening
+                one; the listener closes it.
 
         Raises:
             OSError: the address cannot be listened on.
@@ -101,14 +105,27 @@ class Listener:
             refusals=RefusalLog(self.name, self._clock),
         )
         self._accepting = True
+        where: dict[str, Any] = {"host": host, "port": port} if listening is None else {"sock": listening}
         self._server = await loop.create_server(
             lambda: Connection(services, self, f"{self.name}-{next(self._numbers)}"),
-            host,
-            port,
+            **where,
             backlog=self._limits.accept_backlog,
         )
         self._address = self._server.sockets[0].getsockname()[:2]
         self._schedule_sweep()
+
+    def keep_port(self) -> socket.socket:
+        """Return a socket that listens on even when this listener is stopped, for another listener's `start`.
+
+        No other process can take the port between the two; clients that connect meanwhile wait.
+
+        Raises:
+            RuntimeError: the listener does not accept connections.
+        """
+        if self._server is None or not self._server.sockets:
+            raise RuntimeError(f"listener {self.name} accepts no connections")
+        first = self._server.sockets[0]
+        return socket.fromfd(first.fileno(), first.family, first.type)
 
     def allow_connections(self, max_connections: int, max_connections_per_ip: int) -> None:
         """Accept this many connections from now on, in all and of one address; those that are open stay open."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from purgatorio.broker.clock import Alarm, ManualClock
 from purgatorio.broker.metrics.loop_lag import (
@@ -15,7 +14,6 @@ from purgatorio.broker.metrics.loop_lag import (
     LONGEST_MS,
     SLOT_MS,
     LoopLag,
-    LoopLagCollector,
 )
 
 
@@ -89,17 +87,3 @@ def test_after_stop_no_timer_is_left(loop: HeldLoop, lag: LoopLag) -> None:
     lag.stop()
     lag.stop()
     assert loop.next_alarm_ms is None
-
-
-def test_a_scrape_has_the_histogram_and_the_longest_lag(loop: HeldLoop, lag: LoopLag) -> None:
-    loop.turn(late_ms=22)
-    registry = CollectorRegistry()
-    registry.register(LoopLagCollector(lag))
-    values = {
-        (sample.name, sample.labels.get("le")): sample.value for each in registry.collect() for sample in each.samples
-    }
-    assert values["purgatorio_event_loop_lag_ms_bucket", "10.0"] == 3
-    assert values["purgatorio_event_loop_lag_ms_bucket", "+Inf"] == 6
-    assert values["purgatorio_event_loop_lag_ms_count", None] == 6
-    assert values["purgatorio_event_loop_lag_ms_sum", None] == lag.total_ms == 60
-    assert values["purgatorio_event_loop_longest_lag_ms", None] == 22
