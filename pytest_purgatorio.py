@@ -1,45 +1,304 @@
-"""The pytest plugin of Purgatorio: the fixture `kafka`, a cluster of brokers for each test that asks for it.
+"""The pytest plugin of Purgatorio: the fixture `kafka`, a cluster of brokers on real TCP for tests of any kind.
 
-It lies outside the package, which pytest would otherwise import in every run; the cluster's code is imported by the
-first test that wants a cluster.
+::
+
+    def test_orders(kafka):                      # or: async def, with pytest-asyncio or anyio, asyncio or trio
+        kafka.topic("orders", partitions=3)
+        producer = confluent_kafka.Producer(kafka.client_config("confluent"))
+
+    @pytest.mark.kafka(brokers=1, min_insync_replicas=1)
+    def test_with_one_broker(kafka): ...
+
+The marker's names are those of `purgatorio.testing.cluster`, and `scope`; markers of a class or a module serve all of
+its tests, and the nearest one wins. Defaults are in the ini file::
+
+    kafka_scope = session            # "function", the default: a fresh cluster for each test; "session": one, which is
+                                     # reset for each test, so that fixtures of the session can share its addresses
+    kafka_brokers = 1
+    kafka_racks = a b c
+    kafka_settings =
+        min.insync.replicas = 2
+        message.max.bytes = 2000
+    kafka_leaks = error              # for clients that a test leaves connected: "warn" (the default), "error", "ignore"
+
+The cluster runs in a thread of its own. *Clients* belong to the event loop that made them: one that a fixture of the
+session made fails in tests whose loop is another ("attached to a different loop"), or times out. Make it in a fixture
+of the test, or give both the same loop (`loop_scope` of pytest-asyncio); only addresses can be shared freely.
+
+A test of `hypothesis` runs its examples on one fixture: take `kafka_session` and call its `reset()` in each example.
+
+The module lies outside the package, which pytest would otherwise import in every run, and imports nothing of it: the
+first test that wants a cluster does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import sys
+import warnings
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 if TYPE_CHECKING:
     from purgatorio.testing import Kafka
+    from purgatorio.testing.open_clusters import OpenCluster
 
-MARKER = "kafka"
+MARKER: Final = "kafka"
+SCOPES: Final = ("function", "session")
+LEAKS: Final = ("warn", "error", "ignore")
+OWN_OPTIONS: Final = ("brokers", "racks", "topics")
+"""The options of a cluster that are no settings of brokers."""
+OTHER_LOOP: Final = "different loop"
+OTHER_LOOP_HINT: Final = (
+    "A client belongs to the event loop that made it. Make it in the test or in a fixture of the test's own loop; only "
+    "kafka.bootstrap may be shared between loops."
+)
+
+_OF_TEST: Final = pytest.StashKey["Kafka"]()
+_OF_SESSION: Final = pytest.StashKey["Kafka"]()
+_CLIENTS_OF_SESSION: Final = pytest.StashKey[set[str]]()
+_OPEN_BEFORE: Final = pytest.StashKey["list[OpenCluster]"]()
+
+
+class KafkaLeakWarning(UserWarning):
+    """A test left a client connected, or a cluster open; the ini option `kafka_leaks` makes it an error."""
+
+
+# --- options ---
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the ini options."""
+    parser.addini(
+        "kafka_scope", "one Kafka cluster per 'function', or one per 'session' with resets", default="function"
+    )
+    parser.addini("kafka_brokers", "number of brokers of the fixture `kafka`", default="3")
+    parser.addini("kafka_racks", "racks of the brokers, in turn", type="args", default=[])
+    parser.addini("kafka_settings", "broker settings, one name=value per line", type="linelist", default=[])
+    parser.addini("kafka_leaks", "a client left connected by a test: 'warn', 'error' or 'ignore'", default="warn")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Describe the marker, for ``pytest --markers`` and ``--strict-markers``."""
+    """Check the ini options, and describe the marker for ``pytest --markers`` and ``--strict-markers``."""
     config.addinivalue_line(
         "markers",
-        "kafka(brokers=3, racks=(), topics={}, **settings): the cluster of the fixture `kafka`; settings are Kafka's "
-        "broker settings with underscores for dots, for example min_insync_replicas=2",
+        "kafka(brokers=3, racks=(), topics={}, scope='function', **settings): the cluster of the fixture `kafka`; "
+        "settings are Kafka's broker settings with underscores for dots, for example min_insync_replicas=2",
     )
+    try:
+        _one_of(config.getini("kafka_scope"), SCOPES, "kafka_scope")
+        _one_of(config.getini("kafka_leaks"), LEAKS, "kafka_leaks")
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _one_of(value: Any, allowed: tuple[str, ...], name: str) -> str:
+    if value in allowed:
+        return str(value)
+    near = get_close_matches(str(value), allowed, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise ValueError(f"{name} must be {' or '.join(allowed)}, not {value!r}{hint}")
+
+
+def _ini_options(config: pytest.Config) -> dict[str, Any]:
+    """Return the default options of clusters, as `_merged` takes them.
+
+    Raises:
+        ValueError: an entry is wrong.
+    """
+    settings: dict[str, str] = {}
+    for line in config.getini("kafka_settings"):
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise ValueError(f"kafka_settings: {line!r} must look like name=value")
+        settings[name.strip()] = value.strip()
+    brokers = str(config.getini("kafka_brokers"))
+    if not brokers.isdecimal():
+        raise ValueError(f"kafka_brokers must be a whole number, not {brokers!r}")
+    return {"brokers": int(brokers), "racks": tuple(config.getini("kafka_racks")), **settings}
+
+
+def _merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by their names, whose spelling may differ between sources; later sources win."""
+    from purgatorio.testing.options import canonical
+
+    spelt: dict[str, tuple[str, Any]] = {}
+    for source in sources:
+        spelt |= {canonical(name): (name, value) for name, value in source.items()}
+    return dict(spelt.values())
+
+
+def _marked(node: pytest.Item) -> tuple[str | None, list[Mapping[str, Any]]]:
+    """Return the scope and the options that the markers of a test name, the nearest marker last.
+
+    Raises:
+        ValueError: a marker is wrong.
+    """
+    scope: str | None = None
+    sources: list[Mapping[str, Any]] = []
+    for marker in reversed(list(node.iter_markers(MARKER))):
+        if marker.args:
+            raise ValueError(f"@pytest.mark.kafka takes names only, for example brokers={marker.args[0]!r}")
+        options = dict(marker.kwargs)
+        if "scope" in options:
+            scope = _one_of(options.pop("scope"), SCOPES, "scope of @pytest.mark.kafka")
+        sources.append(options)
+    return scope, sources
+
+
+# --- fixtures ---
 
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
-    """A fresh Kafka cluster of three brokers on free ports of this machine; `@pytest.mark.kafka(…)` changes it."""
-    from purgatorio.testing import cluster
-
-    with cluster(**_options(request)) as running:
+    """A Kafka cluster of three brokers on free ports of this machine; `@pytest.mark.kafka(…)` changes it."""
+    config = request.config
+    with _told():
+        scope, marked = _marked(request.node)
+        defaults = _merged(_ini_options(config))
+        options = _merged(defaults, *marked)
+    shared = (scope or config.getini("kafka_scope")) == "session" and options == defaults
+    of_session: set[str] = set()
+    if shared:
+        was_used = _OF_SESSION in config.stash
+        running = request.getfixturevalue("kafka_session")
+        of_session = config.stash.setdefault(_CLIENTS_OF_SESSION, of_session)
+        if was_used:
+            of_session.update(running.clients)  # they may come back at any time after the reset
+            running.reset()
+    else:
+        running = _started(options)
+    request.node.stash[_OF_TEST] = running
+    try:
         yield running
+        left = running.left_open(of_session) if config.getini("kafka_leaks") != "ignore" and running.is_usable else []
+    finally:
+        if not shared:
+            running.close()
+    if left:
+        names = ", ".join(left)
+        _tell_leak(config, f"{request.node.name} left Kafka clients connected: {names}. Close them in the test.")
 
 
-def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Return what the markers of the test, its class and its module ask for; the nearest one wins."""
-    options: dict[str, Any] = {}
-    for marker in reversed(list(request.node.iter_markers(MARKER))):
-        if marker.args:
-            raise pytest.UsageError(f"@pytest.mark.kafka takes names only, for example brokers={marker.args[0]!r}")
-        options.update(marker.kwargs)
-    return options
+@pytest.fixture(scope="session")
+def kafka_session(request: pytest.FixtureRequest) -> Iterator[Kafka]:
+    """The Kafka cluster of the session, with the ini file's options; under xdist, of the worker's session.
+
+    Fixtures of any scope can use it. With `kafka_scope = session`, `kafka` is this cluster too, and resets it for each
+    test: topics that a fixture of the session creates are gone then, its addresses are not.
+    """
+    with _told():
+        options = _merged(_ini_options(request.config))
+    running = _started(options)
+    request.config.stash[_OF_SESSION] = running
+    yield running
+    running.close()
+
+
+def _started(options: dict[str, Any]) -> Kafka:
+    own = {name: value for name, value in options.items() if name in OWN_OPTIONS}
+    settings = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
+    with _told(), _plain_imports():
+        from purgatorio.testing import Kafka
+        from purgatorio.testing.options import ClusterOptions
+
+        return Kafka(ClusterOptions(**own, settings=settings))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Fail a test with a sentence if its options are wrong or its cluster does not start; a traceback tells no more."""
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:
+        raise pytest.fail.Exception(f"kafka: {error}", pytrace=False) from None
+
+
+@contextmanager
+def _plain_imports() -> Iterator[None]:
+    """Import without pytest's rewriting of assertions, which slows the broker's import by a third.
+
+    pytest rewrites the modules of every distribution that has a plugin.
+    """
+    finders = sys.meta_path
+    rewriting = [each for each in finders if type(each).__module__ == "_pytest.assertion.rewrite"]
+    for each in rewriting:
+        finders.remove(each)
+    try:
+        yield
+    finally:
+        finders[:0] = rewriting
+
+
+# --- leaks ---
+
+
+def _tell_leak(config: pytest.Config, what: str) -> None:
+    leaks = config.getini("kafka_leaks")
+    if leaks == "error":
+        pytest.fail(what, pytrace=False)
+    elif leaks == "warn":
+        warnings.warn(KafkaLeakWarning(what), stacklevel=2)
+
+
+def _open_clusters() -> list[OpenCluster]:
+    module = sys.modules.get("purgatorio.testing.open_clusters")
+    return [] if module is None else module.open_clusters()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Note the clusters that are open before the test's body runs."""
+    item.stash[_OPEN_BEFORE] = _open_clusters()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """End the clusters that the test's body opened and forgot, and tell."""
+    try:
+        return (yield)
+    finally:
+        before = item.stash.get(_OPEN_BEFORE, None)
+        if before is not None and (now := _open_clusters()):
+            _end_forgotten(item, [each for each in now if each not in before and not each.by_fixture])
+
+
+def _end_forgotten(item: pytest.Item, forgotten: list[OpenCluster]) -> None:
+    for each in forgotten:
+        each.close()
+    if forgotten:
+        places = ", ".join(each.where for each in forgotten)
+        _tell_leak(item.config, f"{item.name} never closed the Kafka cluster that it opened at {places}")
+
+
+# --- the report ---
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to a failure what the test's cluster was waiting for."""
+    report = yield
+    if report.failed and (running := _cluster_of(item)) is not None:
+        report.sections.append((f"Kafka at the failed {report.when}", _text_of(running, call.excinfo)))
+    return report
+
+
+def _cluster_of(item: pytest.Item) -> Kafka | None:
+    running = item.stash.get(_OF_TEST, None)
+    if running is None and "kafka_session" in getattr(item, "fixturenames", ()):
+        running = item.config.stash.get(_OF_SESSION, None)
+    return running if running is not None and running.is_usable else None
+
+
+def _text_of(running: Kafka, failure: pytest.ExceptionInfo[BaseException] | None) -> str:
+    try:
+        text = running.report()
+    except Exception as error:  # whatever the cluster's state is, the test's own failure must be told
+        text = f"no report: {error}"
+    return f"{text}\n{OTHER_LOOP_HINT}" if failure is not None and OTHER_LOOP in str(failure.value) else text

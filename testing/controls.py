@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from purgatorio.broker.broker import Broker
@@ -15,15 +17,27 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.purgatory import ParkedOperation
+from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record as WireRecord
 from purgatorio.protocol.records import build_batch, iter_batches, iter_records
+from purgatorio.testing.timeline import Timeline
 from purgatorio.testing.values import Parked, Record
 
 POLL_SECONDS: Final = 0.001
 """The time between two looks at a condition that no event of the broker announces."""
 PRODUCE_TIMEOUT_MS: Final = 10_000
+COMMIT_PATIENCE_SECONDS: Final = 0.1
+"""The longest wait for followers that have yet to fetch what was acknowledged; a fetch takes them some milliseconds."""
+
+
+def is_broker(client: str) -> bool:
+    """Return whether a client id is that of a connection between brokers (see `Broker`)."""
+    return _BROKER(client) is not None
+
+
+_BROKER: Final = re.compile(r"broker-\d+-[a-z]+").fullmatch
 
 
 class Controls:
@@ -32,12 +46,16 @@ class Controls:
     Args:
         cluster: the cluster.
         topics: topics to create at the start, with their numbers of partitions.
+
+    Attributes:
+        timeline: the last changes of leaders and in-sync replicas.
     """
 
     def __init__(self, cluster: Cluster, topics: Mapping[str, int] | None = None) -> None:
         self.cluster = cluster
         self._topics = topics or {}
         self._rng = random.Random()
+        self.timeline = Timeline(cluster.clock)
         self._starting_admin = asyncio.Lock()
         self._has_admin = False
 
@@ -59,6 +77,7 @@ class Controls:
         return controls
 
     async def _create_topics(self) -> None:
+        self.timeline.follow(self.cluster.store)
         for name, partitions in self._topics.items():
             await self.topic(name, partitions, -1, {})
 
@@ -141,17 +160,23 @@ class Controls:
             raise ValueError(f"{tp}: {result.error_message or result.error_code.name}")
         return result.base_offset
 
-    def records(self, topic: str, partition: int | None) -> list[Record]:
+    async def records(self, topic: str, partition: int | None) -> list[Record]:
         """Return the committed records of a topic, by partition and offset.
+
+        Records that were acknowledged before followers have them (acks=1) are committed a moment later: it waits so
+        long, unless a follower is held, and at most `COMMIT_PATIENCE_SECONDS`.
 
         Raises:
             ValueError: the topic or partition does not exist, or has no leader now.
         """
-        count = self._partition_count(topic)
+        partitions = range(self._partition_count(topic)) if partition is None else (partition,)
+        if not any(broker.gate.held for broker in self.cluster.brokers):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(COMMIT_PATIENCE_SECONDS):
+                    await self.until(lambda: all(_all_committed(self._led(topic, index)) for index in partitions))
         found: list[Record] = []
-        for index in range(count) if partition is None else (partition,):
-            replica = self.leader(topic, index).replica(TopicPartition(topic, index))
-            assert replica is not None, "a leader has a replica"
+        for index in partitions:
+            replica = self._led(topic, index)
             log = replica.log
             read = log.read(log.log_start_offset, max_bytes=1 << 62, end_offset=replica.high_watermark)
             for header, batch in iter_batches(b"".join(read.parts)):
@@ -162,6 +187,11 @@ class Controls:
                     for each in iter_records(batch)
                 )
         return found
+
+    def _led(self, topic: str, partition: int) -> Partition:
+        replica = self.leader(topic, partition).replica(TopicPartition(topic, partition))
+        assert replica is not None, "a leader has a replica"
+        return replica
 
     # --- what waits ---
 
@@ -180,6 +210,26 @@ class Controls:
             if (client is None or each.client == client)
             and (topic is None or any(key == topic or key.startswith(f"{topic}-") for key in each.keys))
         ]
+
+    def clients(self) -> list[str]:
+        """Return the client ids that are connected; a connection that has not told its id is named by its address."""
+        found = {
+            each.client_id or f"a connection from {each.peer}"
+            for broker in self.cluster.brokers
+            for listener in broker.listeners.values()
+            for each in listener.connections()
+        }
+        return sorted(name for name in found if not is_broker(name))
+
+    async def clients_gone(self, except_for: Collection[str], patience_seconds: float) -> list[str]:
+        """Return the client ids that are still connected after a while; at once when there are no others than these."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + patience_seconds
+        while left := [name for name in self.clients() if name not in except_for]:
+            if loop.time() > give_up:
+                return left
+            await asyncio.sleep(POLL_SECONDS)
+        return []
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Wait until a condition holds."""
@@ -221,6 +271,10 @@ class Controls:
         if topic not in known:
             raise ValueError(f"there is no topic {topic!r}, only {', '.join(sorted(known)) or 'none'}")
         return len(known[topic].partitions)
+
+
+def _all_committed(replica: Partition) -> bool:
+    return replica.high_watermark >= replica.log.log_end_offset
 
 
 def _has_leaders(image: ClusterImage, name: str) -> bool:

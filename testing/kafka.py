@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from purgatorio.testing import open_clusters
 from purgatorio.testing.loop_thread import LoopThread, shared_loop_thread
-from purgatorio.testing.options import ClusterOptions
+from purgatorio.testing.options import ClusterOptions, text
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+REPORT_TIMEOUT_SECONDS: Final = 2.0
+"""A report of a cluster that hangs must not hold up the tests behind it."""
+
 
 class Kafka:
     """A running cluster. Every method may be called from any thread, and from sync and async tests alike.
@@ -27,16 +31,25 @@ class Kafka:
 
     Attributes:
         bootstrap: the brokers' addresses, for a client's `bootstrap.servers`.
+
+    Raises:
+        ValueError: a setting is unknown, or its value is not allowed; or a topic is refused.
+        RuntimeError: the brokers cannot start; the message says why.
     """
 
     def __init__(self, options: ClusterOptions | None = None) -> None:
         from purgatorio.testing.controls import Controls
 
+        self._closed = False
         options = options or ClusterOptions()
         config = options.config()
         self._thread: LoopThread = shared_loop_thread()
-        self._controls: Controls = self._thread.run(Controls.start(config, options.topics), "start the cluster")
+        try:
+            self._controls: Controls = self._thread.run(Controls.start(config, options.topics), "start the cluster")
+        except OSError as error:
+            raise RuntimeError(f"the Kafka cluster did not start: {error}") from error
         self._cluster: Cluster = self._controls.cluster
+        self._opened = open_clusters.opened(self.close)
         self.bootstrap: str = self._cluster.bootstrap
 
     def __repr__(self) -> str:
@@ -64,7 +77,7 @@ class Kafka:
         Raises:
             ValueError: the brokers refuse it.
         """
-        named = {key.replace("_", "."): _text(value) for key, value in configs.items()}
+        named = {key.replace("_", "."): text(value) for key, value in configs.items()}
         self._thread.run(self._controls.topic(name, partitions, replicas, named), f"create topic {name!r}")
         return name
 
@@ -91,10 +104,12 @@ class Kafka:
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
         """Return the committed records of a topic, by partition and offset, without a client.
 
+        It waits some milliseconds for followers that have yet to fetch records which a client sent with acks=1.
+
         Raises:
             ValueError: the topic or partition does not exist, or has no leader now.
         """
-        return self._call(lambda: self._controls.records(topic, partition), f"read {topic!r}")
+        return self._thread.run(self._controls.records(topic, partition), f"read {topic!r}")
 
     # --- what waits ---
 
@@ -126,6 +141,25 @@ class Kafka:
             f"a parked {api or 'operation'}" + (f" of {topic}" if topic else "") + (f" of {client}" if client else "")
         )
         return Waiting(self._thread.start(found(), what), what, timeout_seconds)
+
+    @property
+    def clients(self) -> list[str]:
+        """The client ids that are connected now, without the brokers' own."""
+        return self._call(self._controls.clients, "list the clients")
+
+    def left_open(self, except_for: Collection[str] = (), patience_seconds: float = 0.05) -> list[str]:
+        """Return the client ids that stay connected for so long; at once when only these exceptions are."""
+        return self._thread.run(self._controls.clients_gone(except_for, patience_seconds), "wait for clients to leave")
+
+    def report(self) -> str:
+        """Return what the cluster waits for, as text of at most 50 lines; a failed test shows it.
+
+        It has the brokers, the connected clients, the parked operations with what they miss, and the last changes of
+        leaders and in-sync replicas.
+        """
+        from purgatorio.testing.report import report
+
+        return self._thread.call(lambda: report(self._controls), "make the report", REPORT_TIMEOUT_SECONDS)
 
     # --- brokers ---
 
@@ -173,9 +207,20 @@ class Kafka:
         """
         self._thread.run(self._controls.reset(), "reset the cluster")
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether the cluster is open, and was opened by this process: a forked child cannot use its parent's."""
+        return not self._closed and self._thread.is_usable
+
     def close(self) -> None:
-        """End the cluster at once: a client that is still open loses its connections. May be called again."""
-        self._thread.run(self._controls.end(), "end the cluster")
+        """End the cluster at once: a client that is still open loses its connections.
+
+        May be called again. In a forked child it does nothing: the cluster is the parent's.
+        """
+        if self.is_usable:
+            self._closed = True
+            open_clusters.closed(self._opened)
+            self._thread.run(self._controls.end(), "end the cluster")
 
     def _call(self, function: Callable[[], T], doing: str) -> T:
         return self._thread.call(function, doing)
@@ -189,7 +234,10 @@ def cluster(
     topics: Mapping[str, int] | None = None,
     **settings: Any,
 ) -> Iterator[Kafka]:
-    """Run a cluster for the length of a ``with`` block.
+    """Run a cluster for the length of a ``with`` block; an exception that leaves it gets the report as a note.
+
+    In a `unittest.TestCase`, sync or async: ``self.kafka = self.enterContext(cluster())``, in `setUp` or, with
+    `enterClassContext`, in `setUpClass` and then ``self.kafka.reset()`` in `setUp`.
 
     Args:
         brokers, racks, topics, settings: see `purgatorio.testing.options.ClusterOptions`.
@@ -200,13 +248,13 @@ def cluster(
     kafka = Kafka(ClusterOptions(brokers=brokers, racks=racks, topics=topics or {}, settings=settings))
     try:
         yield kafka
+    except Exception as error:
+        with contextlib.suppress(Exception):  # no report is worth the loss of the error
+            error.add_note(f"{kafka!r}\n{kafka.report()}")
+        raise
     finally:
         kafka.close()
 
 
 def _bytes(value: bytes | str | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -66,13 +66,13 @@ class LoopThread:
             future.cancel()
             raise TimeoutError(f"still waiting after {timeout_seconds:g} s: {doing}") from None
 
-    def call(self, function: Callable[[], T], doing: str) -> T:
-        """Call a function in the thread and return its result."""
+    def call(self, function: Callable[[], T], doing: str, timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> T:
+        """Call a function in the thread and return its result. Raises as `run`."""
 
         async def called() -> T:
             return function()
 
-        return self.run(called(), doing)
+        return self.run(called(), doing, timeout_seconds)
 
     def close(self) -> None:
         """Stop the loop and end the thread."""

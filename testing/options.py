@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from purgatorio.broker.config import ClusterConfig
 
-TEST_PROFILE: Final[Mapping[str, Any]] = {
-    "group_min_session_timeout_ms": 1,
-    "group_consumer_heartbeat_interval_ms": 100,
+TEST_PROFILE: Final[Mapping[str, str]] = {
+    "port": "0",
+    "admin_port": "0",
+    "group_min_session_timeout_ms": "1",
+    "group_consumer_heartbeat_interval_ms": "100",
 }
-"""Settings that differ from a broker's own: tests want short sessions, which Kafka's minimum of 6 s would refuse."""
+"""Settings that differ from a broker's own: any free ports, and the short sessions that tests want, which Kafka's
+minimum of 6 s would refuse."""
+
+CONFIGS_KEPT: Final = 64
+"""Configurations that are kept parsed; most tests of a run ask for the same few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +31,7 @@ class ClusterOptions:
         brokers: how many; their ids are 1 and up.
         racks: the rack of each broker, in turn; empty: none has one.
         topics: names of topics to create at the start, with their number of partitions.
-        settings: broker settings, by Kafka's names with dots or underscores.
+        settings: broker settings, by Kafka's names with dots or underscores; text is read as in a configuration file.
     """
 
     brokers: int = 3
@@ -37,32 +43,35 @@ class ClusterOptions:
         """Return the cluster's configuration: free ports on loopback.
 
         Raises:
-            ValueError: a setting is unknown, in which case the nearest ones are named, or its value is not allowed.
+            ValueError: a setting is unknown, in which case the nearest one is named, or its value is not allowed.
         """
-        from purgatorio.broker.config import BrokerConfig, ClusterConfig
-
-        settings = {_field_of(name): value for name, value in self.settings.items()}
-        return ClusterConfig(
-            brokers=self.brokers,
-            port=0,
-            admin_port=0,
-            racks=",".join(self.racks) or None,
-            broker=BrokerConfig(**{**TEST_PROFILE, **settings}),
-        )
+        return _config(self.brokers, tuple(self.racks), _texts(self.settings))
 
 
-def _field_of(name: str) -> str:
-    """Return the field of `BrokerConfig` for a setting's name.
+def canonical(name: str) -> str:
+    """Return a setting's name as Python writes it: Kafka's has dots, and some like dashes."""
+    return name.replace(".", "_").replace("-", "_").lower()
 
-    Raises:
-        ValueError: there is no such setting.
-    """
-    from purgatorio.broker.config import BrokerConfig
 
-    known = BrokerConfig.model_fields
-    wanted = name.replace(".", "_").replace("-", "_")
-    if wanted in known:
-        return wanted
-    near = get_close_matches(wanted, known, n=3)
-    hint = f": did you mean {' or '.join(each.replace('_', '.') for each in near)}?" if near else ""
-    raise ValueError(f"there is no broker setting {name!r}{hint}")
+def text(value: object) -> str:
+    """Return a setting's value as a configuration file has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(text, value))
+    return str(value)
+
+
+def _texts(settings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, text(value)) for name, value in settings.items() if value is not None)
+
+
+@lru_cache(CONFIGS_KEPT)
+def _config(brokers: int, racks: tuple[str, ...], settings: Iterable[tuple[str, str]]) -> ClusterConfig:
+    from purgatorio.broker.config.sources import ConfigError, load_cluster_config
+
+    own = {"brokers": str(brokers)} | ({"racks": text(racks)} if racks else {})
+    try:
+        return load_cluster_config(settings={**TEST_PROFILE, **own, **dict(settings)})
+    except ConfigError as error:
+        raise ValueError("; ".join(error.problems)) from None

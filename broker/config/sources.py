@@ -67,10 +67,12 @@ def load_cluster_config(
     assignments: Iterable[str] = (),
     environ: Mapping[str, str] | None = None,
     file: str | Path | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> ClusterConfig:
     """Read the configuration of a process.
 
     Args:
+        settings: settings as text, by any of their spellings, that a program gives; they win over all other sources.
         flags: settings that have a flag of their own, by name, as text; None: not given. They win over all sources.
         assignments: ``key=value`` as given to ``--set``; the last one for a key wins.
         environ: the process environment.
@@ -81,7 +83,7 @@ def load_cluster_config(
     """
     environ = environ or {}
     path = file or environ.get(ENVIRONMENT_PREFIX + "CONFIG")
-    settings = settings_of_process()
+    known = settings_of_process()
     problems: list[str] = []
     merged: dict[str, Any] = {}
     for source in (
@@ -89,9 +91,10 @@ def load_cluster_config(
         _from_environment(environ),
         _from_assignments(assignments, problems),
         _from_flags(flags or {}),
+        (Given("", name, value) for name, value in (settings or {}).items()),
     ):
         for given in source:
-            _merge(given, settings, merged, problems)
+            _merge(given, known, merged, problems)
     if problems:
         raise ConfigError(problems)
     return _build(merged)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from purgatorio.testing import Kafka, cluster
 
@@ -41,6 +42,13 @@ def test_a_held_follower_keeps_acks_all_waiting_until_it_is_released(kafka: Kafk
     assert [each.value for each in kafka.records("orders")] == [b"late"]
 
 
+async def test_records_that_followers_have_yet_to_fetch_are_waited_for(kafka: Kafka) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, acks=1) as producer:
+        for nth in range(20):
+            await producer.send_and_wait("orders", b"paid")
+            assert len(kafka.records("orders")) == nth + 1
+
+
 async def test_the_same_fixture_serves_async_tests(kafka: Kafka) -> None:
     kafka.topic("orders")
     leader = kafka.leader("orders")
@@ -70,7 +78,7 @@ def test_what_does_not_come_is_named(kafka: Kafka) -> None:
 
 
 def test_an_unknown_setting_names_the_near_one() -> None:
-    with pytest.raises(ValueError, match=r"min\.insync\.replicas"), cluster(min_insync_replica=2):
+    with pytest.raises(ValueError, match="did you mean min_insync_replicas"), cluster(min_insync_replica=2):
         pass
 
 

@@ -1,0 +1,92 @@
+"""The clusters of this process that are open, so that those which a test or a program forgot are ended and told."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+_OURS: Final = ("purgatorio.testing", "pytest_purgatorio", "contextlib", "unittest.case")
+"""Modules that open a cluster for others."""
+_FIXTURES: Final = "_pytest.fixtures"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenCluster:
+    """A cluster that is open.
+
+    Attributes:
+        close: ends it.
+        where: file and line that opened it.
+        by_fixture: whether a fixture of pytest opened it, which closes it when its scope ends.
+    """
+
+    close: Callable[[], None]
+    where: str
+    by_fixture: bool
+
+
+_open: dict[OpenCluster, None] = {}
+
+
+def opened(close: Callable[[], None]) -> OpenCluster:
+    """Note a cluster that the caller's caller opened, and that `close` ends; hand the result to `closed`."""
+    if not _open:
+        # Again each time: what is registered last runs first, and the loop thread must end after its clusters.
+        atexit.unregister(_close_forgotten)
+        atexit.register(_close_forgotten)
+    where, by_fixture = _origin()
+    cluster = OpenCluster(close, where, by_fixture)
+    _open[cluster] = None
+    return cluster
+
+
+def closed(cluster: OpenCluster) -> None:
+    """Forget a cluster."""
+    _open.pop(cluster, None)
+
+
+def open_clusters() -> list[OpenCluster]:
+    """Return the open clusters of this process, oldest first."""
+    return list(_open)
+
+
+def _origin() -> tuple[str, bool]:
+    where, by_fixture = "", False
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        by_fixture = by_fixture or module == _FIXTURES
+        if not where and not module.startswith(_OURS):
+            where = f"{_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return where or "the program", by_fixture
+
+
+def _shown(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _close_forgotten() -> None:
+    """End the clusters that are open at the end of the process, and say where they were opened."""
+    for cluster in open_clusters():
+        print(
+            f"purgatorio: the cluster that {cluster.where} opened was never closed; it ends now. "
+            "Use `with cluster() as kafka:`, or call `kafka.close()`.",
+            file=sys.stderr,
+        )
+        cluster.close()
+
+
+def _forget_in_child() -> None:
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,178 @@
+"""The pytest plugin: what a failed test shows, and what a test may not leave behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.testing.conftest import Run
+
+pytest_plugins = ["pytester"]
+
+
+def test_a_failure_shows_what_the_cluster_waits_for(run: Run) -> None:
+    source = """
+        import threading
+
+        def test_it(kafka):
+            kafka.topic("orders", partitions=2)
+            kafka.produce("orders", "first")
+            leader = kafka.leader("orders")
+            others = [each for each in kafka.brokers if each != leader]
+            kafka.stop(others[1])
+            kafka.hold_follower(others[0])
+            threading.Thread(target=kafka.produce, args=("orders", "late"), daemon=True).start()
+            kafka.until_parked(api="Produce").wait()
+            assert False
+    """
+    result = run(source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*Kafka at the failed call*",
+            "brokers: *(held)*",
+            "parked operations, the longest waiting first:",
+            "  broker ? Produce of purgatorio.testing, * ms left: orders-0: broker ? is at 1 of 2",
+            "changes of leaders and ISR:",
+            "  at *.* s orders-0: in sync ? ? ? → ? ?",
+        ]
+    )
+
+
+def test_a_failed_setup_shows_it_too_and_a_passed_test_nothing(run: Run) -> None:
+    source = """
+        import pytest
+
+        @pytest.fixture
+        def consumer(kafka):
+            raise RuntimeError("no partitions")
+
+        def test_it(consumer): pass
+
+        def test_session(kafka_session): assert False
+
+        def test_passes(kafka): pass
+    """
+    result = run(source)
+    result.assert_outcomes(errors=1, failed=1, passed=1)
+    shown = result.stdout.str()
+    assert shown.count("Kafka at the failed setup") == 1
+    assert shown.count("Kafka at the failed call") == 1
+
+
+def test_a_report_has_fifty_lines_at_most(run: Run) -> None:
+    source = """
+        def test_it(kafka):
+            for name in "abcdefgh":
+                kafka.topic(name, partitions=20)
+            kafka.stop(1)
+            assert len(kafka.report().splitlines()) <= 50
+            assert "… 1" in kafka.report() and "earlier" in kafka.report()
+    """
+    run(source).assert_outcomes(passed=1)
+
+
+LEFT_OPEN = """
+    import gc
+    from client import connect
+
+    kept = []
+
+    def test_it(kafka):
+        kept.append(connect(kafka, "billing"))
+
+    def test_closes(kafka):
+        connect(kafka, "billing").close()
+
+    def teardown_module():
+        kept[0].close()
+"""
+
+
+def test_a_client_that_a_test_leaves_connected_is_named(run: Run) -> None:
+    result = run(LEFT_OPEN)
+    result.assert_outcomes(passed=2, warnings=1)
+    result.stdout.fnmatch_lines(["*KafkaLeakWarning: test_it left Kafka clients connected: billing. *"])
+
+
+def test_it_is_an_error_if_the_ini_file_says_so(run: Run) -> None:
+    result = run(LEFT_OPEN, ini="kafka_leaks = error")
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["test_it left Kafka clients connected: billing. *"])
+
+
+def test_it_can_be_ignored(run: Run) -> None:
+    run(LEFT_OPEN, ini="kafka_leaks = ignore").assert_outcomes(passed=2, warnings=0)
+
+
+def test_clients_of_the_sessions_fixtures_may_stay_connected(run: Run) -> None:
+    source = """
+        import pytest
+        from client import connect
+
+        class Reconnecting:
+            def __init__(self, kafka):
+                self.kafka, self.client = kafka, connect(kafka, "of-session")
+
+            def ask(self):
+                if not self.client.recv(1_000):
+                    self.client.close()
+                    self.client = connect(self.kafka, "of-session")
+
+        @pytest.fixture(scope="session")
+        def client(kafka_session):
+            client = Reconnecting(kafka_session)
+            yield client
+            client.client.close()
+
+        def test_first(client, kafka): client.ask()
+        def test_second(client, kafka): client.ask()
+    """
+    run(source, ini="kafka_scope = session\nkafka_leaks = error").assert_outcomes(passed=2)
+
+
+FORGOTTEN = """
+    import pytest
+    from purgatorio.testing import Kafka
+
+    @pytest.fixture(scope="session")
+    def wide():
+        kafka = Kafka()
+        yield kafka
+        kafka.close()
+
+    def test_forgets():
+        Kafka()  # line 12
+
+    def test_late(request):
+        request.getfixturevalue("wide").topic("orders")
+
+    def test_wide(wide):
+        wide.produce("orders", "its cluster was not taken for a forgotten one")
+"""
+
+
+def test_a_forgotten_cluster_is_ended_and_told(run: Run) -> None:
+    result = run(FORGOTTEN, ini="kafka_leaks = error")
+    result.assert_outcomes(passed=3, errors=1)
+    result.stdout.fnmatch_lines(["test_forgets never closed the Kafka cluster that it opened at test_it.py:11"])
+    run(FORGOTTEN).assert_outcomes(passed=3, warnings=1)
+    run(FORGOTTEN, ini="kafka_leaks = ignore").assert_outcomes(passed=3)
+
+
+def test_a_hint_of_another_loop_needs_that_failure(run: Run) -> None:
+    result = run("def test_it(kafka): assert False")
+    result.stdout.no_fnmatch_line("*A client belongs to the event loop*")
+
+
+def test_a_cluster_that_hangs_does_not_hide_the_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("purgatorio.testing.kafka.REPORT_TIMEOUT_SECONDS", 0.01)
+    source = """
+        import time
+
+        def test_it(kafka):
+            kafka._thread._loop.call_soon_threadsafe(time.sleep, 0.2)
+            assert "this" == "that"
+    """
+    result = run(source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*assert 'this' == 'that'", "no report: still waiting after 0.01 s: make the report"])
