@@ -254,8 +254,37 @@ def wire_struct(cls: Any = None, /, *, frozen: bool = False) -> Any:
         cls: the class, when used without parentheses.
         frozen: makes it immutable and hashable; the class of a `struct` field must be frozen.
     """
-    make = dataclass(slots=True, kw_only=True, frozen=frozen)
+    make = dataclass(slots=True, kw_only=True, frozen=True) if frozen else _declare
     return make if cls is None else make(cls)
+
+
+def _declare(cls: Any) -> Any:
+    """Make a dataclass that shares how it is shown and compared with all others.
+
+    A dataclass compiles these methods for each class; for all messages that took a tenth of the broker's import.
+    """
+    for name, method in _SHARED_METHODS.items():
+        setattr(cls, name, method)
+    return dataclass(slots=True, kw_only=True, repr=False, eq=False)(cls)
+
+
+def _shown(self: object) -> str:
+    cls = self.__class__
+    return f"{cls.__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in _names(cls))})"
+
+
+def _is_equal(self: object, other: object) -> Any:
+    cls = self.__class__
+    if other.__class__ is not cls:
+        return NotImplemented
+    return [getattr(self, name) for name in _names(cls)] == [getattr(other, name) for name in _names(cls)]
+
+
+def _names(cls: Any) -> list[str]:
+    return [field.name for field in fields_of(cls)]
+
+
+_SHARED_METHODS: Final[dict[str, Any]] = {"__repr__": _shown, "__eq__": _is_equal, "__hash__": None}
 
 
 def _field(default: T, wire: Wire) -> T:

@@ -9,7 +9,6 @@ An unknown setting is an error in every source: ignoring it silently would be wo
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -101,6 +100,8 @@ def load_cluster_config(
 
 
 def _from_file(path: Path, problems: list[str]) -> Iterator[Given]:
+    import tomllib  # not at the top: few processes have a file, and a test's first cluster should not wait for it
+
     place = f"config file {path}"
     try:
         tables = tomllib.loads(path.read_text("utf-8"))
