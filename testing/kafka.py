@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from purgatorio.testing import open_clusters
+from purgatorio.testing.clients import client_config
 from purgatorio.testing.loop_thread import LoopThread, shared_loop_thread
 from purgatorio.testing.options import ClusterOptions, text
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
@@ -49,8 +50,9 @@ class Kafka:
         except OSError as error:
             raise RuntimeError(f"the Kafka cluster did not start: {error}") from error
         self._cluster: Cluster = self._controls.cluster
-        self._opened = open_clusters.opened(self.close)
         self.bootstrap: str = self._cluster.bootstrap
+        ports = tuple(int(address.rpartition(":")[2]) for address in self.bootstrap_servers)
+        self._opened = open_clusters.opened(self.close, ports)
 
     def __repr__(self) -> str:
         return f"<Kafka {self.bootstrap}>"
@@ -59,6 +61,24 @@ class Kafka:
     def bootstrap_servers(self) -> list[str]:
         """The brokers' addresses as a list, for clients that want one."""
         return self.bootstrap.split(",")
+
+    def client_config(self, library: str, role: str | None = None) -> dict[str, Any]:
+        """Return settings with which a client of this cluster needs milliseconds where others need seconds.
+
+        They have the addresses, and for consumers a short heartbeat interval: a member learns by its heartbeat that its
+        group rebalances. What a client does is not changed: set `auto.offset.reset` and the like yourself::
+
+            Consumer(kafka.client_config("confluent", "consumer") | {"group.id": "billing"})
+            AIOKafkaProducer(**kafka.client_config("aiokafka"))
+
+        Args:
+            library: "confluent" (and others over librdkafka), "aiokafka" or "kafka-python".
+            role: "consumer", "producer" or "admin"; not given: what all of them know.
+
+        Raises:
+            ValueError: the library or the role is unknown.
+        """
+        return client_config(library, role, self.bootstrap)
 
     @property
     def admin_url(self) -> str:

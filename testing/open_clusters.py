@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,11 +23,13 @@ class OpenCluster:
 
     Attributes:
         close: ends it.
+        ports: the brokers' ports.
         where: file and line that opened it.
         by_fixture: whether a fixture of pytest opened it, which closes it when its scope ends.
     """
 
     close: Callable[[], None]
+    ports: tuple[int, ...]
     where: str
     by_fixture: bool
 
@@ -34,14 +37,14 @@ class OpenCluster:
 _open: dict[OpenCluster, None] = {}
 
 
-def opened(close: Callable[[], None]) -> OpenCluster:
+def opened(close: Callable[[], None], ports: tuple[int, ...]) -> OpenCluster:
     """Note a cluster that the caller's caller opened, and that `close` ends; hand the result to `closed`."""
     if not _open:
         # Again each time: what is registered last runs first, and the loop thread must end after its clusters.
         atexit.unregister(_close_forgotten)
         atexit.register(_close_forgotten)
     where, by_fixture = _origin()
-    cluster = OpenCluster(close, where, by_fixture)
+    cluster = OpenCluster(close, ports, where, by_fixture)
     _open[cluster] = None
     return cluster
 
@@ -84,9 +87,40 @@ def _close_forgotten() -> None:
         cluster.close()
 
 
-def _forget_in_child() -> None:
-    _open.clear()
+def _let_go_in_child() -> None:
+    """Forget the clusters in a forked child, which are the parent's, and release the brokers' sockets.
+
+    Otherwise a broker that is killed would keep its port, and its clients would not notice: workers of a pool live on.
+    The sockets' numbers are kept, and the clusters in memory, so that nothing in the child closes what is not its own.
+    """
+    if _open:
+        _inherited.extend(_open)
+        _release({port for cluster in _open for port in cluster.ports})
+        _open.clear()
+
+
+_inherited: list[OpenCluster] = []
+
+
+def _release(ports: set[int]) -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in map(int, os.listdir("/dev/fd")):
+        if _is_bound_to(number, ports):
+            os.dup2(nothing, number, inheritable=False)
+    os.close(nothing)
+
+
+def _is_bound_to(number: int, ports: set[int]) -> bool:
+    try:
+        opened = socket.socket(fileno=number)
+    except OSError:  # no socket, or closed meanwhile
+        return False
+    try:
+        name = opened.getsockname()
+        return isinstance(name, tuple) and name[1] in ports
+    finally:
+        opened.detach()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)
+    os.register_at_fork(after_in_child=_let_go_in_child)

@@ -1,0 +1,96 @@
+"""Settings for clients: each library takes them, and works with them."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaConsumer, KafkaProducer
+
+from purgatorio.testing import Kafka, cluster
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture(scope="module")
+def kafka():  # type: ignore[no-untyped-def]
+    with cluster() as running:
+        running.topic("orders")
+        yield running
+
+
+async def test_aiokafka(kafka: Kafka) -> None:
+    async with AIOKafkaProducer(**kafka.client_config("aiokafka", "producer")) as producer:
+        await producer.send_and_wait("orders", b"aiokafka")
+    settings = kafka.client_config("aiokafka", "consumer")
+    async with AIOKafkaConsumer("orders", auto_offset_reset="earliest", **settings) as consumer:
+        assert (await consumer.getone()).value is not None
+    admin = AIOKafkaAdminClient(**kafka.client_config("aiokafka", "admin"))
+    await admin.start()
+    assert "orders" in await admin.list_topics()
+    await admin.close()
+
+
+@pytest.mark.clients
+def test_confluent(kafka: Kafka, capfd: pytest.CaptureFixture[str]) -> None:
+    producer = Producer(kafka.client_config("confluent", "producer"))
+    producer.produce("orders", b"confluent")
+    assert producer.flush(10) == 0
+    settings = kafka.client_config("confluent", "consumer")
+    consumer = Consumer(settings | {"group.id": "confluent", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["orders"])
+    message = consumer.poll(10)
+    assert message is not None
+    assert message.error() is None
+    consumer.close()
+    assert "orders" in AdminClient(kafka.client_config("confluent")).list_topics(timeout=10).topics
+    assert "CONFWARN" not in capfd.readouterr().err  # librdkafka warns of settings of another role
+
+
+@pytest.mark.clients
+def test_kafka_python(kafka: Kafka) -> None:
+    producer = KafkaProducer(**kafka.client_config("kafka-python", "producer"))
+    producer.send("orders", b"kafka-python").get(10)
+    producer.close()
+    settings = kafka.client_config("kafka-python", "consumer")
+    consumer = KafkaConsumer("orders", auto_offset_reset="earliest", **settings)
+    assert next(consumer).value is not None
+    consumer.close()
+
+
+@pytest.mark.clients
+def test_a_second_member_gets_its_partitions_soon(kafka: Kafka) -> None:
+    """With a heartbeat every 3 s it would wait as long."""
+    kafka.topic("shared", partitions=2)
+    settings = kafka.client_config("confluent", "consumer") | {"group.id": "shared"}
+    members = [Consumer(settings), Consumer(settings)]
+    began = time.monotonic()
+    for member in members:
+        member.subscribe(["shared"])
+        while not member.assignment():
+            for each in members:
+                each.poll(0.005)
+    assert time.monotonic() - began < 2.5
+    closing = [threading.Thread(target=member.close) for member in members]
+    for each in closing:
+        each.start()
+    for each in closing:
+        each.join()
+
+
+@pytest.mark.parametrize(
+    ("library", "role", "told"),
+    [
+        ("confluent-kafka", None, "'confluent-kafka' is not a client library; did you mean 'confluent'?"),
+        ("java", None, "'java' is not a client library: there are confluent, aiokafka, kafka-python"),
+        ("aiokafka", "consume", "'consume' is not a role; did you mean 'consumer'?"),
+    ],
+)
+def test_an_unknown_name_is_told(kafka: Kafka, library: str, role: str | None, told: str) -> None:
+    with pytest.raises(ValueError, match=told.replace("?", r"\?")):
+        kafka.client_config(library, role)
