@@ -25,9 +25,10 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("broker", "protocol", "pipeline")
+FOLDERS = ("broker", "protocol", "pipeline", "testing")
 LINKS = {("purgatorio", name) for name in FOLDERS}
 PACKAGES = ("purgatorio", "pyspark_purgatorio")
+PLUGIN = "pytest_purgatorio.py"
 HOSTILE = 'raise RuntimeError("a file of the user\'s")\n'
 CLUSTER = """
 import asyncio
@@ -38,6 +39,51 @@ async def main():
         print("serving at", cluster.bootstrap)
 
 asyncio.run(main())
+"""
+SERVICE_TESTS = """
+import unittest
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from purgatorio.testing import Kafka, cluster
+
+
+async def bill(kafka: Kafka) -> None:
+    async with AIOKafkaConsumer(
+        "orders", group_id="billing", auto_offset_reset="earliest", **kafka.client_config("aiokafka", "consumer")
+    ) as consumer:
+        async with AIOKafkaProducer(**kafka.client_config("aiokafka")) as producer:
+            record = await consumer.getone()
+            await producer.send_and_wait("bills", record.value)
+
+
+@pytest.mark.parametrize("nth", range(12))
+async def test_an_order_is_billed(kafka: Kafka, nth: int) -> None:
+    kafka.topic("orders")
+    kafka.produce("orders", f"order {nth}")
+    await bill(kafka)
+    assert [record.value for record in kafka.records("bills")] == [b"order %d" % nth]
+
+
+@pytest.mark.kafka(brokers=1, scope="session")
+def test_one_broker(kafka: Kafka) -> None:
+    assert kafka.brokers == [1]
+
+
+def test_fails(kafka: Kafka) -> None:
+    kafka.kill(2)
+    assert False
+
+
+class Billing(unittest.IsolatedAsyncioTestCase):
+    def setUp(self) -> None:
+        self.kafka = self.enterContext(cluster())
+
+    async def test_an_order_is_billed(self) -> None:
+        self.kafka.topic("orders")
+        self.kafka.produce("orders", "paid")
+        await bill(self.kafka)
 """
 
 
@@ -67,7 +113,7 @@ def in_repository() -> set[str]:
     """Where the files of the packages lie in a wheel."""
     folders = [(ROOT / name, PurePosixPath("purgatorio", name)) for name in FOLDERS]
     folders += [(ROOT / name, PurePosixPath(name)) for name in PACKAGES]
-    return {
+    return {PLUGIN} | {
         str(place / path.relative_to(folder).as_posix())
         for folder, place in folders
         for path in folder.rglob("*")
@@ -77,7 +123,7 @@ def in_repository() -> set[str]:
 
 def test_a_wheel_holds_the_packages_and_all_of_their_files(wheels: dict[str, Path]) -> None:
     held = set(files(wheels["repository"]))
-    assert {name.split("/")[0] for name in held} == set(PACKAGES)
+    assert {name.split("/")[0] for name in held} == {*PACKAGES, PLUGIN}
     assert held == in_repository()
     for name in ("py.typed", "schemas/delayed_operation.v1.json", "broker/web/static/index.html", "broker/broker.py"):
         assert f"purgatorio/{name}" in held
@@ -89,8 +135,9 @@ def test_the_wheel_of_the_sdist_holds_the_same(wheels: dict[str, Path]) -> None:
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment with a wheel, and a folder with a user's own files."""
+    """An environment with the wheel of the repository or the sdist, and a folder with a user's own files."""
 
+    of: str
     scripts: Path
     user: Path
 
@@ -126,7 +173,7 @@ def installed(
         (user / name / "__init__.py").write_text(HOSTILE)
     for name in ("config", "cluster", "clock", "request", "logger"):
         (user / f"{name}.py").write_text(HOSTILE)
-    return Installed(Path(places["scripts"]), user)
+    return Installed(request.param, Path(places["scripts"]), user)
 
 
 def test_the_environment_has_the_wheel_and_not_the_repository(installed: Installed) -> None:
@@ -155,6 +202,28 @@ def test_the_other_packages_are_imported(installed: Installed) -> None:
     """The Spark data source is found by name, and the delays' command starts."""
     assert installed.run("python", "-c", "import pyspark_purgatorio, purgatorio.pipeline.source") == ""
     assert installed.run("purgatorio-delays", "--help").startswith("usage: purgatorio-delays")
+
+
+def test_the_tests_of_a_service_use_the_plugin(installed: Installed, tmp_path: Path) -> None:
+    """In four processes; with the sdist's wheel by the option -p too, which is needed where entry points are off."""
+    load = ["-p", PLUGIN.removesuffix(".py")] if installed.of == "sdist" else []
+    (tmp_path / "test_service.py").write_text(SERVICE_TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nfilterwarnings = error\nkafka_leaks = error\n")
+    pytest_command = [
+        str(installed.scripts / "python"),
+        "-m",
+        "pytest",
+        "-n",
+        "4",
+        "-W",
+        "default::DeprecationWarning",
+        *load,
+    ]
+    environ = {name: value for name, value in installed.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(pytest_command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    assert "1 failed, 14 passed" in done.stdout, done.stdout + done.stderr
+    assert "Kafka at the failed call" in done.stdout
+    assert "2 (does not run)" in done.stdout
 
 
 @pytest.fixture
