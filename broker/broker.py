@@ -69,6 +69,7 @@ class Broker:
             which clients must not be able to predict.
         lease_clock: the clock of the broker's lease and of its followers' lag; by default `clock`. Brokers that share a
             process, and a store in it, share a `RunningClock`.
+        member_now_ms: the clock of groups' members; by default that of the lease.
         slowest_rate: see `BrokerLifecycleManager`.
         roles_per_step: the most replicas that get their roles at once when an image changes many.
         connections_cap: the connections for which the process has files, whatever max.connections is changed to.
@@ -93,6 +94,7 @@ class Broker:
         clock: Clock,
         rng: random.Random,
         lease_clock: Clock | None = None,
+        member_now_ms: Callable[[], int] | None = None,
         slowest_rate: float = 1.0,
         connections_cap: int | None = None,
         roles_per_step: int = ROLES_PER_STEP,
@@ -109,7 +111,9 @@ class Broker:
         self._rng = rng
         self._connections_cap = connections_cap
         lease_clock = lease_clock or clock
-        self._parked = parked = BrokerPurgatories(config, clock, lease_clock, store.image, self._operation_finished)
+        self._parked = parked = BrokerPurgatories(
+            config, clock, lease_clock, member_now_ms or lease_clock.now_ms, store.image, self._operation_finished
+        )
         self.purgatories = parked.all
         self.produce_purgatory, self.fetch_purgatory = parked.produce, parked.fetch
         self._topics = topic_settings(config)

@@ -19,6 +19,7 @@ from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.garbage import GarbageTuning
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metrics.loop_lag import LoopLag
+from purgatorio.broker.movable_clock import MemberClock
 from purgatorio.broker.server import open_files
 from purgatorio.broker.web.server import AdminServer
 
@@ -44,6 +45,7 @@ class Cluster:
         brokers: the running brokers, by ascending id.
         store: the metadata store that the brokers share.
         lease_clock: `clock` without the times in which this process was suspended; it times leases.
+        member_clock: `lease_clock` without the times that a test skipped; it times sessions of groups' members.
         loop_lag: how late this process's event loop is, by the machine's clock whatever `clock` is.
     """
 
@@ -66,6 +68,7 @@ class Cluster:
         self._rng = random.SystemRandom() if seed is None else random.Random(seed)
         self.cluster_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
         self.lease_clock = RunningClock(self.clock)
+        self.member_clock = MemberClock(self.lease_clock)
         self.loop_lag = LoopLag(SystemClock())
         self.store = self._new_store(version=0)
         self._configs = {each.broker_id: _within_open_files(each, config.brokers) for each in config.broker_configs()}
@@ -92,6 +95,7 @@ class Cluster:
             clock=self.clock,
             rng=rng,
             lease_clock=self.lease_clock,
+            member_now_ms=self.member_clock.now_ms,
             connections_cap=open_files.connections_per_broker(self.config.brokers),
         )
 

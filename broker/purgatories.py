@@ -21,8 +21,9 @@ class BrokerPurgatories:
     Args:
         config: the broker's configs.
         clock: the source of time.
-        lease_clock: the time in which this process ran. Members of groups and open transactions are judged by it: while
-            the process stands still it hears no client, and must remove none for that.
+        lease_clock: the time in which this process ran. Open transactions are judged by it: while the process stands
+            still it hears no client, and must abort none for that.
+        member_now_ms: the same for members of groups, without the times that a test skipped.
         image: this broker's current image.
         on_finished: called with every operation that has ended.
 
@@ -38,12 +39,13 @@ class BrokerPurgatories:
         config: BrokerConfig,
         clock: Clock,
         lease_clock: Clock,
+        member_now_ms: Callable[[], int],
         image: ClusterImage,
         on_finished: Callable[[FinishedOperation], None],
     ) -> None:
         self.actions = ActionQueue()
         self.all: list[Purgatory[Any]] = []
-        self.timer = Timer(lease_clock.now_ms)
+        self.timer = Timer(member_now_ms)
         self.reaper = Reaper(clock.now_ms, [self.timer], actions=self.actions, call_later=clock.call_later)
         self._clock = clock
         self._on_finished = on_finished
@@ -55,15 +57,17 @@ class BrokerPurgatories:
             "DeleteRecords", config.delete_records_purgatory_purge_interval_requests
         )
         self.metadata = MetadataPurgatories(self._add("topic"), self._add("ElectLeader"), image)
-        self.rebalance: Purgatory[Any] = self._add("Rebalance", clock=lease_clock)
-        self.heartbeat: Purgatory[Any] = self._add("Heartbeat", clock=lease_clock)
+        self.rebalance: Purgatory[Any] = self._add("Rebalance", now_ms=member_now_ms)
+        self.heartbeat: Purgatory[Any] = self._add("Heartbeat", now_ms=member_now_ms)
         self.transaction: Purgatory[Any] = self._add("Transaction")
-        self.transaction_timeout: Purgatory[Any] = self._add("TransactionTimeout", clock=lease_clock)
+        self.transaction_timeout: Purgatory[Any] = self._add("TransactionTimeout", now_ms=lease_clock.now_ms)
 
-    def _add(self, name: str, purge_interval: int = 1_000, *, clock: Clock | None = None) -> Purgatory[Any]:
+    def _add(
+        self, name: str, purge_interval: int = 1_000, *, now_ms: Callable[[], int] | None = None
+    ) -> Purgatory[Any]:
         """Add a purgatory with a timer of its own, so that each has its own counters."""
-        timer = Timer((clock or self._clock).now_ms)
-        on_finished = self._on_finished if clock is None else self._on_finished_by_another_clock
+        timer = Timer(now_ms or self._clock.now_ms)
+        on_finished = self._on_finished if now_ms is None else self._on_finished_by_another_clock
         purgatory: Purgatory[Any] = Purgatory(
             name, timer, actions=self.actions, purge_interval=purge_interval, on_finished=on_finished
         )

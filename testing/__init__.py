@@ -20,12 +20,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from purgatorio.testing.clock import KafkaClock
     from purgatorio.testing.kafka import Kafka, cluster
-    from purgatorio.testing.values import Parked, Record
+    from purgatorio.testing.values import Advanced, Ended, Parked, Record
 
-_PLACES = {"Kafka": "kafka", "cluster": "kafka", "Parked": "values", "Record": "values"}
+_PLACES = {
+    "Advanced": "values",
+    "Ended": "values",
+    "Kafka": "kafka",
+    "KafkaClock": "clock",
+    "Parked": "values",
+    "Record": "values",
+    "cluster": "kafka",
+}
 
-__all__ = ["Kafka", "Parked", "Record", "cluster"]
+__all__ = ["Advanced", "Ended", "Kafka", "KafkaClock", "Parked", "Record", "cluster"]
 
 
 def __getattr__(name: str) -> object:

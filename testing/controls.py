@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
@@ -16,12 +15,15 @@ from purgatorio.broker.config.topics import topic_settings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
+from purgatorio.broker.movable_clock import MovableClock
 from purgatorio.broker.purgatory import ParkedOperation
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record as WireRecord
 from purgatorio.protocol.records import build_batch, iter_batches, iter_records
+from purgatorio.testing.client_ids import is_broker
+from purgatorio.testing.time_controls import TimeControls
 from purgatorio.testing.timeline import Timeline
 from purgatorio.testing.values import Parked, Record
 
@@ -32,30 +34,24 @@ COMMIT_PATIENCE_SECONDS: Final = 0.1
 """The longest wait for followers that have yet to fetch what was acknowledged; a fetch takes them some milliseconds."""
 
 
-def is_broker(client: str) -> bool:
-    """Return whether a client id is that of a connection between brokers (see `Broker`)."""
-    return _BROKER(client) is not None
-
-
-_BROKER: Final = re.compile(r"broker-\d+-[a-z]+").fullmatch
-
-
 class Controls:
     """Controls of a running cluster. All methods run in its event loop.
 
     Args:
-        cluster: the cluster.
+        cluster: the cluster, on a clock that can be moved.
         topics: topics to create at the start, with their numbers of partitions.
 
     Attributes:
         timeline: the last changes of leaders and in-sync replicas.
+        time: moves the brokers' clock.
     """
 
-    def __init__(self, cluster: Cluster, topics: Mapping[str, int] | None = None) -> None:
+    def __init__(self, cluster: Cluster, clock: MovableClock, topics: Mapping[str, int] | None = None) -> None:
         self.cluster = cluster
         self._topics = topics or {}
         self._rng = random.Random()
-        self.timeline = Timeline(cluster.clock)
+        self.timeline = Timeline(clock)
+        self.time = TimeControls(cluster, clock, self.timeline)
         self._starting_admin = asyncio.Lock()
         self._has_admin = False
 
@@ -67,7 +63,8 @@ class Controls:
             OSError: a broker cannot listen.
             ValueError: a topic is refused.
         """
-        controls = cls(Cluster(config, admin=False), topics)
+        clock = MovableClock()
+        controls = cls(Cluster(config, clock, admin=False), clock, topics)
         await controls.cluster.start()
         try:
             await controls._create_topics()
@@ -93,7 +90,8 @@ class Controls:
         return self.cluster.admin_url
 
     async def reset(self) -> None:
-        """Make the cluster as it was after `start`."""
+        """Make the cluster as it was after `start`, but for the time."""
+        self.time.clock.unfreeze()
         await self.cluster.reset()
         await self._create_topics()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from purgatorio.testing import open_clusters
 from purgatorio.testing.clients import client_config
+from purgatorio.testing.clock import KafkaClock
 from purgatorio.testing.loop_thread import LoopThread, shared_loop_thread
 from purgatorio.testing.options import ClusterOptions, text
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
@@ -32,6 +33,7 @@ class Kafka:
 
     Attributes:
         bootstrap: the brokers' addresses, for a client's `bootstrap.servers`.
+        clock: the brokers' time, which the test can move: ``kafka.clock.advance(30)``.
 
     Raises:
         ValueError: a setting is unknown, or its value is not allowed; or a topic is refused.
@@ -53,6 +55,7 @@ class Kafka:
         self.bootstrap: str = self._cluster.bootstrap
         ports = tuple(int(address.rpartition(":")[2]) for address in self.bootstrap_servers)
         self._opened = open_clusters.opened(self.close, ports)
+        self.clock = KafkaClock(self._thread, self._controls.time)
 
     def __repr__(self) -> str:
         return f"<Kafka {self.bootstrap}>"
@@ -161,6 +164,37 @@ class Kafka:
             f"a parked {api or 'operation'}" + (f" of {topic}" if topic else "") + (f" of {client}" if client else "")
         )
         return Waiting(self._thread.start(found(), what), what, timeout_seconds)
+
+    def expire(self, operation: Parked) -> None:
+        """Have the deadline of a parked operation come now: its client gets the answer of a request that timed out.
+
+        ``kafka.expire(kafka.until_parked(api="Produce").wait()[0])``
+
+        Raises:
+            ValueError: it does not wait any more.
+        """
+        self._call(lambda: self._controls.time.expire(operation), f"expire {operation.purgatory} {operation.id}")
+
+    def expire_member(self, group: str, member: str | None = None) -> str:
+        """End the session of a group's member now, as if its heartbeats had stayed away; return its member id.
+
+        Args:
+            group: the group.
+            member: its member id or its client id; None: the only member.
+
+        Raises:
+            ValueError: there is no such member, or more than one; or the member waits for the coordinator's answer,
+                which keeps it alive.
+        """
+        return self._call(lambda: self._controls.time.expire_member(group, member), f"expire a member of {group!r}")
+
+    def expire_transaction(self, transactional_id: str) -> None:
+        """End the time of an open transaction now (transaction.timeout.ms): its coordinator aborts it.
+
+        Raises:
+            ValueError: there is no such transactional id, it has no open transaction, or its coordinator does not run.
+        """
+        self._call(lambda: self._controls.time.expire_transaction(transactional_id), f"expire {transactional_id!r}")
 
     @property
     def clients(self) -> list[str]:

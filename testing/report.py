@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from purgatorio.testing.controls import Controls, is_broker
+from purgatorio.testing.client_ids import is_broker
+from purgatorio.testing.controls import Controls
 
 MAX_LINES: Final = 50
 MAX_WIDTH: Final = 240

@@ -36,10 +36,12 @@ class Timeline:
 
     Attributes:
         changes: the changes, oldest first.
+        total: the changes so far, also those that are forgotten.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.changes: deque[PartitionChange] = deque(maxlen=CHANGES_KEPT)
+        self.total = 0
         self._clock = clock
         self._begun_ms = 0
         self._image: ClusterImage | None = None
@@ -56,7 +58,14 @@ class Timeline:
         before, self._image = self._image, image
         at_ms = self._clock.now_ms() - self._begun_ms
         for delta in changed_topics(before, image):
-            self.changes.extend(PartitionChange(at_ms, name, what) for name, what in _changes(delta))
+            found = [PartitionChange(at_ms, name, what) for name, what in _changes(delta)]
+            self.total += len(found)
+            self.changes.extend(found)
+
+    def since(self, total: int) -> list[PartitionChange]:
+        """Return the changes, as far as they are kept, since `total` was that number."""
+        new = self.total - total
+        return list(self.changes)[-new:] if new else []
 
 
 def _changes(delta: TopicDelta) -> Iterator[tuple[str, str]]:

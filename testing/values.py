@@ -47,3 +47,47 @@ class Record:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An operation whose time was over.
+
+    Attributes:
+        broker: the id of the broker.
+        purgatory: Kafka's name of the purgatory: "Produce", "Fetch", "Heartbeat" …
+        client: the client id; empty if no client waited for it.
+        keys: what it watched, as the page shows it.
+        missing: a sentence: what it still waited for.
+        waited_ms: how long it had waited, on the broker's clock.
+    """
+
+    broker: int
+    purgatory: str
+    client: str
+    keys: tuple[str, ...]
+    missing: str
+    waited_ms: int
+
+    def __str__(self) -> str:
+        whose = f" of {self.client}" if self.client else ""
+        return f"broker {self.broker} {self.purgatory}{whose} after {self.waited_ms} ms: {self.missing}"
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """What a move of the brokers' clock led to.
+
+    Attributes:
+        seconds: how far it moved.
+        ended: the operations whose time was over, without fetches of followers.
+        changes: changes of leaders and in-sync replicas, as sentences.
+    """
+
+    seconds: float
+    ended: tuple[Ended, ...]
+    changes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"the brokers' clock moved {self.seconds:g} s", *map(str, self.ended), *self.changes]
+        return "\n  ".join(lines)

@@ -26,7 +26,9 @@ class Process:
         self.running = RunningClock(self.clock)
         self.finished: list[FinishedOperation] = []
         image = ClusterImage(0, "test", 1, {}, {})
-        self.parked = BrokerPurgatories(BrokerConfig(), self.clock, self.running, image, self.finished.append)
+        self.parked = BrokerPurgatories(
+            BrokerConfig(), self.clock, self.running, self.running.now_ms, image, self.finished.append
+        )
         self.expired = 0
         self.session = DelayedHeartbeat(
             self.parked.heartbeat, MemberKey("billing", "app-1"), SESSION_MS, expired=self._expired
