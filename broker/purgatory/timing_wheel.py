@@ -92,7 +92,8 @@ class Bucket(TimerEntry):
 class Level:
     """One circle of buckets: `wheel_size` ticks of `tick_ms`, from the wheel's clock onwards.
 
-    It has as many buckets again, for entries that are moved here ahead of time (`TimingWheel.spill_ahead`).
+    It has as many buckets again, for entries that are moved here ahead of time (`TimingWheel.spill_ahead`). It has none
+    until `open`, and no deadline is early enough for it: most wheels of a short-lived broker never have an entry.
     """
 
     __slots__ = ("buckets", "current_ms", "end_ms", "interval_ms", "tick_ms")
@@ -100,13 +101,18 @@ class Level:
     current_ms: int
     """The clock, rounded down to a tick of this level."""
     end_ms: int
-    """The first deadline that is too late for this level: `current_ms` + `interval_ms`."""
+    """The first deadline that is too late for this level: `current_ms` + `interval_ms` once it is open."""
 
     def __init__(self, tick_ms: int, wheel_size: int, clock_ms: int) -> None:
         self.tick_ms = tick_ms
         self.interval_ms = tick_ms * wheel_size
-        self.buckets = [Bucket() for _ in range(2 * wheel_size)]
+        self.buckets: list[Bucket] = []
         self.current_ms = clock_ms - clock_ms % tick_ms
+        self.end_ms = self.current_ms
+
+    def open(self, wheel_size: int) -> None:
+        """Make the buckets, from now on."""
+        self.buckets = [Bucket() for _ in range(2 * wheel_size)]
         self.end_ms = self.current_ms + self.interval_ms
 
 
@@ -302,16 +308,20 @@ class TimingWheel:
             if current_ms == level.current_ms:
                 break  # a coarser level then stands within the same tick, too
             level.current_ms = current_ms
-            level.end_ms = current_ms + level.interval_ms
+            if level.buckets:
+                level.end_ms = current_ms + level.interval_ms
         self.current_ms = self.levels[0].current_ms
 
     def _overflow_level(self, deadline_ms: int) -> Level:
-        """Make coarser levels until one covers `deadline_ms`, and return that one."""
+        """Open the first level, make coarser levels until one covers `deadline_ms`, and return that one."""
         if deadline_ms > MAX_DEADLINE_MS:
             raise ValueError(f"deadline_ms is past the latest deadline, {MAX_DEADLINE_MS}: {deadline_ms}")
         level = self.levels[-1]
+        if not level.buckets:
+            level.open(self.wheel_size)
         while deadline_ms >= level.end_ms:
             level = Level(level.interval_ms, self.wheel_size, self.current_ms)
+            level.open(self.wheel_size)
             self.levels.append(level)
         return level
 

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from purgatorio.broker.purgatory import Timer, TimerEntry
+from purgatorio.broker.purgatory.timing_wheel import TimingWheel
 from tests.error_log import ErrorLog
 
 
@@ -102,6 +103,15 @@ def test_the_next_bucket_of_a_coarse_level_is_moved_ahead_of_its_time_so_that_it
     clock.now_ms = 2399
     timer.advance(clock())
     assert sorted(ran) == list(range(1000))
+
+
+def test_a_wheel_has_no_buckets_before_its_first_entry() -> None:
+    """Most wheels of a broker that a test starts never have one."""
+    wheel = TimingWheel(0)
+    assert wheel.due_bucket(1_000_000) is None
+    assert (wheel.levels[0].buckets, len(wheel), wheel.next_expiration_ms()) == ([], 0, None)
+    assert wheel.add(TimerEntry(1_000_005))
+    assert (len(wheel.levels[0].buckets), len(wheel), wheel.next_expiration_ms()) == (40, 1, 1_000_005)
 
 
 def test_levels_are_made_when_they_are_needed_and_once() -> None:
