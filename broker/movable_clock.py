@@ -70,7 +70,7 @@ class MovableClock:
     def _make_faces(self) -> None:
         """Make the functions that tell the time; closures, since they cost half of what methods do."""
         monotonic, monotonic_ns, wall_ns = time.monotonic, time.monotonic_ns, time.time_ns
-        offset_ms, offset_seconds = 0, 0.0
+        offset_ms, offset_seconds, wall_offset_ms = 0, 0.0, 0
 
         def now_ms() -> int:
             return monotonic_ns() // 1_000_000 + offset_ms
@@ -79,11 +79,12 @@ class MovableClock:
             return monotonic() + offset_seconds
 
         def wall_ms() -> int:
-            return wall_ns() // 1_000_000 + offset_ms
+            return wall_ns() // 1_000_000 + wall_offset_ms
 
         def move(delta_ms: int) -> None:
-            nonlocal offset_ms, offset_seconds
+            nonlocal offset_ms, offset_seconds, wall_offset_ms
             offset_ms += delta_ms
+            wall_offset_ms += delta_ms
             offset_seconds = offset_ms / 1000
 
         def freeze() -> None:
@@ -97,8 +98,12 @@ class MovableClock:
             monotonic, monotonic_ns, wall_ns = time.monotonic, time.monotonic_ns, time.time_ns
             move(-stood_ms)
 
+        def set_wall() -> None:
+            nonlocal wall_offset_ms
+            wall_offset_ms = 0
+
         self.now_ms, self.now_seconds, self.wall_ms = now_ms, now_seconds, wall_ms
-        self._move, self._stop, self._go_on = move, freeze, unfreeze
+        self._move, self._stop, self._go_on, self._set_wall = move, freeze, unfreeze, set_wall
 
     # --- waiting ---
 
@@ -206,6 +211,14 @@ class MovableClock:
             self._frozen = False
             self._go_on()
             self._set_timer(self._next_due_ms)
+
+    def set_wall(self) -> None:
+        """Unfreeze, and set the wall face to the machine's; the other face, which only goes forward, stays ahead.
+
+        For brokers whose logs are gone: to those of clients that stamp real time, records would be old already.
+        """
+        self.unfreeze()
+        self._set_wall()
 
     def jump(self, delta_ms: int) -> None:
         """Move both faces forward at once, and make the calls that are due then, in order, before this returns.

@@ -90,8 +90,8 @@ class Controls:
         return self.cluster.admin_url
 
     async def reset(self) -> None:
-        """Make the cluster as it was after `start`, but for the time."""
-        self.time.clock.unfreeze()
+        """Make the cluster as it was after `start`."""
+        self.time.clock.set_wall()
         await self.cluster.reset()
         await self._create_topics()
 

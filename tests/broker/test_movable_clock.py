@@ -39,6 +39,17 @@ async def test_a_jump_moves_all_faces_and_makes_the_calls_that_are_due_in_order(
     assert moved == (DAY_MS + 1, (DAY_MS + 1) / 1000, DAY_MS + 1)
 
 
+async def test_the_wall_face_can_be_set_right_and_the_other_never_goes_back(clock: MovableClock) -> None:
+    clock.jump(DAY_MS)
+    clock.freeze()
+    before_ms = clock.now_ms()
+    clock.set_wall()
+    assert abs(clock.wall_ms() - time.time() * 1000) < 1000
+    assert before_ms <= clock.now_ms() < before_ms + 1000
+    clock.jump(DAY_MS)
+    assert abs(clock.wall_ms() - time.time() * 1000 - DAY_MS) < 1000
+
+
 async def test_calls_come_by_themselves_in_real_time(clock: MovableClock) -> None:
     begun = time.monotonic()
     async with asyncio.timeout(5):

@@ -158,6 +158,13 @@ def test_a_frozen_clock_moves_only_by_hand(kafka: Kafka) -> None:
     kafka.produce("orders", "b")
 
 
+def test_after_a_reset_records_are_as_old_as_their_clients_say(kafka: Kafka) -> None:
+    """Else the tests behind one that moved the clock would lose their records to retention."""
+    kafka.clock.advance(30)
+    kafka.reset()
+    assert abs(kafka.clock.now() - time.time()) < 5
+
+
 def test_a_reset_ends_the_freezing(kafka: Kafka) -> None:
     kafka.clock.freeze()
     kafka.reset()
