@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from purgatorio.testing.clock import KafkaClock
     from purgatorio.testing.kafka import Kafka, cluster
-    from purgatorio.testing.values import Advanced, Ended, Parked, Record
+    from purgatorio.testing.values import Advanced, Ended, Group, Parked, Record
 
 _PLACES = {
     "Advanced": "values",
     "Ended": "values",
+    "Group": "values",
     "Kafka": "kafka",
     "KafkaClock": "clock",
     "Parked": "values",
@@ -34,7 +35,7 @@ _PLACES = {
     "cluster": "kafka",
 }
 
-__all__ = ["Advanced", "Ended", "Kafka", "KafkaClock", "Parked", "Record", "cluster"]
+__all__ = ["Advanced", "Ended", "Group", "Kafka", "KafkaClock", "Parked", "Record", "cluster"]
 
 
 def __getattr__(name: str) -> object:

@@ -23,6 +23,8 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record as WireRecord
 from purgatorio.protocol.records import build_batch, iter_batches, iter_records
 from purgatorio.testing.client_ids import is_broker
+from purgatorio.testing.group_controls import GroupControls, watches
+from purgatorio.testing.leadership import Leadership
 from purgatorio.testing.time_controls import TimeControls
 from purgatorio.testing.timeline import Timeline
 from purgatorio.testing.values import Parked, Record
@@ -44,6 +46,8 @@ class Controls:
     Attributes:
         timeline: the last changes of leaders and in-sync replicas.
         time: moves the brokers' clock.
+        leadership: moves leaders and coordinators.
+        groups: reads groups.
     """
 
     def __init__(self, cluster: Cluster, clock: MovableClock, topics: Mapping[str, int] | None = None) -> None:
@@ -52,6 +56,8 @@ class Controls:
         self._rng = random.Random()
         self.timeline = Timeline(clock)
         self.time = TimeControls(cluster, clock, self.timeline)
+        self.leadership = Leadership(cluster)
+        self.groups = GroupControls(cluster)
         self._starting_admin = asyncio.Lock()
         self._has_admin = False
 
@@ -193,15 +199,26 @@ class Controls:
 
     # --- what waits ---
 
-    def parked(self, api: str | None = None, topic: str | None = None, client: str | None = None) -> list[Parked]:
+    def parked(
+        self,
+        api: str | None = None,
+        topic: str | None = None,
+        client: str | None = None,
+        group: str | None = None,
+    ) -> list[Parked]:
         """Return what waits in the brokers' purgatories, oldest first in each; heartbeats only if asked for."""
         found = []
+        clients = set() if group is None else self.groups.client_ids(group)
         for broker in self.cluster.brokers:
             for purgatory in broker.purgatories:
                 if purgatory.name != api and (api is not None or purgatory.name in ("Heartbeat", "TransactionTimeout")):
                     continue
                 now_ms = purgatory.now_ms()
-                found += [_shown(broker, each, now_ms) for each in purgatory.operations(limit=1_000)]
+                found += [
+                    _shown(broker, each, now_ms)
+                    for each in purgatory.operations(limit=1_000)
+                    if group is None or each.client in clients or watches(group, each.keys)
+                ]
         return [
             each
             for each in found
@@ -244,6 +261,12 @@ class Controls:
         """Let a held follower, or all of them, fetch again."""
         for broker in self.cluster.brokers if broker_id is None else [self.cluster.broker(broker_id)]:
             broker.gate.release()
+
+    async def apply_retention(self) -> None:
+        """Have all brokers delete what is too old or too much, now."""
+        for broker in self.cluster.brokers:
+            for _ in broker.replicas.retention_steps():
+                await asyncio.sleep(0)
 
     def leader(self, topic: str, partition: int) -> Broker:
         """Return the broker that leads a partition.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from purgatorio.testing import open_clusters
 from purgatorio.testing.clients import client_config
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     # Tests import `Kafka` for their annotations: the broker is imported by the first cluster, not by this module.
     from purgatorio.broker.cluster import Cluster
     from purgatorio.testing.controls import Controls
-    from purgatorio.testing.values import Parked, Record
+    from purgatorio.testing.values import Group, Parked, Record
 
 T = TypeVar("T")
 
@@ -136,15 +136,23 @@ class Kafka:
 
     # --- what waits ---
 
-    def parked(self, *, api: str | None = None, topic: str | None = None, client: str | None = None) -> list[Parked]:
+    def parked(
+        self,
+        *,
+        api: str | None = None,
+        topic: str | None = None,
+        client: str | None = None,
+        group: str | None = None,
+    ) -> list[Parked]:
         """Return what waits in the brokers' purgatories.
 
         Args:
             api: of this purgatory only: "Produce", "Fetch", "Rebalance", "Transaction" …
             topic: what watches this topic or a partition of it.
             client: requests of this client id.
+            group: requests of this group's members, by their client ids, and its joins and syncs.
         """
-        return self._call(lambda: self._controls.parked(api, topic, client), "list what is parked")
+        return self._call(lambda: self._controls.parked(api, topic, client, group), "list what is parked")
 
     def until_parked(
         self,
@@ -152,18 +160,53 @@ class Kafka:
         api: str | None = None,
         topic: str | None = None,
         client: str | None = None,
+        group: str | None = None,
         timeout_seconds: float = WAIT_SECONDS,
     ) -> Waiting[list[Parked]]:
         """Wait, with `await` or `.wait()`, until something of that description waits."""
 
         async def found() -> list[Parked]:
-            await self._controls.until(lambda: self._controls.parked(api, topic, client))
-            return self._controls.parked(api, topic, client)
+            await self._controls.until(lambda: self._controls.parked(api, topic, client, group))
+            return self._controls.parked(api, topic, client, group)
 
-        what = (
-            f"a parked {api or 'operation'}" + (f" of {topic}" if topic else "") + (f" of {client}" if client else "")
-        )
+        named = ((topic, "of"), (client, "of"), (group, "of group"))
+        what = f"a parked {api or 'operation'}" + "".join(f" {words} {name}" for name, words in named if name)
         return Waiting(self._thread.start(found(), what), what, timeout_seconds)
+
+    def group(self, name: str) -> Group | None:
+        """Return a consumer group; None if it does not exist, or its coordinator does not run or still loads it."""
+        return self._call(lambda: self._controls.groups.find(name), f"find group {name!r}")
+
+    def until(
+        self,
+        *,
+        group: str,
+        state: str | None = None,
+        members: int | None = None,
+        timeout_seconds: float = WAIT_SECONDS,
+    ) -> Waiting[Group]:
+        """Wait, with `await` or `.wait()`, until a consumer group has a state and a number of members.
+
+        ``await kafka.until(group="billing", state="Stable", members=2)``
+
+        Args:
+            group: its id.
+            state: as Kafka names it, in any case: "Stable", "Empty", "PreparingRebalance" …; None: any.
+            members: how many; None: any number.
+            timeout_seconds: the longest wait.
+
+        Raises:
+            ValueError: when it is waited for: no group ever has such a state.
+        """
+        wanted = " ".join([state or "", *([] if members is None else [f"with {members} members"])]).strip()
+        what = f"group {group} {wanted or 'to exist'}"
+        found = self._controls.groups.until(group, state, members)
+        return Waiting(self._thread.start(found, what), what, timeout_seconds)
+
+    def until_in_sync(self, topic: str, *, timeout_seconds: float = WAIT_SECONDS) -> Waiting[None]:
+        """Wait, with `await` or `.wait()`, until all replicas of a topic are in sync."""
+        what = f"all replicas of {topic} in sync"
+        return Waiting(self._thread.start(self._controls.leadership.in_sync(topic), what), what, timeout_seconds)
 
     def expire(self, operation: Parked) -> None:
         """Have the deadline of a parked operation come now: its client gets the answer of a request that timed out.
@@ -229,6 +272,56 @@ class Kafka:
             ValueError: the topic or partition does not exist, or has no leader now.
         """
         return self._call(lambda: self._controls.leader(topic, partition).broker_id, f"find {topic}'s leader")
+
+    def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:
+        """Have an in-sync replica lead a partition; return its id, when all brokers know. No record is lost.
+
+        The brokers' preferred leader election takes it back after five minutes (leader.imbalance.check.interval.seconds
+        of Kafka), which `clock.advance` brings nearer; ``cluster(auto_leader_rebalance_enable=False)`` prevents that.
+
+        Args:
+            topic, partition: what it leads.
+            to: the broker; None: any other in-sync replica.
+
+        Raises:
+            ValueError: there is no such partition, or that broker is not an in-sync replica that lives.
+        """
+        moved = self._controls.leadership.move_leader(topic, partition, to)
+        return self._thread.run(moved, f"move the leader of {topic}-{partition}")
+
+    def no_leader(self, topic: str, partition: int = 0) -> None:
+        """Take a partition's leader away: clients get LEADER_NOT_AVAILABLE or NOT_LEADER_OR_FOLLOWER.
+
+        It ends with `move_leader`, or when a broker stops, dies or starts, at which leaders are elected.
+
+        Raises:
+            ValueError: there is no such partition.
+        """
+        self._thread.run(self._controls.leadership.no_leader(topic, partition), f"take {topic}-{partition}'s leader")
+
+    def move_coordinator(
+        self, *, group: str | None = None, transactional_id: str | None = None, to: int | None = None
+    ) -> int:
+        """Move the coordinator of a group or of a transactional id to another broker; return its id.
+
+        All groups of the same partition of ``__consumer_offsets`` move with it.
+
+        Raises:
+            ValueError: not one of both is named, no client has used a coordinator yet, or the broker is not in sync.
+        """
+        kind: Literal["group", "transaction"]
+        kind, name = ("group", group) if group is not None else ("transaction", transactional_id)
+        if name is None or (group is not None and transactional_id is not None):
+            raise ValueError("name either a group or a transactional_id")
+        moved = self._controls.leadership.move_coordinator(kind, name, to)
+        return self._thread.run(moved, f"move the coordinator of {name}")
+
+    def apply_retention(self) -> None:
+        """Have the brokers delete now what is older than retention.ms or beyond retention.bytes.
+
+        Whole segments are deleted, and the newest one only by time; brokers do so by themselves every five minutes.
+        """
+        self._thread.run(self._controls.apply_retention(), "apply retention")
 
     def hold_follower(self, broker: int) -> None:
         """Have a broker send no fetch to leaders: what it follows is not acknowledged, acks=all waits for it."""

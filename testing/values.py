@@ -91,3 +91,24 @@ class Advanced:
     def __str__(self) -> str:
         lines = [f"the brokers' clock moved {self.seconds:g} s", *map(str, self.ended), *self.changes]
         return "\n  ".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group.
+
+    Attributes:
+        name: its id.
+        state: as Kafka names it: "Stable", "PreparingRebalance" …
+        coordinator: the id of the broker that coordinates it.
+        epoch: the generation, or the group epoch of the consumer protocol.
+        members: the ids of its members, in the order of joining.
+        waits_for: a sentence: what its rebalance waits for; empty without one.
+    """
+
+    name: str
+    state: str
+    coordinator: int
+    epoch: int
+    members: tuple[str, ...]
+    waits_for: str

@@ -1,0 +1,97 @@
+"""Leaders and coordinators moved by hand, as real clients see it; groups waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from purgatorio.testing import Kafka, cluster
+
+
+@pytest.fixture
+def kafka() -> Iterator[Kafka]:
+    with cluster(topics={"orders": 2}) as running:
+        yield running
+
+
+async def test_a_client_goes_on_with_a_leader_that_was_moved(kafka: Kafka) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, acks="all", retry_backoff_ms=10) as producer:
+        await producer.send_and_wait("orders", b"before", partition=0)
+        first = kafka.leader("orders")
+        second = kafka.move_leader("orders")
+        assert second == kafka.leader("orders") != first
+        await producer.send_and_wait("orders", b"after", partition=0)
+        assert kafka.move_leader("orders", to=first) == first
+        await producer.send_and_wait("orders", b"again", partition=0)
+    assert [each.value for each in kafka.records("orders")] == [b"before", b"after", b"again"]
+    assert kafka.until_in_sync("orders").wait() is None
+
+
+def test_only_a_replica_that_is_in_sync_can_lead(kafka: Kafka) -> None:
+    with pytest.raises(ValueError, match=r"orders-0 cannot be led by broker 9: the in-sync replicas .* are"):
+        kafka.move_leader("orders", to=9)
+    with pytest.raises(ValueError, match="no partition orders-7"):
+        kafka.move_leader("orders", 7)
+    with pytest.raises(ValueError, match="no topic 'nothing'"):
+        kafka.until_in_sync("nothing").wait()
+
+
+async def test_a_partition_without_a_leader_takes_no_records_until_it_has_one(kafka: Kafka) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, retry_backoff_ms=10) as producer:
+        kafka.no_leader("orders", 1)
+        with pytest.raises(ValueError, match="orders-1 has no leader now"):
+            kafka.leader("orders", 1)
+        sent = await producer.send("orders", b"late", partition=1)
+        kafka.move_leader("orders", 1)
+        await sent
+    assert [each.value for each in kafka.records("orders", 1)] == [b"late"]
+
+
+async def test_a_group_goes_on_with_a_coordinator_that_was_moved(kafka: Kafka) -> None:
+    with pytest.raises(ValueError, match="no coordinator of group 'billing' yet"):
+        kafka.move_coordinator(group="billing")
+    with pytest.raises(ValueError, match="either a group or a transactional_id"):
+        kafka.move_coordinator()
+    consumer = AIOKafkaConsumer(
+        "orders",
+        bootstrap_servers=kafka.bootstrap,
+        group_id="billing",
+        auto_offset_reset="earliest",
+        heartbeat_interval_ms=50,
+        retry_backoff_ms=10,
+    )
+    async with consumer:
+        before = await kafka.until(group="billing", state="stable", members=1)
+        moved = kafka.move_coordinator(group="billing")
+        assert moved != before.coordinator
+        kafka.produce("orders", "a")
+        record = await consumer.getone()
+        await consumer.commit()
+        after = await kafka.until(group="billing", state="Stable", members=1)
+        assert (after.coordinator, after.members, record.value) == (moved, before.members, b"a")
+
+
+async def test_what_the_members_of_a_group_wait_for_is_found_by_the_group(kafka: Kafka) -> None:
+    assert kafka.group("billing") is None
+    with pytest.raises(TimeoutError, match="group billing Stable with 1 members"):
+        kafka.until(group="billing", state="Stable", members=1).wait(0.01)
+    async with AIOKafkaConsumer("orders", bootstrap_servers=kafka.bootstrap, group_id="billing", client_id="one"):
+        parked = await kafka.until_parked(api="Fetch", group="billing")
+        assert {each.client for each in parked} == {"one"}
+        assert [each.purgatory for each in kafka.parked(api="Heartbeat", group="billing")] == ["Heartbeat"]
+        assert kafka.parked(group="other") == []
+    assert (await kafka.until(group="billing", state="Empty")).members == ()
+
+
+def test_a_state_that_no_group_has_is_refused(kafka: Kafka) -> None:
+    with pytest.raises(ValueError, match="no group has the state 'happy', only Empty"):
+        kafka.until(group="billing", state="happy").wait()
+
+
+def test_retention_is_applied_on_demand() -> None:
+    with cluster(topics={"orders": 1}, log_retention_ms=1_000, log_roll_ms=100) as kafka:
+        kafka.produce("orders", "old", timestamp_ms=1)
+        kafka.apply_retention()
+        assert kafka.records("orders") == []
