@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from purgatorio.testing import open_clusters
 from purgatorio.testing.clients import client_config
 from purgatorio.testing.clock import KafkaClock
-from purgatorio.testing.loop_thread import LoopThread, shared_loop_thread
+from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.options import ClusterOptions, text
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
@@ -43,10 +43,9 @@ class Kafka:
     def __init__(self, options: ClusterOptions | None = None) -> None:
         from purgatorio.testing.controls import Controls
 
-        self._closed = False
         options = options or ClusterOptions()
         config = options.config()
-        self._thread: LoopThread = shared_loop_thread()
+        self._thread = LoopThread()
         try:
             self._controls: Controls = self._thread.run(Controls.start(config, options.topics), "start the cluster")
         except OSError as error:
@@ -357,17 +356,16 @@ class Kafka:
     @property
     def is_usable(self) -> bool:
         """Whether the cluster is open, and was opened by this process: a forked child cannot use its parent's."""
-        return not self._closed and self._thread.is_usable
+        return self._thread.is_usable
 
     def close(self) -> None:
-        """End the cluster at once: a client that is still open loses its connections.
+        """End the cluster at once: clients lose their connections, and calls that wait in other threads fail.
 
         May be called again. In a forked child it does nothing: the cluster is the parent's.
         """
         if self.is_usable:
-            self._closed = True
             open_clusters.closed(self._opened)
-            self._thread.run(self._controls.end(), "end the cluster")
+            self._thread.end(self._controls.end(), "end the cluster")
 
     def _call(self, function: Callable[[], T], doing: str) -> T:
         return self._thread.call(function, doing)

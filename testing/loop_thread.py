@@ -18,7 +18,7 @@ CALL_TIMEOUT_SECONDS: Final = 30.0
 """The longest wait for the thread; a test must not hang for ever because a cluster does."""
 
 
-class LoopThread:
+class SharedThread:
     """A daemon thread that runs an event loop. All methods are called from other threads."""
 
     def __init__(self) -> None:
@@ -50,30 +50,6 @@ class LoopThread:
             raise RuntimeError(f"cannot wait for the cluster from within its thread: {doing}")
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
-    def run(self, coroutine: Coroutine[Any, Any, T], doing: str, timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> T:
-        """Run a coroutine in the thread and return its result.
-
-        Raises:
-            TimeoutError: it took longer; it is cancelled.
-            RuntimeError: as `start`.
-        """
-        future = self.start(coroutine, doing)
-        try:
-            return future.result(timeout_seconds)
-        except concurrent.futures.TimeoutError:
-            if future.done():
-                raise
-            future.cancel()
-            raise TimeoutError(f"still waiting after {timeout_seconds:g} s: {doing}") from None
-
-    def call(self, function: Callable[[], T], doing: str, timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> T:
-        """Call a function in the thread and return its result. Raises as `run`."""
-
-        async def called() -> T:
-            return function()
-
-        return self.run(called(), doing, timeout_seconds)
-
     def close(self) -> None:
         """Stop the loop and end the thread."""
         if not self.is_usable:
@@ -84,13 +60,88 @@ class LoopThread:
             self._loop.close()
 
 
-_shared: LoopThread | None = None
+class LoopThread:
+    """The thread as one cluster uses it: when that cluster ends, so does all that was started for it.
+
+    Args:
+        shared: the thread; by default the one that the clusters of this process share.
+    """
+
+    def __init__(self, shared: SharedThread | None = None) -> None:
+        self._shared = shared or shared_thread()
+        self._started: set[concurrent.futures.Future[Any]] = set()
+        self._is_closed = False
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether calls are possible: `end` was not called, and this process is not a forked child."""
+        return not self._is_closed and self._shared.is_usable
+
+    def start(self, coroutine: Coroutine[Any, Any, T], doing: str) -> concurrent.futures.Future[T]:
+        """Start a coroutine in the thread; it is cancelled when the cluster ends. `doing` names it, for errors.
+
+        Raises:
+            RuntimeError: the cluster is closed, this process was forked after the thread began, or the caller is in
+                the thread itself.
+        """
+        if self._is_closed:
+            coroutine.close()
+            raise RuntimeError(f"the cluster is closed; cannot {doing}")
+        future = self._shared.start(coroutine, doing)
+        self._started.add(future)
+        future.add_done_callback(self._started.discard)
+        return future
+
+    def run(self, coroutine: Coroutine[Any, Any, T], doing: str, timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> T:
+        """Run a coroutine in the thread and return its result.
+
+        Raises:
+            TimeoutError: it took longer; it is cancelled.
+            RuntimeError: as `start`; or the cluster was closed before there was a result.
+        """
+        return result_of(self.start(coroutine, doing), doing, timeout_seconds)
+
+    def call(self, function: Callable[[], T], doing: str, timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> T:
+        """Call a function in the thread and return its result. Raises as `run`."""
+
+        async def called() -> T:
+            return function()
+
+        return self.run(called(), doing, timeout_seconds)
+
+    def end(self, coroutine: Coroutine[Any, Any, None], doing: str) -> None:
+        """Cancel what is under way, run a last coroutine, and refuse all further calls. Raises as `run`."""
+        self._is_closed = True
+        for future in list(self._started):
+            future.cancel()
+        result_of(self._shared.start(coroutine, doing), doing, CALL_TIMEOUT_SECONDS)
 
 
-def shared_loop_thread() -> LoopThread:
+def result_of(future: concurrent.futures.Future[T], doing: str, timeout_seconds: float) -> T:
+    """Wait for the result of what was started for a cluster.
+
+    Raises:
+        TimeoutError: it took longer; it is cancelled.
+        RuntimeError: the cluster was closed meanwhile.
+    """
+    try:
+        return future.result(timeout_seconds)
+    except concurrent.futures.CancelledError:
+        raise RuntimeError(f"the cluster was closed meanwhile: {doing}") from None
+    except concurrent.futures.TimeoutError:
+        if future.done():
+            raise
+        future.cancel()
+        raise TimeoutError(f"still waiting after {timeout_seconds:g} s: {doing}") from None
+
+
+_shared: SharedThread | None = None
+
+
+def shared_thread() -> SharedThread:
     """Return the thread of this process; the first caller starts it. It ends with the process."""
     global _shared
     if _shared is None or not _shared.is_usable:
-        _shared = LoopThread()
+        _shared = SharedThread()
         atexit.register(_shared.close)
     return _shared

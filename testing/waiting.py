@@ -8,6 +8,8 @@ import sys
 from collections.abc import Generator
 from typing import Any, Final, Generic, TypeVar
 
+from purgatorio.testing.loop_thread import result_of
+
 T = TypeVar("T")
 
 WAIT_SECONDS: Final = 10.0
@@ -33,15 +35,10 @@ class Waiting(Generic[T]):
 
         Raises:
             TimeoutError: it is not so in time.
+            RuntimeError: the cluster was closed meanwhile.
         """
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-        try:
-            return self._future.result(seconds)
-        except concurrent.futures.TimeoutError:
-            if self._future.done():
-                raise
-            self._future.cancel()
-            raise TimeoutError(f"still waiting after {seconds:g} s: {self._what}") from None
+        return result_of(self._future, self._what, seconds)
 
     def __await__(self) -> Generator[Any, Any, T]:
         trio = sys.modules.get("trio")
@@ -56,3 +53,8 @@ class Waiting(Generic[T]):
                 return await asyncio.wrap_future(self._future)
         except TimeoutError:
             raise TimeoutError(f"still waiting after {self._timeout_seconds:g} s: {self._what}") from None
+        except asyncio.CancelledError:
+            waiter = asyncio.current_task()
+            if waiter is not None and waiter.cancelling():
+                raise
+            raise RuntimeError(f"the cluster was closed meanwhile: {self._what}") from None

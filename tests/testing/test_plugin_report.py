@@ -170,7 +170,7 @@ def test_a_cluster_that_hangs_does_not_hide_the_failure(run: Run, monkeypatch: p
         import time
 
         def test_it(kafka):
-            kafka._thread._loop.call_soon_threadsafe(time.sleep, 0.2)
+            kafka._thread._shared._loop.call_soon_threadsafe(time.sleep, 0.2)
             assert "this" == "that"
     """
     result = run(source)
