@@ -24,6 +24,8 @@ from purgatorio.broker.config.topics import topic_settings, topic_synonyms
 from purgatorio.broker.coordinators import Coordinators
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder, create_delays_topic
+from purgatorio.broker.faults import BrokerAccess
+from purgatorio.broker.faults.topics import ImageTopics
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
@@ -84,6 +86,7 @@ class Broker:
         peers: asks other brokers.
         transactions: the transactional ids that this broker coordinates.
         coordinators: both, and the end markers of transactions.
+        fault_access: what fault rules need of this broker.
     """
 
     def __init__(
@@ -217,16 +220,21 @@ class Broker:
             dynamic_keys=dynamic_keys(),
             topic_synonyms=topic_synonyms(),
         )
-        routes = build_routes(
-            Services(
-                admin=admin,
-                replicas=self.replicas,
-                fetch_sessions=self.fetch_sessions,
-                groups=self.groups,
-                markers=self.coordinators.markers.writer,
-                transactions=self.transactions,
-                fetch_max_bytes=config.fetch_max_bytes,
-            )
+        services = Services(
+            admin=admin,
+            replicas=self.replicas,
+            fetch_sessions=self.fetch_sessions,
+            groups=self.groups,
+            markers=self.coordinators.markers.writer,
+            transactions=self.transactions,
+            fetch_max_bytes=config.fetch_max_bytes,
+        )
+        routes = build_routes(services)
+        self.fault_access = BrokerAccess(
+            broker_id=config.broker_id,
+            routes=services.routes,
+            topics=ImageTopics(lambda: self.image),
+            purgatory=self._parked.fault,
         )
         limits = connection_limits(config)
         return {

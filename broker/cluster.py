@@ -16,6 +16,7 @@ from typing import Final
 from purgatorio.broker.broker import PLAINTEXT, Broker
 from purgatorio.broker.clock import Alarm, Clock, RunningClock, SystemClock
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
+from purgatorio.broker.faults import Faults
 from purgatorio.broker.garbage import GarbageTuning
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metrics.loop_lag import LoopLag
@@ -46,6 +47,7 @@ class Cluster:
         store: the metadata store that the brokers share.
         lease_clock: `clock` without the times in which this process was suspended; it times leases.
         member_clock: `lease_clock` without the times that a test skipped; it times sessions of groups' members.
+        faults: the fault rules; a broker that is started again is under them too.
         loop_lag: how late this process's event loop is, by the machine's clock whatever `clock` is.
     """
 
@@ -76,6 +78,7 @@ class Cluster:
         self._lease_beat: asyncio.Task[None] | None = None
         self._lease_checks: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] | None = None
+        self.faults = Faults(self.clock.now_ms, seed or 0)
         self.brokers = [self._build(broker_config) for broker_config in self._configs.values()]
         self.admin = AdminServer(self, metrics_per_partition=config.metrics_per_partition)
 
@@ -89,7 +92,7 @@ class Cluster:
 
     def _build(self, config: BrokerConfig) -> Broker:
         rng = self._rng if self._seed is None else random.Random(self._rng.random())
-        return Broker(
+        broker = Broker(
             config,
             self.store.open(),
             clock=self.clock,
@@ -98,6 +101,8 @@ class Cluster:
             member_now_ms=self.member_clock.now_ms,
             connections_cap=open_files.connections_per_broker(self.config.brokers),
         )
+        self.faults.attach(broker.fault_access)
+        return broker
 
     @property
     def broker_ids(self) -> list[int]:
@@ -168,6 +173,8 @@ class Cluster:
     async def reset(self) -> None:
         """Make the cluster as it was after its start: all brokers run, without topics, groups, producers and configs.
 
+        Fault rules are removed.
+
         Every broker is killed and replaced by a new one on its port; connections of clients are closed without answers,
         and clients that connect meanwhile wait. The admin HTTP runs on. Metadata versions grow on, so that they stay
         comparable; leader epochs and producer ids begin anew.
@@ -178,6 +185,7 @@ class Cluster:
         """
         if self._changing:
             raise BrokerStateError(f"broker {min(self._changing)} is being stopped or started")
+        self.faults.clear()
         ports = {broker.broker_id: broker.listeners[PLAINTEXT].keep_port() for broker in self.brokers}
         try:
             for broker in self.brokers:

@@ -7,6 +7,7 @@ from typing import Any
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.faults.parked import PURGATORY as FAULT
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Reaper, Timer
@@ -45,6 +46,7 @@ class BrokerPurgatories:
     ) -> None:
         self.actions = ActionQueue()
         self.all: list[Purgatory[Any]] = []
+        self._fault: Purgatory[Any] | None = None
         self.timer = Timer(member_now_ms)
         self.reaper = Reaper(clock.now_ms, [self.timer], actions=self.actions, call_later=clock.call_later)
         self._clock = clock
@@ -61,6 +63,12 @@ class BrokerPurgatories:
         self.heartbeat: Purgatory[Any] = self._add("Heartbeat", now_ms=member_now_ms)
         self.transaction: Purgatory[Any] = self._add("Transaction")
         self.transaction_timeout: Purgatory[Any] = self._add("TransactionTimeout", now_ms=lease_clock.now_ms)
+
+    def fault(self) -> Purgatory[Any]:
+        """Return the purgatory of requests that wait because of a fault rule; it is made when the first one does."""
+        if self._fault is None:
+            self._fault = self._add(FAULT)
+        return self._fault
 
     def _add(
         self, name: str, purge_interval: int = 1_000, *, now_ms: Callable[[], int] | None = None

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from purgatorio.testing.clock import KafkaClock
+    from purgatorio.testing.faults import Fault
     from purgatorio.testing.kafka import Kafka, cluster
     from purgatorio.testing.values import Advanced, Ended, Group, Parked, Record
 
 _PLACES = {
     "Advanced": "values",
     "Ended": "values",
+    "Fault": "faults",
     "Group": "values",
     "Kafka": "kafka",
     "KafkaClock": "clock",
@@ -35,7 +37,7 @@ _PLACES = {
     "cluster": "kafka",
 }
 
-__all__ = ["Advanced", "Ended", "Group", "Kafka", "KafkaClock", "Parked", "Record", "cluster"]
+__all__ = ["Advanced", "Ended", "Fault", "Group", "Kafka", "KafkaClock", "Parked", "Record", "cluster"]
 
 
 def __getattr__(name: str) -> object:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from purgatorio.testing import open_clusters
 from purgatorio.testing.clients import client_config
 from purgatorio.testing.clock import KafkaClock
+from purgatorio.testing.faults import Fault
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.options import ClusterOptions, text
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
@@ -342,14 +343,50 @@ class Kafka:
         """Start a stopped or killed broker on the port that it had, with empty logs."""
         self._thread.run(self._cluster.start_broker(broker), f"start broker {broker}")
 
+    # --- faults ---
+
+    def fault(self, **rule: object) -> Fault:
+        """Add a fault rule: what shall be done to which requests; see `purgatorio.broker.faults.rule.Rule`.
+
+        ::
+
+            kafka.fault(api="Fetch", topic="orders", error="NOT_LEADER_OR_FOLLOWER", count=3)
+            kafka.fault(api="Produce", client="billing", disconnect="after", nth=2)
+            kafka.fault(api="Fetch", replica=3, delay_ms=200)     # replication to broker 3
+            held = kafka.fault(api="OffsetCommit", group="billing", hold=True)
+
+        What is absent matches any request; requests between brokers only if `replica` asks for them. The newest rule
+        that matches acts, and no other. Functions (`when`, `reply`) are called in the cluster's thread, with the
+        request message. Rules are gone at the cluster's end, and by `reset`.
+
+        Raises:
+            ValueError: a name or a value is unknown, in which case the nearest one is named; or the rule can match no
+                request, or does nothing.
+        """
+        from purgatorio.broker.faults import parse_rule
+
+        parsed = parse_rule(rule, functions=True)
+        live = self._call(lambda: self._cluster.faults.add(parsed), f"add the fault {parsed}")
+        return Fault(self._thread, self._cluster.faults, live)
+
+    @property
+    def faults(self) -> list[Fault]:
+        """The fault rules, oldest first."""
+        rules = self._call(lambda: self._cluster.faults.rules, "list the faults")
+        return [Fault(self._thread, self._cluster.faults, each) for each in rules]
+
+    def clear_faults(self) -> None:
+        """Remove all fault rules; requests that they hold go on."""
+        self._call(self._cluster.faults.clear, "clear the faults")
+
     # --- the end ---
 
     def reset(self) -> None:
         """Make the cluster as it was at its start, at the same addresses; takes a few milliseconds.
 
-        All brokers run, none is held, topics, groups, producers, transactions and configs are gone, and the topics of
-        the options are empty. Clients lose their connections; those that live on connect again. Use it between the
-        examples of a `hypothesis` test, which share a fixture.
+        All brokers run, none is held, topics, groups, producers, transactions, configs and fault rules are gone, and
+        the topics of the options are empty. Clients lose their connections; those that live on connect again. Use it
+        between the examples of a `hypothesis` test, which share a fixture.
         """
         self._thread.run(self._controls.reset(), "reset the cluster")
 

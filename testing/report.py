@@ -12,6 +12,7 @@ MAX_LINES: Final = 50
 MAX_WIDTH: Final = 240
 PARKED_SHOWN: Final = 12
 CHANGES_SHOWN: Final = 10
+FAULTS_SHOWN: Final = 10
 
 
 def report(controls: Controls) -> str:
@@ -60,6 +61,28 @@ def _changes(controls: Controls) -> list[str]:
     return section("changes of leaders and ISR", lines[-CHANGES_SHOWN:], 0, len(lines) - CHANGES_SHOWN)
 
 
+def _faults(controls: Controls) -> list[str]:
+    faults = controls.cluster.faults
+    rules = [
+        f"{live.id}: {live.rule}: " + (f"fired {live.fired} times" if live.fired else _unfired(live.matched))
+        for live in faults.rules
+    ]
+    fired = [
+        f"at {each.at_ms / 1000:.3f} s fault {each.rule} on broker {each.broker}: {each.api} of {each.client}"
+        f"{' for ' + ', '.join(each.partitions) if each.partitions else ''}: {each.action}"
+        for each in list(faults.fired)[-FAULTS_SHOWN:]
+    ]
+    earlier = len(faults.fired) - FAULTS_SHOWN
+    return [
+        *section("fault rules", rules[:FAULTS_SHOWN], len(rules) - FAULTS_SHOWN),
+        *section("faults that fired", fired, 0, earlier),
+    ]
+
+
+def _unfired(matched: int) -> str:
+    return f"matched {matched} requests, never fired" if matched else "matched no request"
+
+
 def section(title: str, lines: Iterable[str], later: int = 0, earlier: int = 0) -> list[str]:
     """Return a title and indented lines; nothing if there are none.
 
@@ -74,5 +97,5 @@ def section(title: str, lines: Iterable[str], later: int = 0, earlier: int = 0) 
     return [f"{title}:", *before, *shown, *behind]
 
 
-SECTIONS: Final[tuple[Callable[[Controls], list[str]], ...]] = (_brokers, _parked, _changes)
+SECTIONS: Final[tuple[Callable[[Controls], list[str]], ...]] = (_brokers, _parked, _faults, _changes)
 """The parts of the report, in order; each returns its lines."""

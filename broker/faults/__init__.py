@@ -1,0 +1,22 @@
+"""Faults by rule: a request that matches one is delayed, held, refused, dropped or answered wrongly, on purpose.
+
+Rules are data (`rule`). `Faults` keeps those of a cluster, and puts itself in front of the handlers of the APIs that
+rules are about, and of no other: without rules a request passes no code of this room. `acting` is one request's way
+through the rules, `partitions` knows which part of a request names topics and how a part of it is refused.
+"""
+
+from purgatorio.broker.faults.fired import FiredFault
+from purgatorio.broker.faults.live_rule import FaultRule
+from purgatorio.broker.faults.registry import BrokerAccess, Faults, TooManyFaults
+from purgatorio.broker.faults.rule import FaultError, Rule, parse_rule
+
+__all__ = [
+    "BrokerAccess",
+    "FaultError",
+    "FaultRule",
+    "Faults",
+    "FiredFault",
+    "Rule",
+    "TooManyFaults",
+    "parse_rule",
+]

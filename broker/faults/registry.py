@@ -1,0 +1,130 @@
+"""The fault rules of a cluster: listed, counted, and put in front of the handlers that they are about."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from purgatorio.broker.faults.acting import Interceptor
+from purgatorio.broker.faults.fired import FiredFault
+from purgatorio.broker.faults.live_rule import FaultRule
+from purgatorio.broker.faults.matching import KnownTopics
+from purgatorio.broker.faults.rule import Rule
+from purgatorio.broker.purgatory import Purgatory
+from purgatorio.broker.request import Route
+
+MAX_RULES: Final = 1_000
+"""Rules at a time; each request of a rule's API asks all of them."""
+MAX_FIRED: Final = 1_000
+"""Fired faults that are remembered."""
+
+
+class TooManyFaults(Exception):
+    """There are `MAX_RULES` rules already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerAccess:
+    """What rules need of a broker.
+
+    Attributes:
+        routes: the broker's own, which its listeners ask for each request; handlers in it are replaced.
+        topics: the topics that the broker knows.
+        purgatory: returns the broker's purgatory for requests that wait because of a rule; makes it at the first call.
+    """
+
+    broker_id: int
+    routes: dict[int, Route]
+    topics: KnownTopics
+    purgatory: Callable[[], Purgatory[Any]]
+    originals: dict[int, Route] = field(default_factory=dict)
+
+
+class Faults:
+    """The fault rules of a cluster.
+
+    Args:
+        now_ms: the cluster's clock.
+        seed: of the draws of rules with a probability.
+
+    Attributes:
+        fired: the faults that fired last, oldest first.
+    """
+
+    def __init__(self, now_ms: Callable[[], int], seed: int = 0) -> None:
+        self._now_ms = now_ms
+        self._seed = seed
+        self._rng = random.Random(seed)
+        self._brokers: dict[int, BrokerAccess] = {}
+        self._rules: dict[int, FaultRule] = {}
+        self._last_id = 0
+        self.fired: deque[FiredFault] = deque(maxlen=MAX_FIRED)
+
+    @property
+    def rules(self) -> list[FaultRule]:
+        """The rules, oldest first; the newest one that matches a request acts."""
+        return list(self._rules.values())
+
+    def attach(self, broker: BrokerAccess) -> None:
+        """Apply the rules to a broker, in place of an earlier one of its id."""
+        self._brokers[broker.broker_id] = broker
+        self._install(broker)
+
+    def add(self, rule: Rule) -> FaultRule:
+        """Apply a rule to the requests that are received from now on.
+
+        Raises:
+            TooManyFaults: there are `MAX_RULES` rules.
+        """
+        if len(self._rules) >= MAX_RULES:
+            raise TooManyFaults(f"there are {MAX_RULES} fault rules; remove some")
+        self._last_id += 1
+        live = self._rules[self._last_id] = FaultRule(self._last_id, rule, self.remove)
+        self._install_all()
+        return live
+
+    def remove(self, rule_id: int) -> FaultRule | None:
+        """Remove a rule, and let the requests go on that it holds; return it, or None if there is none of this id."""
+        live = self._rules.pop(rule_id, None)
+        if live is not None:
+            self._install_all()
+            live.let_go()
+        return live
+
+    def clear(self) -> None:
+        """Remove all rules; what they fired is forgotten, and ids and draws begin anew."""
+        for rule_id in list(self._rules):
+            self.remove(rule_id)
+        self.fired.clear()
+        self._last_id = 0
+        self._rng.seed(self._seed)
+
+    def _install_all(self) -> None:
+        for broker in self._brokers.values():
+            self._install(broker)
+
+    def _install(self, broker: BrokerAccess) -> None:
+        """Put the rules before the handlers of their APIs; give the other APIs their own handlers back."""
+        for key, route in broker.originals.items():
+            broker.routes[key] = route
+        broker.originals.clear()
+        newest_first = [live for live in reversed(self._rules.values()) if live.rule.broker in (None, broker.broker_id)]
+        for key in _keys(newest_first, broker.routes):
+            route = broker.originals[key] = broker.routes[key]
+            rules = tuple(live for live in newest_first if live.matcher.api_key in (None, key))
+            interceptor = Interceptor(
+                broker.broker_id, route, rules, broker.topics, broker.purgatory, self._rng, self._note
+            )
+            broker.routes[key] = replace(route, handler=interceptor)
+
+    def _note(self, **told: Any) -> None:
+        self.fired.append(FiredFault(at_ms=self._now_ms(), **told))
+
+
+def _keys(rules: Iterable[FaultRule], routes: Iterable[int]) -> list[int]:
+    """Return the API keys that some rule is about."""
+    wanted = {live.matcher.api_key for live in rules}
+    return [key for key in routes if key in wanted or None in wanted]
