@@ -47,6 +47,7 @@ from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.server.peers import Peers
 from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.wires import Wires
 from purgatorio.logger import get_logger
 
 PLAINTEXT: Final = "PLAINTEXT"
@@ -84,6 +85,7 @@ class Broker:
         purgatories: all purgatories, by Kafka's names.
         groups: the groups that this broker coordinates.
         peers: asks other brokers.
+        wires: its connections to other brokers, which a test can hold.
         transactions: the transactional ids that this broker coordinates.
         coordinators: both, and the end markers of transactions.
         fault_access: what fault rules need of this broker.
@@ -145,6 +147,7 @@ class Broker:
             closed=self.replicas.end_session,
         )
         self.recorder = DelayRecorder(self.replicas, self.clock, self.metrics)
+        self.wires = Wires()
         self.peers = Peers(partial(self._connect, client="coordinator"))
         self.coordinators = self._build_coordinators()
         self.groups, self.transactions = self.coordinators.groups, self.coordinators.transactions
@@ -466,6 +469,7 @@ class Broker:
             raise ConnectionError(f"broker {broker_id} is not registered with a listener {INTER_BROKER_LISTENER}")
         peer = PeerConnection(self.clock, client_id=f"broker-{self.broker_id}-{client}")
         await peer.connect(endpoint.host, endpoint.port)
+        self.wires.connected(broker_id, peer)
         return peer
 
     # --- upkeep ---

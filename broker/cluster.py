@@ -10,6 +10,7 @@ import asyncio
 import base64
 import random
 import socket
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
@@ -18,7 +19,7 @@ from purgatorio.broker.clock import Alarm, Clock, RunningClock, SystemClock
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.faults import Faults
 from purgatorio.broker.garbage import GarbageTuning
-from purgatorio.broker.metadata.embedded import EmbeddedStore
+from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.movable_clock import MemberClock
 from purgatorio.broker.server import open_files
@@ -74,6 +75,7 @@ class Cluster:
         self.loop_lag = LoopLag(SystemClock())
         self.store = self._new_store(version=0)
         self._configs = {each.broker_id: _within_open_files(each, config.brokers) for each in config.broker_configs()}
+        self._links: dict[int, DirectLink] = {}
         self._changing: set[int] = set()
         self._lease_beat: asyncio.Task[None] | None = None
         self._lease_checks: asyncio.Task[None] | None = None
@@ -83,18 +85,14 @@ class Cluster:
         self.admin = AdminServer(self, metrics_per_partition=config.metrics_per_partition)
 
     def _new_store(self, version: int) -> EmbeddedStore:
-        return EmbeddedStore(
-            self.cluster_id,
-            lambda callback: asyncio.get_running_loop().call_soon(callback),
-            self.lease_clock,
-            version,
-        )
+        return EmbeddedStore(self.cluster_id, _call_soon, self.lease_clock, version)
 
     def _build(self, config: BrokerConfig) -> Broker:
         rng = self._rng if self._seed is None else random.Random(self._rng.random())
+        link = self._links[config.broker_id] = DirectLink(_call_soon)
         broker = Broker(
             config,
-            self.store.open(),
+            self.store.open(link),
             clock=self.clock,
             rng=rng,
             lease_clock=self.lease_clock,
@@ -262,6 +260,14 @@ class Cluster:
         known = ", ".join(map(str, self._configs))
         raise BrokerStateError(f"there is no broker {broker_id}, only {known}")
 
+    def store_link(self, broker_id: int) -> DirectLink:
+        """Return the link between a running broker and the metadata store, which a test can hold.
+
+        Raises:
+            BrokerStateError: the broker does not run, or no broker has this id.
+        """
+        return self._links[self.broker(broker_id).broker_id]
+
     async def stop_broker(self, broker_id: int) -> None:
         """Stop a broker: it unregisters, other brokers lead its partitions, parked requests are answered.
 
@@ -331,6 +337,10 @@ class Cluster:
     def _broker_ended(self, error: BaseException | None) -> None:
         if error is not None and self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
+
+
+def _call_soon(callback: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(callback)
 
 
 async def _cancelled(task: asyncio.Task[None] | None) -> None:

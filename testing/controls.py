@@ -25,6 +25,7 @@ from purgatorio.protocol.records import build_batch, iter_batches, iter_records
 from purgatorio.testing.client_ids import is_broker
 from purgatorio.testing.group_controls import GroupControls, watches
 from purgatorio.testing.leadership import Leadership
+from purgatorio.testing.network import Network
 from purgatorio.testing.time_controls import TimeControls
 from purgatorio.testing.timeline import Timeline
 from purgatorio.testing.values import Parked, Record
@@ -46,6 +47,7 @@ class Controls:
     Attributes:
         timeline: the last changes of leaders and in-sync replicas.
         time: moves the brokers' clock.
+        network: lets brokers stand still, and cuts them off from each other.
         leadership: moves leaders and coordinators.
         groups: reads groups.
     """
@@ -56,7 +58,8 @@ class Controls:
         self._rng = random.Random()
         self.timeline = Timeline(clock)
         self.time = TimeControls(cluster, clock, self.timeline)
-        self.leadership = Leadership(cluster)
+        self.network = Network(cluster)
+        self.leadership = Leadership(self.network)
         self.groups = GroupControls(cluster)
         self._starting_admin = asyncio.Lock()
         self._has_admin = False
@@ -98,6 +101,7 @@ class Controls:
     async def reset(self) -> None:
         """Make the cluster as it was after `start`."""
         self.time.clock.set_wall()
+        self.network.clear()
         await self.cluster.reset()
         await self._create_topics()
 
@@ -127,7 +131,7 @@ class Controls:
         (result,) = await answer
         if result.error:
             raise ValueError(f"topic {name!r} was not created: {result.message or result.error.name}")
-        await self.until(lambda: all(_has_leaders(each.image, name) for each in self.cluster.brokers))
+        await self.until(lambda: all(_has_leaders(each.image, name) for each in self.network.brokers))
 
     async def produce(
         self,
@@ -253,6 +257,21 @@ class Controls:
 
     # --- brokers ---
 
+    async def kill(self, broker_id: int) -> None:
+        """End a broker as a crash would."""
+        await self.cluster.kill_broker(broker_id)
+        self.network.forget(broker_id)
+
+    async def stop(self, broker_id: int) -> None:
+        """Stop a broker in good order; one that stands still goes on first."""
+        self.network.resume(broker_id)
+        await self.cluster.stop_broker(broker_id)
+
+    async def start_broker(self, broker_id: int) -> None:
+        """Start a broker, on the side of a partition on which it was."""
+        await self.cluster.start_broker(broker_id)
+        self.network.apply()
+
     def hold_follower(self, broker_id: int) -> None:
         """Have a broker send no fetch to leaders: nothing that it follows is acknowledged by it."""
         self.cluster.broker(broker_id).gate.hold()
@@ -283,9 +302,10 @@ class Controls:
         raise ValueError(f"{topic}-{partition} has no leader now")
 
     def _any_broker(self) -> Broker:
-        if not self.cluster.brokers:
+        brokers = self.network.brokers
+        if not brokers:
             raise ValueError("no broker is running")
-        return max(self.cluster.brokers, key=lambda each: each.image.version)
+        return max(brokers, key=lambda each: each.image.version)
 
     def _partition_count(self, topic: str) -> int:
         known = self._any_broker().image.topics

@@ -333,15 +333,44 @@ class Kafka:
 
     def kill(self, broker: int) -> None:
         """End a broker as a crash would. The others notice when its lease runs out."""
-        self._thread.run(self._cluster.kill_broker(broker), f"kill broker {broker}")
+        self._thread.run(self._controls.kill(broker), f"kill broker {broker}")
 
     def stop(self, broker: int) -> None:
         """Stop a broker in good order: the others take over its partitions first."""
-        self._thread.run(self._cluster.stop_broker(broker), f"stop broker {broker}")
+        self._thread.run(self._controls.stop(broker), f"stop broker {broker}")
 
     def start(self, broker: int) -> None:
         """Start a stopped or killed broker on the port that it had, with empty logs."""
-        self._thread.run(self._cluster.start_broker(broker), f"start broker {broker}")
+        self._thread.run(self._controls.start_broker(broker), f"start broker {broker}")
+
+    def pause(self, broker: int) -> None:
+        """Have a broker stand still until `resume`, as SIGSTOP does to a process.
+
+        Its connections stay open, new ones are accepted, and nothing is read or answered; it sends no heartbeat, so the
+        others fence it when its lease runs out, and lead its partitions. What only the broker itself could notice is
+        not as with SIGSTOP: its own timeouts run on, and answers that they lead to are sent when it goes on.
+        """
+        self._call(lambda: self._controls.network.pause(broker), f"pause broker {broker}")
+
+    def resume(self, broker: int | None = None) -> None:
+        """Let a broker that stands still, or all of them, go on: it gets a new lease and follows the new leaders."""
+        self._call(lambda: self._controls.network.resume(broker), "resume brokers")
+
+    def partition(self, *groups: Sequence[int]) -> None:
+        """Cut the network between groups of brokers until `heal`: ``kafka.partition([1], [2, 3])``.
+
+        Packets are lost and no connection is closed. The largest group, of equal ones the first, keeps the metadata
+        store; brokers of other groups lose their leases, and are fenced. Clients and brokers that are in no group reach
+        all brokers.
+
+        Raises:
+            ValueError: there are fewer than two groups, a broker is in two, or there is none of that id.
+        """
+        self._call(lambda: self._controls.network.partition(groups), "partition the network")
+
+    def heal(self) -> None:
+        """End a partition: what was held on the way arrives."""
+        self._call(self._controls.network.heal, "heal the network")
 
     # --- faults ---
 

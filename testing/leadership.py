@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from purgatorio.broker.broker import Broker
-from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.group.config import OFFSETS_TOPIC
 from purgatorio.broker.metadata.controller.elections import with_epochs
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.protocol.coordinator_partition import coordinator_partition
+from purgatorio.testing.network import Network
 
 POLL_SECONDS: Final = 0.001
 """The time between two looks at what brokers know."""
@@ -23,11 +23,11 @@ class Leadership:
     """Moves leaders and coordinators of a running cluster.
 
     Args:
-        cluster: the cluster.
+        network: tells the brokers that take part in decisions.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, network: Network) -> None:
+        self._network = network
 
     async def move_leader(self, topic: str, partition: int, to: int | None) -> int:
         """Have an in-sync replica lead a partition; return its id when all brokers know. See `Kafka.move_leader`.
@@ -103,13 +103,14 @@ class Leadership:
         return decided.leader
 
     async def _until_known(self, holds: Callable[[ClusterImage], bool]) -> None:
-        while not all(holds(each.image) and each.replicas.is_current for each in self._cluster.brokers):  # noqa: ASYNC110 - no one event tells it
+        while not all(holds(each.image) and each.replicas.is_current for each in self._network.brokers):  # noqa: ASYNC110 - no one event tells it
             await asyncio.sleep(POLL_SECONDS)
 
     def _newest(self) -> Broker:
-        if not self._cluster.brokers:
+        brokers = self._network.brokers
+        if not brokers:
             raise ValueError("no broker is running")
-        return max(self._cluster.brokers, key=lambda each: each.image.version)
+        return max(brokers, key=lambda each: each.image.version)
 
 
 def _epoch(image: ClusterImage, topic: str, partition: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from purgatorio.broker.broker import Broker
 from purgatorio.testing.client_ids import is_broker
 from purgatorio.testing.controls import Controls
 
@@ -32,11 +33,22 @@ def _brokers(controls: Controls) -> list[str]:
         if broker is None:
             shown.append(f"{broker_id} (does not run)")
         else:
-            shown.append(f"{broker_id} at {broker.address[0]}:{broker.address[1]}{' (held)' * broker.gate.held}")
+            shown.append(f"{broker_id} at {broker.address[0]}:{broker.address[1]}{_stands(controls, broker)}")
     lines = ["brokers: " + ", ".join(shown)]
     if clients := controls.clients():
         lines.append("connected clients: " + ", ".join(clients))
     return lines
+
+
+def _stands(controls: Controls, broker: Broker) -> str:
+    """Return how a test holds a broker back."""
+    network = controls.network
+    words = [
+        "held" if broker.gate.held else "",
+        "paused" if broker.broker_id in network.paused else "",
+        "cut off from " + " ".join(map(str, cut)) if (cut := network.cut_off_from(broker.broker_id)) else "",
+    ]
+    return f" ({', '.join(filter(None, words))})" if any(words) else ""
 
 
 def _parked(controls: Controls) -> list[str]:

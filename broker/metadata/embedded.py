@@ -46,7 +46,7 @@ class Link(Protocol):
 
 
 class DirectLink:
-    """A link within one event loop: a message arrives in a later turn.
+    """A link within one event loop: a message arrives in a later turn, or when a hold ends.
 
     Args:
         call_soon: runs a function in a later turn of the loop, in the order of the calls: `loop.call_soon`.
@@ -54,14 +54,32 @@ class DirectLink:
 
     def __init__(self, call_soon: CallSoon) -> None:
         self._call_soon = call_soon
+        self._kept: list[Callback] | None = None
 
     def to_store(self, deliver: Callback) -> None:
         """See `Link.to_store`."""
-        self._call_soon(deliver)
+        self._send(deliver)
 
     def to_broker(self, deliver: Callback) -> None:
         """See `Link.to_broker`."""
-        self._call_soon(deliver)
+        self._send(deliver)
+
+    def _send(self, deliver: Callback) -> None:
+        if self._kept is None:
+            self._call_soon(deliver)
+        else:
+            self._kept.append(deliver)
+
+    def hold(self) -> None:
+        """Keep all messages until `release`: the broker and the store do not reach each other."""
+        if self._kept is None:
+            self._kept = []
+
+    def release(self) -> None:
+        """Deliver what was kept, in order, and go on."""
+        kept, self._kept = self._kept or [], None
+        for deliver in kept:
+            self._call_soon(deliver)
 
 
 @dataclass(slots=True, eq=False)

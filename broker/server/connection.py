@@ -27,6 +27,7 @@ from purgatorio.broker.request import Session
 from purgatorio.broker.server.deadlines import Deadlines
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
+from purgatorio.broker.server.held_transport import held, released
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.observer import ServerObserver
 from purgatorio.broker.server.refusal_log import RefusalLog
@@ -389,6 +390,14 @@ class Connection(asyncio.Protocol):
         if overdue is not None:
             self._log_refusal(*overdue)
             self.abort()
+
+    def hold(self) -> None:
+        """Read nothing and send nothing until `release`, as if this process stood still."""
+        self._transport = held(self._transport)
+
+    def release(self) -> None:
+        """Go on after `hold`."""
+        self._transport = released(self._transport)
 
     def snapshot(self, now_ms: int) -> ConnectionSnapshot:
         """The state of this connection now."""

@@ -58,6 +58,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._address: tuple[str, int] | None = None
         self._accepting = False
+        self._held = False
         self._files_ran_out = False
         self._sweep_alarm: Alarm | None = None
         self._empty = asyncio.Event()
@@ -184,6 +185,8 @@ class Listener:
         self._connections[connection] = None
         self._empty.clear()
         self._of_address[connection.session.host] += 1
+        if self._held:
+            connection.hold()
         return None
 
     def left(self, connection: Connection) -> None:
@@ -194,6 +197,20 @@ class Listener:
             del self._of_address[connection.session.host]
         if not self._connections:
             self._empty.set()
+
+    # Standing still.
+
+    def hold(self) -> None:
+        """Read and send nothing on any connection, present or new, until `release`: as a process that was stopped."""
+        self._held = True
+        for connection in self._connections:
+            connection.hold()
+
+    def release(self) -> None:
+        """Go on after `hold`."""
+        self._held = False
+        for connection in list(self._connections):
+            connection.release()
 
     # Stopping.
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from purgatorio.broker.clock import Alarm, Clock, time_limit
+from purgatorio.broker.server.held_transport import held, released
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import decode_response, encode_request
 from purgatorio.protocol.errors import DecodeError
@@ -149,6 +150,16 @@ class PeerConnection(asyncio.Protocol):
             self._transport.write(parts[0])
         else:
             self._transport.writelines(parts)
+
+    def hold(self) -> None:
+        """Send nothing and read nothing until `release`: the network between the brokers loses all packets."""
+        if self._transport is not None:
+            self._transport = held(self._transport)
+
+    def release(self) -> None:
+        """Go on after `hold`."""
+        if self._transport is not None:
+            self._transport = released(self._transport)
 
     def close(self) -> None:
         """Close now. All outstanding requests fail with ConnectionError. May be called again."""

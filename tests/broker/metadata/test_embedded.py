@@ -332,3 +332,18 @@ async def test_it_runs_on_a_real_loop() -> None:
     second.watch(lambda image: got.set_result(image.next_producer_id))
     first.submit(take_id, lambda _: None)
     assert await asyncio.wait_for(got, 5) == 1
+
+
+def test_a_link_that_is_held_delivers_everything_in_order_afterwards(store: EmbeddedStore, turns: Any) -> None:
+    link = embedded.DirectLink(turns.call_soon)
+    cut_off, other = store.open(link), store.open()
+    results: list[int] = []
+    link.hold()
+    link.hold()
+    cut_off.submit(take_id, results.append)
+    other.submit(take_id, results.append)
+    turns.run()
+    assert (results, cut_off.image.version, other.image.version) == ([0], 0, 1)
+    link.release()
+    turns.run()
+    assert (results, cut_off.image.version) == ([0, 1], 2)
