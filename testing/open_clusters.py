@@ -103,8 +103,9 @@ _inherited: list[OpenCluster] = []
 
 
 def _release(ports: set[int]) -> None:
+    """Put nothing in the place of each open file that is a socket on one of these ports."""
     nothing = os.open(os.devnull, os.O_RDWR)
-    for number in map(int, os.listdir("/dev/fd")):
+    for number in [int(name) for name in os.listdir("/dev/fd")]:
         if _is_bound_to(number, ports):
             os.dup2(nothing, number, inheritable=False)
     os.close(nothing)
