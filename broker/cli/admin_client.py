@@ -78,6 +78,17 @@ class AdminClient:
         )
         return self._ask(request, timeout_seconds)
 
+    def delete(self, path: str) -> dict[str, Any]:
+        """The answer to DELETE at a path below ``/api/v1/``, which removes something.
+
+        Raises:
+            AdminError: the cluster refused, or did not answer; in the latter case it may have made the change.
+        """
+        request = urllib.request.Request(
+            f"{self.url}/api/v1/{path}", data=b"{}", headers={"Content-Type": "application/json"}, method="DELETE"
+        )
+        return self._ask(request, TIMEOUT_SECONDS)
+
     def _ask(self, request: urllib.request.Request, timeout_seconds: float) -> dict[str, Any]:
         try:
             status, content = self._exchange(request, timeout_seconds)

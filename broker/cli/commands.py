@@ -1,4 +1,5 @@
-"""The groups of commands that operate a running cluster: ``purgatorio broker``, ``topics``, ``groups``, ``txn``."""
+"""The groups of commands that operate a running cluster: ``purgatorio broker``, ``topics``, ``groups``, ``txn``,
+``fault``."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from typing import Any
 
 from purgatorio.broker.cli.broker_commands import add_broker_commands
 from purgatorio.broker.cli.command import ADMIN_VARIABLE
+from purgatorio.broker.cli.fault_commands import add_fault_commands
 from purgatorio.broker.cli.group_commands import add_group_commands
 from purgatorio.broker.cli.topic_commands import add_topic_commands
 from purgatorio.broker.cli.txn_commands import add_txn_commands
@@ -19,3 +21,4 @@ def add_commands(commands: Any) -> None:
     add_topic_commands(commands)
     add_group_commands(commands)
     add_txn_commands(commands)
+    add_fault_commands(commands)

@@ -3,8 +3,8 @@
 Errors are ``{"error": "…"}`` with status 400 (malformed), 403 (another site, or unknown host name), 404, 405, 408, 409
 (the cluster refuses), 413, 415, 503 or 504. Unknown query parameters are ignored. The shapes of the answers are in
 `purgatorio.broker.web.document`; the requests that stop and start brokers are in `purgatorio.broker.web.control`, those
-about consumer groups in `purgatorio.broker.web.groups`, and those about transactions in
-`purgatorio.broker.web.transactions`.
+about consumer groups in `purgatorio.broker.web.groups`, those about transactions in
+`purgatorio.broker.web.transactions`, and those about fault rules in `purgatorio.broker.web.faults`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from starlette.routing import Route
 from purgatorio.broker.operator import ClusterControl, GroupControl, TransactionControl
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.web.control import CONTROL_ENDPOINTS
+from purgatorio.broker.web.faults import FAULT_ENDPOINTS
 from purgatorio.broker.web.groups import GROUP_ENDPOINTS
 from purgatorio.broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
 from purgatorio.broker.web.state import (
@@ -208,4 +209,5 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
     *CONTROL_ENDPOINTS,
     *GROUP_ENDPOINTS,
     *TRANSACTION_ENDPOINTS,
+    *FAULT_ENDPOINTS,
 ]

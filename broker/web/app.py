@@ -18,6 +18,7 @@ from purgatorio.broker.operator import ClusterControl, GroupControl, OperationRe
 from purgatorio.broker.web import pages
 from purgatorio.broker.web.api import JsonApi
 from purgatorio.broker.web.control import ControlApi, not_done
+from purgatorio.broker.web.faults import FaultsApi
 from purgatorio.broker.web.groups import GroupsApi
 from purgatorio.broker.web.guard import HostGuard, SecurityHeaders
 from purgatorio.broker.web.requests import json_response
@@ -50,6 +51,7 @@ def create_app(
             *JsonApi(cluster, control, groups, transactions, allowed_host).routes(),
             *ControlApi(cluster, control, allowed_host).routes(),
             *GroupsApi(cluster, control, groups, allowed_host).routes(),
+            *FaultsApi(cluster, allowed_host).routes(),
             *TransactionsApi(cluster, control, transactions, allowed_host).routes(),
         ],
         exception_handlers={HTTPException: _refused, OperationRefused: not_done, Exception: _failed},

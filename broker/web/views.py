@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.coordinators import Coordinators
 from purgatorio.broker.delays.finished import FinishedOperations
+from purgatorio.broker.faults import Faults
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics.loop_lag import LoopLag
@@ -106,6 +107,11 @@ class ClusterView(Protocol):
     @property
     def loop_lag(self) -> LoopLag:
         """How late this process's event loop is."""
+        ...
+
+    @property
+    def faults(self) -> Faults:
+        """The fault rules."""
         ...
 
     @property

@@ -17,6 +17,7 @@ import pytest
 from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.delays.finished import FinishedOperations
+from purgatorio.broker.faults import Faults
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.embedded import EmbeddedStore
@@ -173,6 +174,7 @@ class FakeCluster:
     def __init__(self) -> None:
         self.clock = ManualClock(START_MS)
         self.loop_lag = LoopLag(self.clock)
+        self.faults = Faults(self.clock.now_ms)
         self._turns: list[Callable[[], None]] = []
         self.store = EmbeddedStore("test", self._call_soon, self.clock)
         self.brokers: list[FakeBroker] = []

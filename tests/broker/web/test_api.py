@@ -144,6 +144,7 @@ async def test_a_broker_that_does_not_run_cannot_be_asked(client: httpx.AsyncCli
 async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient, cluster: Any) -> None:
     """Wrong bodies and refusals aside, none of them is unknown or asked by the wrong method."""
     expected = {"follower": 400, "kill": 409, "reset-offsets": 400, "groups/1": 404, "groups/1/delete": 404}
+    expected |= {"POST faults": 400, "faults/1": 404, "faults/1/release": 404}
     expected |= {"transactions/1": 404, "transactions/1/abort": 404, "hanging-transactions/abort": 400}
     names = {"id": "1", "name": "Produce", "operation": "1"}
     listed = (await client.get("/api/v1")).json()["endpoints"]
@@ -153,7 +154,10 @@ async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient,
         path = re.sub(r"{(\w+)}", lambda match: names[match[1]], endpoint["path"])
         response = await client.request(endpoint["method"], path, json={} if "body" in endpoint else None)
         last, after_api = path.rpartition("/")[2], path.removeprefix("/api/v1/")
-        assert response.status_code == expected.get(after_api, expected.get(last, 200)), path
+        expected_here = expected.get(
+            f"{endpoint['method']} {after_api}", expected.get(after_api, expected.get(last, 200))
+        )
+        assert response.status_code == expected_here, path
 
 
 def test_every_handler_says_how_it_is_called(cluster: Any) -> None:
