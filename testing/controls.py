@@ -26,6 +26,7 @@ from purgatorio.testing.client_ids import is_broker
 from purgatorio.testing.group_controls import GroupControls, watches
 from purgatorio.testing.leadership import Leadership
 from purgatorio.testing.network import Network
+from purgatorio.testing.snapshots import Snapshot, Snapshots
 from purgatorio.testing.time_controls import TimeControls
 from purgatorio.testing.timeline import Timeline
 from purgatorio.testing.values import Parked, Record
@@ -50,6 +51,7 @@ class Controls:
         network: lets brokers stand still, and cuts them off from each other.
         leadership: moves leaders and coordinators.
         groups: reads groups.
+        snapshots: takes and restores snapshots.
     """
 
     def __init__(self, cluster: Cluster, clock: MovableClock, topics: Mapping[str, int] | None = None) -> None:
@@ -61,6 +63,7 @@ class Controls:
         self.network = Network(cluster)
         self.leadership = Leadership(self.network)
         self.groups = GroupControls(cluster)
+        self.snapshots = Snapshots(cluster)
         self._starting_admin = asyncio.Lock()
         self._has_admin = False
 
@@ -104,6 +107,18 @@ class Controls:
         self.network.clear()
         await self.cluster.reset()
         await self._create_topics()
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Make the cluster as it was at a snapshot. See `Kafka.restore`.
+
+        Raises:
+            ValueError: the snapshot is of a cluster with other brokers.
+        """
+        self.snapshots.check(snapshot)
+        self.network.clear()
+        await self.cluster.reset()
+        self.timeline.follow(self.cluster.store)
+        await self.snapshots.restore(snapshot)
 
     async def end(self) -> None:
         """End the cluster at once, as a crash would: nothing is answered, nothing drained."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     # Tests import `Kafka` for their annotations: the broker is imported by the first cluster, not by this module.
     from purgatorio.broker.cluster import Cluster
     from purgatorio.testing.controls import Controls
+    from purgatorio.testing.snapshots import Snapshot
     from purgatorio.testing.values import Group, Parked, Record
 
 T = TypeVar("T")
@@ -409,6 +410,29 @@ class Kafka:
         self._call(self._cluster.faults.clear, "clear the faults")
 
     # --- the end ---
+
+    def snapshot(self) -> Snapshot:
+        """Return what the cluster has now, for `restore`; takes milliseconds, and copies no record.
+
+        It has topics with their configs, committed records, groups with members and committed offsets, producers with
+        their sequences, and transactions. It has no connections, parked requests, held or fenced brokers, faults, or
+        time; nor records that are not committed yet.
+
+        Raises:
+            ValueError: a partition has no leader now.
+        """
+        return self._call(self._controls.snapshots.take, "take a snapshot")
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Make the cluster as it was at a snapshot; takes milliseconds for a small one. It can be restored again.
+
+        Beyond that it is as after `reset`: all brokers run, and clients lose their connections. Those that live on
+        connect again; members of a group that were in it at the snapshot are in it again.
+
+        Raises:
+            ValueError: the snapshot is of a cluster with other brokers.
+        """
+        self._thread.run(self._controls.restore(snapshot), "restore a snapshot")
 
     def reset(self) -> None:
         """Make the cluster as it was at its start, at the same addresses; takes a few milliseconds.
