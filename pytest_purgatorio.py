@@ -20,6 +20,7 @@ its tests, and the nearest one wins. Defaults are in the ini file::
         min.insync.replicas = 2
         message.max.bytes = 2000
     kafka_leaks = error              # for clients that a test leaves connected: "warn" (the default), "error", "ignore"
+    kafka_faults = error             # for fault rules that matched no request by the end of the test: the same choice
 
 The cluster runs in a thread of its own. *Clients* belong to the event loop that made them: one that a fixture of the
 session made fails in tests whose loop is another ("attached to a different loop"), or times out. Make it in a fixture
@@ -35,7 +36,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
@@ -48,7 +49,8 @@ if TYPE_CHECKING:
 
 MARKER: Final = "kafka"
 SCOPES: Final = ("function", "session")
-LEAKS: Final = ("warn", "error", "ignore")
+TELLING: Final = ("warn", "error", "ignore")
+"""What becomes of a finding that is no failure of the test's own."""
 OWN_OPTIONS: Final = ("brokers", "racks", "topics")
 """The options of a cluster that are no settings of brokers."""
 OTHER_LOOP: Final = "different loop"
@@ -67,6 +69,10 @@ class KafkaLeakWarning(UserWarning):
     """A test left a client connected, or a cluster open; the ini option `kafka_leaks` makes it an error."""
 
 
+class KafkaFaultWarning(UserWarning):
+    """A fault rule of a test matched no request; the ini option `kafka_faults` makes it an error."""
+
+
 # --- options ---
 
 
@@ -78,6 +84,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("kafka_brokers", "number of brokers of the fixture `kafka`", default="3")
     parser.addini("kafka_racks", "racks of the brokers, in turn", type="args", default=[])
     parser.addini("kafka_settings", "broker settings, one name=value per line", type="linelist", default=[])
+    parser.addini("kafka_faults", "a fault rule that matches no request: 'warn', 'error' or 'ignore'", default="warn")
     parser.addini("kafka_leaks", "a client left connected by a test: 'warn', 'error' or 'ignore'", default="warn")
 
 
@@ -90,7 +97,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     try:
         _one_of(config.getini("kafka_scope"), SCOPES, "kafka_scope")
-        _one_of(config.getini("kafka_leaks"), LEAKS, "kafka_leaks")
+        _one_of(config.getini("kafka_leaks"), TELLING, "kafka_leaks")
+        _one_of(config.getini("kafka_faults"), TELLING, "kafka_faults")
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -174,13 +182,12 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
     request.node.stash[_OF_TEST] = running
     try:
         yield running
-        left = running.left_open(of_session) if config.getini("kafka_leaks") != "ignore" and running.is_usable else []
+        found = _findings(request, running, of_session) if running.is_usable else []
     finally:
         if not shared:
             running.close()
-    if left:
-        names = ", ".join(left)
-        _tell_leak(config, f"{request.node.name} left Kafka clients connected: {names}. Close them in the test.")
+    for finding in found:
+        _tell(config, finding)
 
 
 @pytest.fixture(scope="session")
@@ -233,15 +240,29 @@ def _plain_imports() -> Iterator[None]:
         finders[:0] = rewriting
 
 
-# --- leaks ---
+# --- what a test leaves behind ---
 
 
-def _tell_leak(config: pytest.Config, what: str) -> None:
-    leaks = config.getini("kafka_leaks")
-    if leaks == "error":
-        pytest.fail(what, pytrace=False)
-    elif leaks == "warn":
-        warnings.warn(KafkaLeakWarning(what), stacklevel=2)
+def _findings(request: pytest.FixtureRequest, running: Kafka, of_session: Collection[str]) -> list[UserWarning]:
+    """Return what is to be told of a test that ends: its fault rules that matched nothing, its clients that stay."""
+    config, name = request.config, request.node.name
+    found: list[UserWarning] = []
+    if config.getini("kafka_faults") != "ignore" and (
+        idle := [str(each) for each in running.faults if not each.matched]
+    ):
+        found.append(KafkaFaultWarning(f"{name} has fault rules that matched no request: {'; '.join(idle)}"))
+    if config.getini("kafka_leaks") != "ignore" and (left := running.left_open(of_session)):
+        told = f"{name} left Kafka clients connected: {', '.join(left)}. Close them in the test."
+        found.append(KafkaLeakWarning(told))
+    return found
+
+
+def _tell(config: pytest.Config, finding: UserWarning) -> None:
+    chosen = config.getini("kafka_leaks" if isinstance(finding, KafkaLeakWarning) else "kafka_faults")
+    if chosen == "error":
+        pytest.fail(str(finding), pytrace=False)
+    elif chosen == "warn":
+        warnings.warn(finding, stacklevel=2)
 
 
 def _open_clusters() -> list[OpenCluster]:
@@ -272,7 +293,8 @@ def _end_forgotten(item: pytest.Item, forgotten: list[OpenCluster]) -> None:
         each.close()
     if forgotten:
         places = ", ".join(each.where for each in forgotten)
-        _tell_leak(item.config, f"{item.name} never closed the Kafka cluster that it opened at {places}")
+        told = f"{item.name} never closed the Kafka cluster that it opened at {places}"
+        _tell(item.config, KafkaLeakWarning(told))
 
 
 # --- the report ---

@@ -11,7 +11,11 @@ pytest_plugins = ["pytester"]
 
 def test_a_failure_shows_what_the_cluster_waits_for(run: Run) -> None:
     source = """
-        import threading
+        import contextlib, threading
+
+        def produce(kafka):
+            with contextlib.suppress(RuntimeError):  # the cluster ends first
+                kafka.produce("orders", "late")
 
         def test_it(kafka):
             kafka.topic("orders", partitions=2)
@@ -20,7 +24,7 @@ def test_a_failure_shows_what_the_cluster_waits_for(run: Run) -> None:
             others = [each for each in kafka.brokers if each != leader]
             kafka.stop(others[1])
             kafka.hold_follower(others[0])
-            threading.Thread(target=kafka.produce, args=("orders", "late"), daemon=True).start()
+            threading.Thread(target=produce, args=(kafka,), daemon=True).start()
             kafka.until_parked(api="Produce").wait()
             assert False
     """
@@ -128,6 +132,36 @@ def test_clients_of_the_sessions_fixtures_may_stay_connected(run: Run) -> None:
         def test_second(client, kafka): client.ask()
     """
     run(source, ini="kafka_scope = session\nkafka_leaks = error").assert_outcomes(passed=2)
+
+
+IDLE_RULE = """
+    def test_it(kafka):
+        kafka.topic("orders")
+        kafka.fault(api="Produce", topic="order", error="NOT_LEADER_OR_FOLLOWER")
+
+    def test_removes_it(kafka):
+        kafka.fault(api="Produce", error="NOT_LEADER_OR_FOLLOWER").remove()
+"""
+
+
+def test_a_fault_rule_that_matched_nothing_is_told(run: Run) -> None:
+    result = run(IDLE_RULE)
+    result.assert_outcomes(passed=2, warnings=1)
+    result.stdout.fnmatch_lines(["*KafkaFaultWarning: test_it has fault rules that matched no request: *order*"])
+    run(IDLE_RULE, ini="kafka_faults = error").assert_outcomes(passed=2, errors=1)
+    run(IDLE_RULE, ini="kafka_faults = ignore").assert_outcomes(passed=2, warnings=0)
+
+
+def test_a_rule_of_one_test_is_gone_in_the_next_one_of_the_session(run: Run) -> None:
+    source = """
+        def test_first(kafka):
+            kafka.topic("orders")
+            kafka.fault(api="Metadata", error="LEADER_NOT_AVAILABLE")
+
+        def test_second(kafka):
+            assert kafka.faults == []
+    """
+    run(source, ini="kafka_scope = session\nkafka_faults = ignore").assert_outcomes(passed=2)
 
 
 FORGOTTEN = """
