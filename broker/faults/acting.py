@@ -13,8 +13,9 @@ from purgatorio.broker.faults.matching import KnownTopics
 from purgatorio.broker.faults.names import api_name
 from purgatorio.broker.faults.parked import HOLD_MS, FaultedRequest
 from purgatorio.broker.faults.partitions import SPLIT, Named, merge, named_partitions, split
+from purgatorio.broker.faults.skipping import Skips
 from purgatorio.broker.purgatory import Purgatory
-from purgatorio.broker.request import Reply, RequestContext, Route
+from purgatorio.broker.request import Handler, Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -37,7 +38,7 @@ class Interceptor:
 
     Args:
         route: the API's own.
-        rules: those that may match, newest first.
+        rules: those that may match, newest first, each behind its `skipper`.
         purgatory: see `BrokerAccess`.
         rng: of the rules with a probability.
         note: is told of each fault that fired, with the fields of `FiredFault`.
@@ -49,7 +50,7 @@ class Interceptor:
         self,
         broker_id: int,
         route: Route,
-        rules: Sequence[FaultRule],
+        rules: Sequence[tuple[Skips, FaultRule]],
         topics: KnownTopics,
         purgatory: Callable[[], Purgatory[Any]],
         rng: random.Random,
@@ -65,24 +66,23 @@ class Interceptor:
 
     def __call__(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
         """Let the newest rule that matches act; without one, the handler does its work."""
-        for live in self._rules:
-            if live.is_spent:
-                continue
-            if ctx.api_key == ApiKey.FETCH and _is_about_partitions(live) and request.session_id != NO_SESSION:
-                if live.matcher.may_ask(ctx):
-                    # A request of a session names only what changed. Without one it names all partitions.
-                    reply(self._route.error_response(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
-                    return
-                continue
-            named = live.matcher.matches(ctx, request, self._topics)
-            if ctx.api_key == ApiKey.FETCH and _is_about_partitions(live) and live.matcher.may_ask(ctx):
-                request.session_epoch = FINAL_EPOCH  # grant no session, see above
-            if named is not None and live.acts(self._rng):
-                self._tell(live, ctx, named)
-                if not live.rule.observe:
-                    self._act(live, named, ctx, request, reply)
-                    return
+        for skips, live in self._rules:
+            if not skips(ctx, request) and self._tries(live, ctx, request, reply):
+                return
         self._route.handler(ctx, request, reply)
+
+    def _tries(self, live: FaultRule, ctx: RequestContext, request: Any, reply: Reply) -> bool:
+        """Return whether the rule acts on the request, and no other rule nor the handler may."""
+        if live.is_spent:
+            return False
+        named = live.matcher.matches(ctx, request, self._topics)
+        if named is None or not live.acts(self._rng):
+            return False
+        self._tell(live, ctx, named)
+        if live.rule.observe:
+            return False
+        self._act(live, named, ctx, request, reply)
+        return True
 
     def _tell(self, live: FaultRule, ctx: RequestContext, named: Sequence[Named]) -> None:
         self._note(
@@ -190,12 +190,41 @@ class Interceptor:
         return operation
 
 
+class WithoutSessions:
+    """Stands before the interceptor of Fetch if rules are about partitions, and keeps clients from fetch sessions.
+
+    A request of a session names only what changed since the one before; without one it names all partitions (KIP-227).
+    A session that a client has is over with an error that all clients know.
+
+    Args:
+        handler: the interceptor.
+        route: the API's own.
+        rules: those that are about partitions.
+    """
+
+    __slots__ = ("_handler", "_route", "_rules")
+
+    def __init__(self, handler: Handler, route: Route, rules: Sequence[FaultRule]) -> None:
+        self._handler = handler
+        self._route = route
+        self._rules = rules
+
+    def __call__(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
+        """Pass on a request that names all of its partitions, and refuse one that does not."""
+        if request.session_epoch != FINAL_EPOCH and any(live.matcher.may_ask(ctx) for live in self._rules):
+            if request.session_id != NO_SESSION:
+                reply(self._route.error_response(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+                return
+            request.session_epoch = FINAL_EPOCH
+        self._handler(ctx, request, reply)
+
+
 def _altered(live: FaultRule, ctx: RequestContext, response: Any) -> Any:
     response = throttled(response, live.rule.throttle_ms)
     return corrupted(ctx, response) if live.rule.corrupt else response
 
 
-def _is_about_partitions(live: FaultRule) -> bool:
+def needs_partitions(live: FaultRule) -> bool:
     """Return whether a rule for Fetch needs the request to name its partitions."""
     rule = live.rule
     errors = rule.errors or ((rule.error,) if rule.error else ())

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.message import fields_of
+from purgatorio.protocol.message import ArrayType, StructType, fields_of
 
 _TOPICS: Final = ("topics", "topic_data", "v3_and_below_topics")
 _TOPIC_NAMES: Final = ("name", "topic", "topic_name")
@@ -56,6 +56,17 @@ class Named(NamedTuple):
 def names_topics(request: type) -> bool:
     """Return whether requests of this class name topics."""
     return _attribute(request, _TOPICS) is not None
+
+
+def topic_attributes(request: type) -> tuple[str, str] | None:
+    """Return the names of the attributes that hold a request's topics, and a topic's name; None if there are none."""
+    for each in fields_of(request):
+        if each.name in _TOPICS and isinstance(each.wire.type, ArrayType):
+            element = each.wire.type.element
+            cls: Any = element.cls if isinstance(element, StructType) else None
+            name = None if cls is None else _attribute(cls, _TOPIC_NAMES)
+            return None if name is None else (each.name, name)
+    return None
 
 
 def names_group(request: type) -> bool:

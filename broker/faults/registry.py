@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from purgatorio.broker.faults.acting import Interceptor
+from purgatorio.broker.faults.acting import Interceptor, WithoutSessions, needs_partitions
 from purgatorio.broker.faults.fired import FiredFault
 from purgatorio.broker.faults.live_rule import FaultRule
 from purgatorio.broker.faults.matching import KnownTopics
 from purgatorio.broker.faults.rule import Rule
+from purgatorio.broker.faults.skipping import can_match, skipper
 from purgatorio.broker.purgatory import Purgatory
-from purgatorio.broker.request import Route
+from purgatorio.broker.request import Handler, Route
+from purgatorio.protocol.api_key import ApiKey
 
 MAX_RULES: Final = 1_000
 """Rules at a time; each request of a rule's API asks all of them."""
@@ -111,20 +113,29 @@ class Faults:
         for key, route in broker.originals.items():
             broker.routes[key] = route
         broker.originals.clear()
-        newest_first = [live for live in reversed(self._rules.values()) if live.rule.broker in (None, broker.broker_id)]
-        for key in _keys(newest_first, broker.routes):
-            route = broker.originals[key] = broker.routes[key]
-            rules = tuple(live for live in newest_first if live.matcher.api_key in (None, key))
-            interceptor = Interceptor(
-                broker.broker_id, route, rules, broker.topics, broker.purgatory, self._rng, self._note
-            )
-            broker.routes[key] = replace(route, handler=interceptor)
+        newest_first = [
+            live
+            for live in reversed(self._rules.values())
+            if live.rule.broker in (None, broker.broker_id) and not live.is_spent
+        ]
+        if not newest_first:
+            return
+        for key in list(broker.routes):
+            rules = [live for live in newest_first if can_match(live.matcher, live.rule, key)]
+            if rules:
+                route = broker.originals[key] = broker.routes[key]
+                broker.routes[key] = replace(route, handler=self._interceptor(broker, key, route, rules))
+
+    def _interceptor(self, broker: BrokerAccess, key: int, route: Route, rules: list[FaultRule]) -> Handler:
+        behind = tuple((skipper(live.matcher, live.rule, key, broker.topics), live) for live in rules)
+        handler: Handler = Interceptor(
+            broker.broker_id, route, behind, broker.topics, broker.purgatory, self._rng, self._note
+        )
+        if key == ApiKey.FETCH and (about := [live for live in rules if needs_partitions(live)]):
+            handler = WithoutSessions(handler, route, about)
+        return handler
 
     def _note(self, **told: Any) -> None:
         self.fired.append(FiredFault(at_ms=self._now_ms(), **told))
-
-
-def _keys(rules: Iterable[FaultRule], routes: Iterable[int]) -> list[int]:
-    """Return the API keys that some rule is about."""
-    wanted = {live.matcher.api_key for live in rules}
-    return [key for key in routes if key in wanted or None in wanted]
+        if self._rules[told["rule"]].is_spent:
+            self._install_all()  # it costs nothing from now on
