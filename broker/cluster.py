@@ -183,7 +183,7 @@ class Cluster:
         """
         if self._changing:
             raise BrokerStateError(f"broker {min(self._changing)} is being stopped or started")
-        self.faults.clear()
+        self.faults.reset()
         ports = {broker.broker_id: broker.listeners[PLAINTEXT].keep_port() for broker in self.brokers}
         try:
             for broker in self.brokers:

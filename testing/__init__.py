@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from purgatorio.testing.clock import KafkaClock
     from purgatorio.testing.faults import Fault
     from purgatorio.testing.kafka import Kafka, cluster
-    from purgatorio.testing.values import Advanced, Ended, Group, Parked, Record
+    from purgatorio.testing.values import Advanced, Ended, Group, Parked, Record, Request
 
 _PLACES = {
     "Advanced": "values",
@@ -34,10 +34,11 @@ _PLACES = {
     "KafkaClock": "clock",
     "Parked": "values",
     "Record": "values",
+    "Request": "values",
     "cluster": "kafka",
 }
 
-__all__ = ["Advanced", "Ended", "Fault", "Group", "Kafka", "KafkaClock", "Parked", "Record", "cluster"]
+__all__ = ["Advanced", "Ended", "Fault", "Group", "Kafka", "KafkaClock", "Parked", "Record", "Request", "cluster"]
 
 
 def __getattr__(name: str) -> object:

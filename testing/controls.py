@@ -77,6 +77,7 @@ class Controls:
         """
         clock = MovableClock()
         controls = cls(Cluster(config, clock, admin=False), clock, topics)
+        controls.cluster.faults.record_requests()
         await controls.cluster.start()
         try:
             await controls._create_topics()

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from purgatorio.testing.loop_thread import LoopThread
+from purgatorio.testing.values import Request
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
 if TYPE_CHECKING:
@@ -17,6 +18,29 @@ T = TypeVar("T")
 
 POLL_SECONDS: Final = 0.001
 """The time between two looks at a rule's counts."""
+
+
+def requests(faults: Faults, api: str | None, client: str | None, topic: str | None) -> list[Request]:
+    """Return the recorded requests of that description, oldest first; runs in the cluster's loop."""
+    entries = faults.log.entries if faults.log is not None else ()
+    return [
+        Request(
+            each.number,
+            each.at_ms,
+            each.broker,
+            each.api,
+            each.version,
+            each.client,
+            each.topics,
+            each.ended,
+            each.ended_ms - each.at_ms if each.ended_ms >= 0 else None,
+            each.errors,
+        )
+        for each in entries
+        if (api is None or each.api == api)
+        and (client is None or each.client == client)
+        and (topic is None or topic in each.topics)
+    ]
 
 
 class Fault:

@@ -10,7 +10,7 @@ from purgatorio.testing import open_clusters
 from purgatorio.testing.broker_controls import BrokerControls
 from purgatorio.testing.clients import client_config
 from purgatorio.testing.clock import KafkaClock
-from purgatorio.testing.faults import Fault
+from purgatorio.testing.faults import Fault, requests
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.options import ClusterOptions, text
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from purgatorio.broker.cluster import Cluster
     from purgatorio.testing.controls import Controls
     from purgatorio.testing.snapshots import Snapshot
-    from purgatorio.testing.values import Group, Parked, Record
+    from purgatorio.testing.values import Group, Parked, Record, Request
 
 REPORT_TIMEOUT_SECONDS: Final = 2.0
 """A report of a cluster that hangs must not hold up the tests behind it."""
@@ -293,6 +293,22 @@ class Kafka(BrokerControls):
     def clear_faults(self) -> None:
         """Remove all fault rules; requests that they hold go on."""
         self._call(self._cluster.faults.clear, "clear the faults")
+
+    def requests(self, *, api: str | None = None, client: str | None = None, topic: str | None = None) -> list[Request]:
+        """Return the last requests of clients, oldest first, to assert on: at most 1,000 are kept.
+
+        Args:
+            api: of this API only, as Kafka spells it: "OffsetCommit".
+            client: of this client id only.
+            topic: that name this topic.
+
+        Raises:
+            ValueError: there is no such API; the nearest one is named.
+        """
+        from purgatorio.broker.faults.rule import known_api
+
+        name = None if api is None else known_api(api)
+        return self._call(lambda: requests(self._cluster.faults, name, client, topic), "list the requests")
 
     # --- the end ---
 

@@ -14,6 +14,7 @@ MAX_WIDTH: Final = 240
 PARKED_SHOWN: Final = 12
 CHANGES_SHOWN: Final = 10
 FAULTS_SHOWN: Final = 10
+REQUESTS_SHOWN: Final = 8
 
 
 def report(controls: Controls) -> str:
@@ -91,6 +92,17 @@ def _faults(controls: Controls) -> list[str]:
     ]
 
 
+def _requests(controls: Controls) -> list[str]:
+    log = controls.cluster.faults.log
+    entries = list(log.entries) if log is not None else []
+    lines = [
+        f"at {each.at_ms / 1000:.3f} s broker {each.broker}: {each.api} of {each.client or 'a client without id'}"
+        f"{' for ' + ', '.join(each.topics) if each.topics else ''}: {', '.join(each.errors) or each.ended}"
+        for each in entries[-REQUESTS_SHOWN:]
+    ]
+    return section("last requests", lines, 0, len(entries) - REQUESTS_SHOWN)
+
+
 def _unfired(matched: int) -> str:
     return f"matched {matched} requests, never fired" if matched else "matched no request"
 
@@ -109,5 +121,5 @@ def section(title: str, lines: Iterable[str], later: int = 0, earlier: int = 0) 
     return [f"{title}:", *before, *shown, *behind]
 
 
-SECTIONS: Final[tuple[Callable[[Controls], list[str]], ...]] = (_brokers, _parked, _faults, _changes)
+SECTIONS: Final[tuple[Callable[[Controls], list[str]], ...]] = (_brokers, _parked, _faults, _requests, _changes)
 """The parts of the report, in order; each returns its lines."""

@@ -31,6 +31,34 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    """A request of a client, and what became of it.
+
+    Attributes:
+        number: counts the requests of the cluster.
+        at_ms: when it was received, on the broker's clock.
+        broker: the id of the broker that was asked.
+        api, version: the API's name and version.
+        client: the client id.
+        topics: the topics that it names, at most ten; a topic's id in hexadecimal digits if it names no names.
+        ended: "waiting", "answered", "unanswered" (a produce request with acks=0), or "disconnected".
+        took_ms: the time until its end; None while it waits.
+        errors: the names of the errors in the answer, each once.
+    """
+
+    number: int
+    at_ms: int
+    broker: int
+    api: str
+    version: int
+    client: str
+    topics: tuple[str, ...]
+    ended: str
+    took_ms: int | None
+    errors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """A record in a log.
 

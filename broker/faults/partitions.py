@@ -58,6 +58,7 @@ def names_topics(request: type) -> bool:
     return _attribute(request, _TOPICS) is not None
 
 
+@lru_cache(1024)
 def topic_attributes(request: type) -> tuple[str, str] | None:
     """Return the names of the attributes that hold a request's topics, and a topic's name; None if there are none."""
     for each in fields_of(request):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from purgatorio.broker.faults.acting import Interceptor, WithoutSessions, needs_partitions
 from purgatorio.broker.faults.fired import FiredFault
 from purgatorio.broker.faults.live_rule import FaultRule
 from purgatorio.broker.faults.matching import KnownTopics
+from purgatorio.broker.faults.request_log import RequestLog
 from purgatorio.broker.faults.rule import Rule
 from purgatorio.broker.faults.skipping import can_match, skipper
 from purgatorio.broker.purgatory import Purgatory
@@ -54,6 +55,7 @@ class Faults:
 
     Attributes:
         fired: the faults that fired last, oldest first.
+        log: the last requests; None: they are not recorded.
     """
 
     def __init__(self, now_ms: Callable[[], int], seed: int = 0) -> None:
@@ -64,6 +66,7 @@ class Faults:
         self._rules: dict[int, FaultRule] = {}
         self._last_id = 0
         self.fired: deque[FiredFault] = deque(maxlen=MAX_FIRED)
+        self.log: RequestLog | None = None
 
     @property
     def rules(self) -> list[FaultRule]:
@@ -104,6 +107,18 @@ class Faults:
         self._last_id = 0
         self._rng.seed(self._seed)
 
+    def record_requests(self) -> None:
+        """Record the requests of clients from now on, which costs each of them some microseconds."""
+        if self.log is None:
+            self.log = RequestLog(self._now_ms)
+            self._install_all()
+
+    def reset(self) -> None:
+        """Remove all rules, and forget the requests that were recorded."""
+        self.clear()
+        if self.log is not None:
+            self.log.clear()
+
     def _install_all(self) -> None:
         for broker in self._brokers.values():
             self._install(broker)
@@ -118,13 +133,16 @@ class Faults:
             for live in reversed(self._rules.values())
             if live.rule.broker in (None, broker.broker_id) and not live.is_spent
         ]
-        if not newest_first:
+        if not newest_first and self.log is None:
             return
-        for key in list(broker.routes):
+        for key, route in list(broker.routes.items()):
             rules = [live for live in newest_first if can_match(live.matcher, live.rule, key)]
-            if rules:
-                route = broker.originals[key] = broker.routes[key]
-                broker.routes[key] = replace(route, handler=self._interceptor(broker, key, route, rules))
+            handler = self._interceptor(broker, key, route, rules) if rules else route.handler
+            if self.log is not None:
+                handler = self.log.before(handler, broker.broker_id, key)
+            if handler is not route.handler:
+                broker.originals[key] = route
+                broker.routes[key] = _with_handler(route, handler)
 
     def _interceptor(self, broker: BrokerAccess, key: int, route: Route, rules: list[FaultRule]) -> Handler:
         behind = tuple((skipper(live.matcher, live.rule, key, broker.topics), live) for live in rules)
@@ -139,3 +157,9 @@ class Faults:
         self.fired.append(FiredFault(at_ms=self._now_ms(), **told))
         if self._rules[told["rule"]].is_spent:
             self._install_all()  # it costs nothing from now on
+
+
+def _with_handler(route: Route, handler: Handler) -> Route:
+    """Return the route with another handler; in a third of the time of `dataclasses.replace`, as clusters of tests start
+    with all of their routes logged."""
+    return Route(handler, route.min_version, route.max_version, route.error_response, route.min_answered_version)

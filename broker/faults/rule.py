@@ -201,10 +201,7 @@ def _text(name: str, value: object) -> str:
     if not isinstance(value, str) or len(value) > MAX_TEXT:
         raise FaultError(f"{name!r} must be text of at most {MAX_TEXT} letters")
     if name == "api":
-        found = api_named(value)
-        if found is None:
-            raise FaultError(f"there is no API {value!r}{nearest(value, API_NAMES)}")
-        return api_name(found)
+        return known_api(value)
     if name == "error":
         return _error(value)
     if name in _CHOICES and value not in _CHOICES[name]:
@@ -212,6 +209,18 @@ def _text(name: str, value: object) -> str:
     if name == "topic_id":
         topic_id_bytes(value)
     return value
+
+
+def known_api(name: str) -> str:
+    """Return an API's name as Kafka spells it.
+
+    Raises:
+        FaultError: there is none of this name; the nearest one is named.
+    """
+    found = api_named(name)
+    if found is None:
+        raise FaultError(f"there is no API {name!r}{nearest(name, API_NAMES)}")
+    return api_name(found)
 
 
 def _error(value: object) -> str:

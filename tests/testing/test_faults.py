@@ -124,3 +124,23 @@ async def test_a_rule_acts_on_a_broker_that_was_started_again(kafka: Kafka) -> N
 def test_a_name_that_is_wrong_is_told_with_the_nearest_one(kafka: Kafka) -> None:
     with pytest.raises(ValueError, match="there is no API 'Fetsch'; did you mean Fetch"):
         kafka.fault(api="Fetsch", error="UNKNOWN_SERVER_ERROR")
+
+
+async def test_the_requests_of_a_client_are_logged_with_their_answers(kafka: Kafka, producer: AIOKafkaProducer) -> None:
+    kafka.fault(api="Produce", error="NOT_LEADER_OR_FOLLOWER", count=1)
+    await producer.send_and_wait("orders", b"paid", partition=0)
+    refused, done = kafka.requests(api="Produce", client="till", topic="orders")
+    assert (refused.errors, done.errors) == (("NOT_LEADER_OR_FOLLOWER",), ())
+    assert refused.number < done.number
+    assert done.broker == kafka.leader("orders")
+    assert done.ended == "answered"
+    assert done.took_ms is not None
+    assert kafka.requests(topic="other") == []
+    assert not any(each.client.startswith("broker-") for each in kafka.requests())
+
+
+def test_the_log_of_requests_is_empty_after_a_reset(kafka: Kafka) -> None:
+    kafka.reset()
+    assert kafka.requests() == []
+    with pytest.raises(ValueError, match="did you mean Produce"):
+        kafka.requests(api="Prodce")
