@@ -10,6 +10,7 @@ from copy import copy
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.message import ArrayType, StructType, fields_of
 
@@ -59,9 +60,9 @@ def names_topics(request: type) -> bool:
 
 
 @lru_cache(1024)
-def topic_attributes(request: type) -> tuple[str, str] | None:
-    """Return the names of the attributes that hold a request's topics, and a topic's name; None if there are none."""
-    for each in fields_of(request):
+def topic_attributes(api_key: int) -> tuple[str, str] | None:
+    """Return the attributes of an API's requests that hold the topics, and a topic's name; None if there are none."""
+    for each in fields_of(APIS[api_key].request):
         if each.name in _TOPICS and isinstance(each.wire.type, ArrayType):
             element = each.wire.type.element
             cls: Any = element.cls if isinstance(element, StructType) else None

@@ -160,6 +160,8 @@ class Faults:
 
 
 def _with_handler(route: Route, handler: Handler) -> Route:
-    """Return the route with another handler; in a third of the time of `dataclasses.replace`, as clusters of tests start
-    with all of their routes logged."""
+    """Return the route with another handler.
+
+    In a third of the time of `dataclasses.replace`: each cluster of a test starts with all of its routes logged.
+    """
     return Route(handler, route.min_version, route.max_version, route.error_response, route.min_answered_version)

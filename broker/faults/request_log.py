@@ -14,7 +14,7 @@ from purgatorio.broker.faults.names import api_name
 from purgatorio.broker.faults.partitions import topic_attributes
 from purgatorio.broker.faults.rule import broker_of
 from purgatorio.broker.request import Handler, Reply, RequestContext
-from purgatorio.protocol.api import APIS, EncodedResponse
+from purgatorio.protocol.api import EncodedResponse
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.message import ArrayType, StructType, fields_of
 
@@ -120,7 +120,7 @@ class RequestLog:
 
     def before(self, handler: Handler, broker_id: int, api_key: int) -> Handler:
         """Return a handler that notes each request, and passes it on."""
-        attributes = topic_attributes(APIS[api_key].request)
+        attributes = topic_attributes(api_key)
 
         def logged(ctx: RequestContext, request: Any, reply: Reply) -> None:
             client = ctx.client_id

@@ -43,7 +43,7 @@ def skipper(matcher: Matcher, rule: Rule, api_key: int, topics: KnownTopics) -> 
 
 
 def _by_topic(wanted: str, api_key: int, topics: KnownTopics) -> Skips:
-    attributes = topic_attributes(APIS[api_key].request)
+    attributes = topic_attributes(api_key)
     if attributes is None:
         return lambda ctx, request: False
     topics_of, name_of = map(attrgetter, attributes)
