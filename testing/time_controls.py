@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
-from typing import Final
 
-from purgatorio.broker.broker import Broker
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.group.delayed_heartbeat import MemberKey
 from purgatorio.broker.movable_clock import MovableClock
+from purgatorio.broker.operator.clock_control import ClockControl, EndedOperation
 from purgatorio.broker.operator.errors import ClusterUnavailable, NotThere
 from purgatorio.broker.operator.transaction_control import TransactionControl
-from purgatorio.broker.purgatory import DelayedOperation, FinishedOperation
-from purgatorio.testing.client_ids import is_broker
+from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.testing.timeline import Timeline
 from purgatorio.testing.values import Advanced, Ended, Parked
-
-LIVED_MS: Final = 900_000
-"""The last part of a move, which brokers live through in steps: transaction.max.timeout.ms, the longest of the times
-that need it. It takes about a second."""
-ENDED_KEPT: Final = 10_000
-"""The most operations of which one move tells."""
 
 
 class TimeControls:
@@ -37,32 +28,18 @@ class TimeControls:
         self._cluster = cluster
         self.clock = clock
         self._timeline = timeline
+        self._control = ClockControl(cluster)
 
     async def advance(self, seconds: float, *, sessions: bool) -> Advanced:
         """Move the clock; return what ended by it. See `KafkaClock.advance`.
 
         Raises:
-            ValueError: `seconds` is negative, infinite or no number.
+            ValueError: `seconds` is negative, too large or no number.
         """
-        if not 0 <= seconds < math.inf:
-            raise ValueError(f"time goes forward, by a number of seconds, not {seconds!r}")
-        ended = _EndedOperations(self._cluster)
         known = self._timeline.total
-        total_ms = round(seconds * 1000)
-        lived_ms = min(total_ms, LIVED_MS)
-
-        def moving(step_ms: int) -> None:
-            self._cluster.lease_clock.beat()
-            ended.collect()
-            if not sessions:
-                self._cluster.member_clock.leave_out(step_ms)
-
-        if total_ms > lived_ms:
-            self.clock.jump(total_ms - lived_ms)  # the lease clock takes it for a time in which the process stood still
-        await self.clock.run_for(lived_ms, moving=moving)
-        ended.collect()
+        ended = await self._control.advance(seconds, sessions=sessions)
         changes = tuple(f"{each.partition}: {each.what}" for each in self._timeline.since(known))
-        return Advanced(seconds, tuple(ended.found), changes)
+        return Advanced(seconds, tuple(map(_ended, ended)), changes)
 
     # --- single waits ---
 
@@ -126,34 +103,10 @@ def _chosen(sessions: Mapping[str, DelayedOperation], group: str, member: str | 
     raise ValueError(f"group {group!r} has {which}; its members: {known}")
 
 
-class _EndedOperations:
-    """Gathers the operations of brokers that expire from now on; call `collect` before brokers forget them."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._seen = {broker: broker.finished.total for broker in cluster.brokers}
-        self.found: list[Ended] = []
-
-    def collect(self) -> None:
-        """Add what has expired since the last call."""
-        for broker in self._cluster.brokers:
-            total = broker.finished.total
-            new = total - self._seen.get(broker, 0)
-            if new:
-                self._seen[broker] = total
-                room = ENDED_KEPT - len(self.found)
-                self.found += [_ended(broker, each) for each in reversed(broker.finished.last(new)) if _counts(each)][
-                    :room
-                ]
-
-
-def _counts(operation: FinishedOperation) -> bool:
-    return operation.outcome == "expired" and not is_broker(operation.client)
-
-
-def _ended(broker: Broker, operation: FinishedOperation) -> Ended:
+def _ended(ended: EndedOperation) -> Ended:
+    operation = ended.operation
     return Ended(
-        broker.broker_id,
+        ended.broker_id,
         operation.purgatory,
         operation.client,
         tuple(map(str, operation.keys)),

@@ -1,11 +1,13 @@
 """The groups of commands that operate a running cluster: ``purgatorio broker``, ``topics``, ``groups``, ``txn``,
-``fault``."""
+``fault``,
+``clock``."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from purgatorio.broker.cli.broker_commands import add_broker_commands
+from purgatorio.broker.cli.clock_commands import add_clock_commands
 from purgatorio.broker.cli.command import ADMIN_VARIABLE
 from purgatorio.broker.cli.fault_commands import add_fault_commands
 from purgatorio.broker.cli.group_commands import add_group_commands
@@ -22,3 +24,4 @@ def add_commands(commands: Any) -> None:
     add_group_commands(commands)
     add_txn_commands(commands)
     add_fault_commands(commands)
+    add_clock_commands(commands)

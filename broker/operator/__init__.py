@@ -1,5 +1,6 @@
 """What an operator does to a running cluster, and why it may be refused."""
 
+from purgatorio.broker.operator.clock_control import ClockControl
 from purgatorio.broker.operator.cluster_control import (
     ClusterControl,
     Member,
@@ -21,6 +22,7 @@ from purgatorio.broker.operator.transaction_control import TransactionBroker, Tr
 
 __all__ = [
     "RESTART_TIME_LIMIT_MS",
+    "ClockControl",
     "ClusterControl",
     "ClusterUnavailable",
     "GroupBroker",

@@ -4,7 +4,8 @@ Errors are ``{"error": "…"}`` with status 400 (malformed), 403 (another site, 
 (the cluster refuses), 413, 415, 503 or 504. Unknown query parameters are ignored. The shapes of the answers are in
 `purgatorio.broker.web.document`; the requests that stop and start brokers are in `purgatorio.broker.web.control`, those
 about consumer groups in `purgatorio.broker.web.groups`, those about transactions in
-`purgatorio.broker.web.transactions`, and those about fault rules in `purgatorio.broker.web.faults`.
+`purgatorio.broker.web.transactions`, and those about fault rules in `purgatorio.broker.web.faults`, about
+time in `purgatorio.broker.web.clock`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from starlette.routing import Route
 
 from purgatorio.broker.operator import ClusterControl, GroupControl, TransactionControl
 from purgatorio.broker.purgatory import Purgatory
+from purgatorio.broker.web.clock import CLOCK_ENDPOINTS
 from purgatorio.broker.web.control import CONTROL_ENDPOINTS
 from purgatorio.broker.web.faults import FAULT_ENDPOINTS
 from purgatorio.broker.web.groups import GROUP_ENDPOINTS
@@ -210,4 +212,5 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
     *GROUP_ENDPOINTS,
     *TRANSACTION_ENDPOINTS,
     *FAULT_ENDPOINTS,
+    *CLOCK_ENDPOINTS,
 ]

@@ -17,6 +17,7 @@ from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, proc
 from purgatorio.broker.operator import ClusterControl, GroupControl, OperationRefused, TransactionControl
 from purgatorio.broker.web import pages
 from purgatorio.broker.web.api import JsonApi
+from purgatorio.broker.web.clock import ClockApi
 from purgatorio.broker.web.control import ControlApi, not_done
 from purgatorio.broker.web.faults import FaultsApi
 from purgatorio.broker.web.groups import GroupsApi
@@ -52,6 +53,7 @@ def create_app(
             *ControlApi(cluster, control, allowed_host).routes(),
             *GroupsApi(cluster, control, groups, allowed_host).routes(),
             *FaultsApi(cluster, allowed_host).routes(),
+            *ClockApi(cluster, allowed_host).routes(),
             *TransactionsApi(cluster, control, transactions, allowed_host).routes(),
         ],
         exception_handlers={HTTPException: _refused, OperationRefused: not_done, Exception: _failed},

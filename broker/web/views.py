@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from purgatorio.broker.clock import Clock
+from purgatorio.broker.clock import Clock, RunningClock
 from purgatorio.broker.coordinators import Coordinators
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.faults import Faults
@@ -13,6 +13,7 @@ from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.metrics.views import BrokerView, PartitionView
+from purgatorio.broker.movable_clock import MemberClock
 from purgatorio.broker.operator import OperatedBroker, OperatedCluster
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.replica.follower import FollowerGate
@@ -107,6 +108,16 @@ class ClusterView(Protocol):
     @property
     def loop_lag(self) -> LoopLag:
         """How late this process's event loop is."""
+        ...
+
+    @property
+    def lease_clock(self) -> RunningClock:
+        """The clock of leases."""
+        ...
+
+    @property
+    def member_clock(self) -> MemberClock:
+        """The clock of groups' members."""
         ...
 
     @property

@@ -46,7 +46,7 @@ class Hanging:
     addresses = [(1, "127.0.0.1", 9092)]
     bootstrap = "127.0.0.1:9092"
     admin_url = "http://127.0.0.1:9644/"
-    def __init__(self, config, garbage): pass
+    def __init__(self, config, clock, garbage): pass
     async def start(self): pass
     async def failed(self):
         await asyncio.Event().wait()
@@ -83,7 +83,7 @@ class Showing:
     addresses = [(1, "127.0.0.1", 9092)]
     bootstrap = "127.0.0.1:9092"
     admin_url = "http://127.0.0.1:9644/"
-    def __init__(self, config, garbage): self.garbage = garbage
+    def __init__(self, config, clock, garbage): self.garbage = garbage
     async def start(self): print(type(self.garbage).__name__, sys.getswitchinterval())
     async def failed(self): pass
     async def stop(self): pass

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.clock import ManualClock, RunningClock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.faults import Faults
@@ -24,6 +24,7 @@ from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.metrics.loop_lag import LoopLag
+from purgatorio.broker.movable_clock import MemberClock
 from purgatorio.broker.operator import ClusterControl, GroupControl, TransactionControl
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from purgatorio.broker.replica.delayed_fetch import FollowerKey
@@ -173,6 +174,8 @@ class FakeCluster:
 
     def __init__(self) -> None:
         self.clock = ManualClock(START_MS)
+        self.lease_clock = RunningClock(self.clock)
+        self.member_clock = MemberClock(self.lease_clock)
         self.loop_lag = LoopLag(self.clock)
         self.faults = Faults(self.clock.now_ms)
         self._turns: list[Callable[[], None]] = []

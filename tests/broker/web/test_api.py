@@ -144,6 +144,7 @@ async def test_a_broker_that_does_not_run_cannot_be_asked(client: httpx.AsyncCli
 async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient, cluster: Any) -> None:
     """Wrong bodies and refusals aside, none of them is unknown or asked by the wrong method."""
     expected = {"follower": 400, "kill": 409, "reset-offsets": 400, "groups/1": 404, "groups/1/delete": 404}
+    expected |= {"clock/advance": 400, "clock/freeze": 409, "clock/unfreeze": 409}
     expected |= {"POST faults": 400, "faults/1": 404, "faults/1/release": 404}
     expected |= {"transactions/1": 404, "transactions/1/abort": 404, "hanging-transactions/abort": 400}
     names = {"id": "1", "name": "Produce", "operation": "1"}
