@@ -87,6 +87,7 @@ class Interceptor:
     def _tell(self, live: FaultRule, ctx: RequestContext, named: Sequence[Named]) -> None:
         self._note(
             rule=live.id,
+            nth=live.fired,
             broker=self._broker_id,
             api=api_name(ctx.api_key),
             version=ctx.api_version,

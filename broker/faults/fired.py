@@ -11,6 +11,7 @@ class FiredFault(NamedTuple):
     Attributes:
         at_ms: the time, on the cluster's clock.
         rule: the rule's id.
+        nth: counts the requests that the rule acted on.
         client: the client id of the request.
         partitions: the partitions that the rule matched, as text; at most five. Empty if the rule is about the request.
         action: what was done, in words.
@@ -18,6 +19,7 @@ class FiredFault(NamedTuple):
 
     at_ms: int
     rule: int
+    nth: int
     broker: int
     api: str
     version: int

@@ -62,7 +62,8 @@ def names_topics(request: type) -> bool:
 @lru_cache(1024)
 def topic_attributes(api_key: int) -> tuple[str, str] | None:
     """Return the attributes of an API's requests that hold the topics, and a topic's name; None if there are none."""
-    for each in fields_of(APIS[api_key].request):
+    request: Any = APIS[api_key].request
+    for each in fields_of(request):
         if each.name in _TOPICS and isinstance(each.wire.type, ArrayType):
             element = each.wire.type.element
             cls: Any = element.cls if isinstance(element, StructType) else None

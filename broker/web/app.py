@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from purgatorio.broker.metrics.faults_collector import FaultsCollector
 from purgatorio.broker.metrics.loop_lag_collector import LoopLagCollector
 from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
 from purgatorio.broker.operator import ClusterControl, GroupControl, OperationRefused, TransactionControl
@@ -71,6 +72,7 @@ class _Health:
         self._control = control
         self._process = process_registry()
         self._process.register(LoopLagCollector(cluster.loop_lag))
+        self._process.register(FaultsCollector(cluster.faults))
         self._brokers = BrokerCollector(lambda: cluster.brokers, per_partition=metrics_per_partition)
 
     async def metrics(self, request: Request) -> Response:

@@ -374,6 +374,30 @@ class HangingTransaction(TypedDict):
     id: str
 
 
+class FaultRule(TypedDict):
+    """A fault rule in one line, with the requests that it matched, acted on, and holds; spent: it acts no more."""
+
+    id: int
+    text: str
+    matched: int
+    fired: int
+    held: int
+    spent: bool
+
+
+class FiredFault(TypedDict):
+    """A request that a fault rule acted on; `nth` counts them for that rule."""
+
+    nth: int
+    at_ms: int
+    rule: int
+    broker: int
+    api: str
+    client: str
+    partitions: list[str]
+    action: str
+
+
 class State(TypedDict):
     """The whole content of the page, at one moment."""
 
@@ -387,4 +411,7 @@ class State(TypedDict):
     group_count: int
     transactions: list[ShownTransaction]
     transaction_counts: TransactionCounts
+    faults: list[FaultRule]
+    fault_count: int
+    fired: list[FiredFault]
     finished: list[Finished]

@@ -19,6 +19,7 @@ from purgatorio.broker.metrics.views import PartitionView
 from purgatorio.broker.operator import ClusterControl, GroupControl, Member, TransactionControl
 from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation, Purgatory
 from purgatorio.broker.web import document
+from purgatorio.broker.web.fault_state import FAULTS, FIRED, fault_row, fired_row
 from purgatorio.broker.web.group_state import LAGS, Ends, read_groups_for_page
 from purgatorio.broker.web.members import read_member, read_placement
 from purgatorio.broker.web.stable_offsets import read_holding, with_fates
@@ -82,6 +83,9 @@ def read_state(
         "group_count": group_count,
         "transactions": shown_transactions,
         "transaction_counts": transaction_counts,
+        "faults": [fault_row(live) for live in cluster.faults.rules[-FAULTS:]],
+        "fault_count": len(cluster.faults.rules),
+        "fired": [fired_row(each) for each in itertools.islice(reversed(cluster.faults.fired), FIRED)],
         "finished": _finished_for_page(brokers, since_ms),
     }
 

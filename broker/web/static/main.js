@@ -2,6 +2,7 @@
 
 import { Brokers } from "./brokers.js";
 import { setText } from "./dom.js";
+import { Faults } from "./faults.js";
 import { Groups } from "./groups.js";
 import { Filters, readColours } from "./kinds.js";
 import { Live } from "./live.js";
@@ -21,6 +22,7 @@ function show(state) {
   brokers.update(state);
   parked.update(state);
   wheel.update(state);
+  faults.update(state);
   groups.update(state);
   transactions.update(state);
   timeline.update(state);
@@ -48,6 +50,7 @@ const filters = new Filters(document.getElementById("kinds"), document.getElemen
 const brokers = new Brokers(document.getElementById("brokers"), live);
 const parked = new Parked(live, filters);
 const wheel = new Wheel(live, filters);
+const faults = new Faults(live);
 const groups = new Groups();
 const transactions = new Transactions(live);
 const timeline = new Timeline(live, filters);

@@ -60,3 +60,11 @@ async def test_another_site_can_neither_add_nor_remove_rules(client: httpx.Async
     await client.post("/api/v1/faults", json=RULE)
     assert (await remove(client, "faults", headers=foreign)).status_code == 403
     assert len(cluster.faults.rules) == 1
+
+
+async def test_the_page_has_the_rules_and_the_faults_that_fired_last(client: httpx.AsyncClient, cluster: Any) -> None:
+    await client.post("/api/v1/faults", json=RULE)
+    state = (await client.get("/api/v1/state")).json()
+    text = "api=Fetch topic=orders count=3 error=NOT_LEADER_OR_FOLLOWER"
+    assert state["faults"] == [{"id": 1, "text": text, "matched": 0, "fired": 0, "held": 0, "spent": False}]
+    assert (state["fault_count"], state["fired"]) == (1, [])
