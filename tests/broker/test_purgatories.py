@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,11 +12,13 @@ from purgatorio.broker.clock import ManualClock, RunningClock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.operator import TransactionControl
 from purgatorio.broker.purgatories import BrokerPurgatories
 from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.web.state import read_purgatory
 
 SESSION_MS = 1_000
+IMAGE = ClusterImage(0, "test", 1, {}, {})
 
 
 class Process:
@@ -25,9 +28,8 @@ class Process:
         self.clock = ManualClock()
         self.running = RunningClock(self.clock)
         self.finished: list[FinishedOperation] = []
-        image = ClusterImage(0, "test", 1, {}, {})
         self.parked = BrokerPurgatories(
-            BrokerConfig(), self.clock, self.running, self.running.now_ms, image, self.finished.append
+            BrokerConfig(), self.clock, self.running, self.running.now_ms, IMAGE, self.finished.append
         )
         self.expired = 0
         self.session = DelayedHeartbeat(
@@ -74,9 +76,20 @@ async def test_a_member_that_is_silent_while_the_process_runs_is_expired_in_time
 async def test_observers_see_all_times_on_the_brokers_clock(process: Process) -> None:
     await process.stand_still_for(5 * SESSION_MS)
     now_ms = process.clock.now_ms()
-    (shown,) = read_purgatory(process.parked.heartbeat, now_ms, 10)["operations"]
+    no_transactions = TransactionControl(SimpleNamespace(clock=process.clock, brokers=()), lambda: IMAGE)
+    (shown,) = read_purgatory(process.parked.heartbeat, no_transactions, now_ms, 10)["operations"]
     assert shown["remaining_ms"] == SESSION_MS - RunningClock.MAX_GAP_MS
     await process.run_for(SESSION_MS)
     (ended,) = process.finished
     assert now_ms < ended.done_ms <= process.clock.now_ms()
     assert ended.deadline_ms - ended.parked_ms == SESSION_MS
+
+
+async def test_members_are_judged_by_a_clock_of_their_own() -> None:
+    """The others' time moves by an hour; that of members does not."""
+    clock = ManualClock()
+    parked = BrokerPurgatories(BrokerConfig(), clock, clock, lambda: 0, IMAGE, lambda _: None)
+    clock.advance_ms(3_600_000)
+    names = {purgatory.name for purgatory in parked.all if purgatory.now_ms() == 0}
+    assert names == {"Rebalance", "Heartbeat"}
+    assert parked.timer.now_ms() == 0
