@@ -76,10 +76,7 @@ def _changes(controls: Controls) -> list[str]:
 
 def _faults(controls: Controls) -> list[str]:
     faults = controls.cluster.faults
-    rules = [
-        f"{live.id}: {live.rule}: " + (f"fired {live.fired} times" if live.fired else _unfired(live.matched))
-        for live in faults.rules
-    ]
+    rules = [f"{live.id}: {live.rule}: {_counted(live.fired, live.matched)}" for live in faults.rules]
     fired = [
         f"at {each.at_ms / 1000:.3f} s fault {each.rule} on broker {each.broker}: {each.api} of {each.client}"
         f"{' for ' + ', '.join(each.partitions) if each.partitions else ''}: {each.action}"
@@ -103,7 +100,9 @@ def _requests(controls: Controls) -> list[str]:
     return section("last requests", lines, 0, len(entries) - REQUESTS_SHOWN)
 
 
-def _unfired(matched: int) -> str:
+def _counted(fired: int, matched: int) -> str:
+    if fired:
+        return f"fired {fired} time{'s' * (fired > 1)}"
     return f"matched {matched} requests, never fired" if matched else "matched no request"
 
 

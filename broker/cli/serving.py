@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from purgatorio.broker.cli.logging_setup import configure_logging
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.event_loop import loop_factory
+from purgatorio.broker.faults import Rule
 from purgatorio.broker.garbage import GarbageTuning
 from purgatorio.broker.movable_clock import MovableClock
 from purgatorio.broker.server import open_files
@@ -28,8 +29,12 @@ made in a thread; with Python's default of 5 ms each turn of the loop waits so l
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 
-def run(config: ClusterConfig) -> int:
+def run(config: ClusterConfig, faults: Sequence[Rule] = ()) -> int:
     """Run the cluster until a signal stops it.
+
+    Args:
+        config: its configuration.
+        faults: fault rules that it starts with.
 
     Returns:
         the process's exit code: 0, or 1 if the process cannot listen on an address.
@@ -38,15 +43,17 @@ def run(config: ClusterConfig) -> int:
     open_files.raise_limit()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(serve(config))
+        return runner.run(serve(config, faults))
 
 
-async def serve(config: ClusterConfig) -> int:
+async def serve(config: ClusterConfig, faults: Sequence[Rule] = ()) -> int:
     """Run the cluster until SIGINT or SIGTERM; a second signal ends the process at once. Returns the exit code."""
     stop = asyncio.Event()
     _stop_on_signals(stop)
     # A movable clock costs no more than the machine's; so the time of every cluster can be moved over its admin HTTP.
     cluster = Cluster(config, MovableClock(), garbage=GarbageTuning())
+    for rule in faults:
+        cluster.faults.add(rule)
     try:
         await cluster.start()
     except OSError as error:

@@ -291,4 +291,6 @@ def _check_action(rule: Rule) -> None:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return ",".join(value) if isinstance(value, (list, tuple)) else str(value)

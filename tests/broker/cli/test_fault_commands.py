@@ -48,7 +48,7 @@ def test_numbers_lists_and_truths_are_understood(run: Run, kafka: Kafka) -> None
     run("add", "api=Produce", "delay-ms=20")
     assert list(map(str, kafka.faults)) == [
         "probability=0.5 errors=REQUEST_TIMED_OUT,NONE",
-        "api=Produce hold=True",
+        "api=Produce hold=true",
         "api=Produce delay_ms=20",
     ]
     assert run("release", "2") == "fault 2 is removed; 0 requests that it held go on\n"
