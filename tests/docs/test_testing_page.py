@@ -105,19 +105,21 @@ def test_the_programs_without_pytest_run(tmp_path: Path) -> None:
     assert python(tmp_path, "test_unittest.py").endswith("OK\n")
 
 
-def test_the_commands_of_the_page_add_list_and_clear_a_rule(
+def test_the_commands_of_the_page_add_list_and_clear_a_rule_and_move_time(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = [line for block in blocks("console") for line in block.splitlines() if line.startswith("$ purgatorio")]
-    assert len(commands) == 3
+    assert len(commands) == 4
     with cluster(brokers=1) as kafka:
         monkeypatch.setenv("PURGATORIO_ADMIN", kafka.admin_url)
         counts = []
         for command in commands:
             assert main(shlex.split(command)[2:]) == 0
             counts.append(len(kafka.faults))
-    assert counts == [1, 1, 0]
-    assert "NOT_LEADER_OR_FOLLOWER" in capsys.readouterr().out
+    assert counts == [1, 1, 0, 0]
+    told = capsys.readouterr().out
+    assert "NOT_LEADER_OR_FOLLOWER" in told
+    assert "moved 30 s" in told
 
 
 def test_every_method_is_in_the_table() -> None:
