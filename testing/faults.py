@@ -48,13 +48,11 @@ class Fault:
 
     Args:
         thread: the cluster's.
-        faults: the cluster's.
         rule: the rule at work.
     """
 
-    def __init__(self, thread: LoopThread, faults: Faults, rule: FaultRule) -> None:
+    def __init__(self, thread: LoopThread, rule: FaultRule) -> None:
         self._thread = thread
-        self._faults = faults
         self._rule = rule
 
     def __repr__(self) -> str:
@@ -101,7 +99,7 @@ class Fault:
 
     def remove(self) -> None:
         """Remove the rule; requests that it holds go on. May be called again."""
-        self._call(lambda: self._faults.remove(self.id), f"remove {self!r}")
+        self._call(self._rule.release, f"remove {self!r}")
 
     def __enter__(self) -> Fault:
         return self

@@ -282,13 +282,13 @@ class Kafka(BrokerControls):
 
         parsed = parse_rule(rule, functions=True)
         live = self._call(lambda: self._cluster.faults.add(parsed), f"add the fault {parsed}")
-        return Fault(self._thread, self._cluster.faults, live)
+        return Fault(self._thread, live)
 
     @property
     def faults(self) -> list[Fault]:
         """The fault rules, oldest first."""
         rules = self._call(lambda: self._cluster.faults.rules, "list the faults")
-        return [Fault(self._thread, self._cluster.faults, each) for each in rules]
+        return [Fault(self._thread, each) for each in rules]
 
     def clear_faults(self) -> None:
         """Remove all fault rules; requests that they hold go on."""

@@ -18,7 +18,7 @@ class FaultRule:
     Args:
         rule_id: unique within the cluster.
         rule: what it says.
-        remove: removes a rule by its id.
+        remove: removes the rule.
 
     Attributes:
         matcher: what it matches.
@@ -28,7 +28,7 @@ class FaultRule:
 
     __slots__ = ("_held", "_remove", "fired", "id", "matched", "matcher", "rule")
 
-    def __init__(self, rule_id: int, rule: Rule, remove: Callable[[int], object]) -> None:
+    def __init__(self, rule_id: int, rule: Rule, remove: Callable[[FaultRule], object]) -> None:
         self.id = rule_id
         self.rule = rule
         self.matcher = Matcher(rule)
@@ -82,8 +82,8 @@ class FaultRule:
             each.force_complete()
 
     def release(self) -> None:
-        """Hold no more: remove the rule, and let go what it holds."""
-        self._remove(self.id)
+        """Hold no more: remove the rule if it is there still, and let go what it holds."""
+        self._remove(self)
 
     def as_data(self) -> dict[str, Any]:
         """Return the rule with its counts."""

@@ -87,7 +87,7 @@ class Faults:
         if len(self._rules) >= MAX_RULES:
             raise TooManyFaults(f"there are {MAX_RULES} fault rules; remove some")
         self._last_id += 1
-        live = self._rules[self._last_id] = FaultRule(self._last_id, rule, self.remove)
+        live = self._rules[self._last_id] = FaultRule(self._last_id, rule, self._removed)
         self._install_all()
         return live
 
@@ -98,6 +98,11 @@ class Faults:
             self._install_all()
             live.let_go()
         return live
+
+    def _removed(self, live: FaultRule) -> None:
+        """Remove this rule; not another one that has its id since the rules were cleared."""
+        if self._rules.get(live.id) is live:
+            self.remove(live.id)
 
     def clear(self) -> None:
         """Remove all rules; what they fired is forgotten, and ids and draws begin anew."""

@@ -357,3 +357,11 @@ def test_there_is_a_limit_of_rules(broker: FakeBroker, monkeypatch: pytest.Monke
         broker.fault(hold=True)
     broker.faults.remove(rules[0].id)
     broker.fault(hold=True)
+
+
+def test_a_rule_that_was_cleared_does_not_remove_the_one_that_has_its_number_now(broker: FakeBroker) -> None:
+    old = broker.fault(hold=True)
+    broker.faults.clear()
+    new = broker.fault(hold=True)
+    old.release()
+    assert (old.id, broker.faults.rules) == (new.id, [new])
