@@ -322,6 +322,7 @@ class Cluster:
             await (broker.kill() if kill else broker.stop())
         finally:
             broker.store.close()
+            self.faults.detach(broker.fault_access)
             self.brokers = [each for each in self.brokers if each is not broker]
             self._changing.discard(broker_id)
             self._renew_garbage_soon()

@@ -78,6 +78,11 @@ class Faults:
         self._brokers[broker.broker_id] = broker
         self._install(broker)
 
+    def detach(self, broker: BrokerAccess) -> None:
+        """Forget a broker that has ended, with all that belongs to it."""
+        if self._brokers.get(broker.broker_id) is broker:
+            del self._brokers[broker.broker_id]
+
     def add(self, rule: Rule) -> FaultRule:
         """Apply a rule to the requests that are received from now on.
 
