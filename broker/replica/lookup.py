@@ -75,11 +75,18 @@ class ReplicaLookup:
             raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic of {partition.tp} was deleted")
         raise self._absent(partition.tp)
 
-    def _absent(self, tp: TopicPartition) -> PartitionError:
+    def why_absent(self, tp: TopicPartition) -> ErrorCode:
+        """Return the error code of `find` for a partition without a replica here."""
         # Before this broker is registered it has no image, and cannot say that a partition does not exist.
         if self._image() is not None and self._state(tp) is None:
-            return PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp} does not exist")
-        return PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{tp} has no replica on broker {self.broker_id}")
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _absent(self, tp: TopicPartition) -> PartitionError:
+        code = self.why_absent(tp)
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return PartitionError(code, f"{tp} does not exist")
+        return PartitionError(code, f"{tp} has no replica on broker {self.broker_id}")
 
     def _state(self, tp: TopicPartition) -> PartitionState | None:
         image = self._image()

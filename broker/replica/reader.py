@@ -7,7 +7,7 @@ from typing import Final
 
 from purgatorio.broker.log.log import Log, LogError, LogRead
 from purgatorio.broker.replica.fetch_context import FetchParams, PartitionFetch
-from purgatorio.broker.replica.lookup import ReplicaLookup
+from purgatorio.broker.replica.lookup import NO_HINT, ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.protocol.columns import Columns
 from purgatorio.protocol.compression import Compression
@@ -25,6 +25,8 @@ REFUSED: Final = -2
 """The partition cannot be read: an error, or an epoch that diverges."""
 ANSWER_NOW: Final = -1
 """The partition can be read, and must be answered at once."""
+NO_LEADER_HINT: Final = LeaderIdAndEpoch()
+"""The leader in a response that names none; no response changes it."""
 MANY_ABORTED: Final = 16
 """From so many aborted transactions on, columns take less time than objects."""
 
@@ -89,6 +91,8 @@ class ReplicaReader:
             min_one: read the first batch even if it is larger (KIP-74).
         """
         request = fetch.request
+        if not fetch.error_code and self._lookup.known(fetch.tp) is None:
+            return self._error(fetch, self._lookup.why_absent(fetch.tp)), 0  # a client may name thousands: no exception
         try:
             partition = self.resolve(params, fetch)
             log = partition.log
@@ -195,14 +199,17 @@ class ReplicaReader:
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)
 
     def _error(self, fetch: PartitionFetch, error_code: ErrorCode) -> PartitionData:
-        leader_id, leader_epoch = self._lookup.hint(fetch.tp, error_code)
+        hint = self._lookup.hint(fetch.tp, error_code)
+        leader = NO_LEADER_HINT
+        if hint is not NO_HINT:
+            leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
         return PartitionData(
             partition_index=fetch.request.partition,
             error_code=error_code,
             high_watermark=-1,
             last_stable_offset=-1,
             log_start_offset=-1,
-            current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
+            current_leader=leader,
             aborted_transactions=None,
             records=[],
         )
