@@ -103,6 +103,7 @@ def test_each_rule_has_its_number_and_seeds_that_find_its_mutant() -> None:
 
 @replaces_functions
 @pytest.mark.simulation
+@pytest.mark.no_cover
 @pytest.mark.timeout(2 * CHUNK_TIMEOUT_SECONDS)
 @pytest.mark.parametrize("rule", FOUND_AT)
 def test_without_a_rule_the_checks_find_it_out(rule: str, record_property: pytest.RecordProperty) -> None:

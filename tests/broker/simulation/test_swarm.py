@@ -82,6 +82,7 @@ def reached(seed: int) -> Counter[str]:
 
 
 @pytest.mark.simulation
+@pytest.mark.no_cover
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize("path", REACHED_AT)
 def test_a_path_is_reached_within_the_default_seeds(path: str) -> None:
