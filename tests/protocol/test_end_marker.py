@@ -58,7 +58,7 @@ def test_a_marker_is_read_alike_by_the_short_way_and_the_long_one(
 ) -> None:
     """The long way is for markers with a header, and those that are compressed or of another length."""
     plain = Record(0, 1_000, key, value)
-    with_header = Record(0, 1_000, key, value, [("name", b"value")])
+    with_header = Record(0, 1_000, key, value, (("name", b"value"),))
     for record in (plain, with_header):
         batch = build_batch([record], control=True)
         if len(value) < 6:

@@ -11,6 +11,7 @@ from purgatorio.broker.log.log import Log
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness
 from tests.broker.replica.transactions import coordinator_of, send, transactional
+from tests.compiled import replaces_functions
 from tests.error_log import ErrorLog
 
 
@@ -103,6 +104,7 @@ def test_a_batch_larger_than_the_limit_may_wait_alone(broker: Harness) -> None:
     assert produced.error_codes == [ErrorCode.NONE]
 
 
+@replaces_functions
 def test_a_failure_of_the_log_is_not_taken_for_success_and_holds_up_no_other(
     broker: Harness, monkeypatch: pytest.MonkeyPatch, error_log: ErrorLog
 ) -> None:
