@@ -57,7 +57,10 @@ def test_every_program_has_a_name() -> None:
 
 @pytest.mark.process
 def test_the_tests_of_the_page_pass_and_leave_nothing_open(tmp_path: Path) -> None:
-    """All but one, whose report the page shows: each of its lines is in the report, but for the numbers."""
+    """All but one, whose report the page shows: each of its lines is in the report, but for the numbers.
+
+    How often the client looks for brokers before it produces is a matter of milliseconds, so these lines do not count.
+    """
     for name, program in PROGRAMS.items():
         (tmp_path / name).write_text(f"# {name}\n{program}")
     ini = (
@@ -70,7 +73,8 @@ def test_the_tests_of_the_page_pass_and_leave_nothing_open(tmp_path: Path) -> No
     assert f"FAILED {FAILING}" in told
     (report,) = blocks("text")
     lines = {masked(line) for line in told.splitlines()}
-    assert [line for line in report.splitlines() if masked(line) not in lines] == [], told
+    shown = [line for line in report.splitlines() if not re.search("(ApiVersions|Metadata) of", line)]
+    assert [line for line in shown if masked(line) not in lines] == [], told
 
 
 @pytest.mark.process

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 SEEDS = 500
 """All seeds that a release has passed: 1 to this."""
-SEEDS_A_DAY = 25
+SEEDS_A_DAY = 20
 CHUNK = 5
 """Seeds of one test: few, so that the processes that share the tests are done at the same time."""
 HEAVY_SEEDS = 10_000

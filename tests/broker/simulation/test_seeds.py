@@ -15,10 +15,17 @@ CHUNK_TIMEOUT_SECONDS = 300
 """Far above the four seconds that a chunk takes: the machine may be busy, and its coverage may be measured."""
 
 
+DAYS_OF_RULES = 3
+"""Days in which each mutant has its turn: all of them take two minutes."""
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seeds" in metafunc.fixturenames:
         chosen: str = metafunc.config.getoption("simulation_seeds")
         metafunc.parametrize("seeds", Seeds.parse(chosen).chunks(CHUNK), ids=str)
+    if "rule" in metafunc.fixturenames:
+        chosen = metafunc.config.getoption("simulation_seeds")
+        metafunc.parametrize("rule", rules_of(Seeds.parse(chosen)))
     if "heavy_seeds" in metafunc.fixturenames:
         metafunc.parametrize("heavy_seeds", Seeds(SEEDS + 1, SEEDS + HEAVY_SEEDS).chunks(HEAVY_CHUNK), ids=str)
 
@@ -95,6 +102,19 @@ SCENARIOS = {
 }
 
 
+def rules_of(seeds: Seeds) -> list[str]:
+    """The rules whose mutants are tried with these seeds: a third of them on one day, all with the seeds of many."""
+    if seeds.last - seeds.first >= SEEDS_A_DAY:
+        return list(FOUND_AT)
+    return list(FOUND_AT)[seeds.first // SEEDS_A_DAY % DAYS_OF_RULES :: DAYS_OF_RULES]
+
+
+def test_every_rule_has_its_day() -> None:
+    days = [Seeds(first, first + SEEDS_A_DAY - 1) for first in range(1, DAYS_OF_RULES * SEEDS_A_DAY, SEEDS_A_DAY)]
+    assert sorted(rule for day in days for rule in rules_of(day)) == sorted(FOUND_AT)
+    assert rules_of(Seeds(1, SEEDS)) == list(FOUND_AT)
+
+
 def test_each_rule_has_its_number_and_seeds_that_find_its_mutant() -> None:
     assert list(FOUND_AT) == list(mutants.RULES)
     numbers = [str(number) for number, _ in enumerate(mutants.RULES, 1)]
@@ -105,7 +125,6 @@ def test_each_rule_has_its_number_and_seeds_that_find_its_mutant() -> None:
 @pytest.mark.simulation
 @pytest.mark.no_cover
 @pytest.mark.timeout(2 * CHUNK_TIMEOUT_SECONDS)
-@pytest.mark.parametrize("rule", FOUND_AT)
 def test_without_a_rule_the_checks_find_it_out(rule: str, record_property: pytest.RecordProperty) -> None:
     scenario = SCENARIOS.get(rule)
     for seed in dict.fromkeys((*FOUND_AT[rule], *range(1, SEEDS + 1))):

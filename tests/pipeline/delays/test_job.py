@@ -64,6 +64,7 @@ def stream(spark: SparkSession, settings: Settings, say: Callable[[str], None]) 
         return job.stream(spark, settings, tables, say)
 
 
+@pytest.mark.heavy
 def test_a_run_that_failed_and_one_that_was_stopped_leave_the_tables_of_a_single_run(
     spark: SparkSession, settings: Settings, send: Send, monkeypatch: pytest.MonkeyPatch, error_log: ErrorLog
 ) -> None:
