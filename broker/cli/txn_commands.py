@@ -109,6 +109,9 @@ def _list(admin: AdminClient, args: argparse.Namespace) -> int:
 
 
 def _print_transactions(transactions: Sequence[Mapping[str, Any]]) -> None:
+    if not transactions:
+        print("no transactional id is listed")
+        return
     rows = [
         (
             printable(row["id"]),

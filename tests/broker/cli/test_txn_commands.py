@@ -118,6 +118,11 @@ def test_hanging_transactions_are_listed(run: Any) -> None:
     assert said == "no transaction hangs\n"
 
 
+def test_an_empty_list_is_said_to_be_empty(run: Any) -> None:
+    _, said = run({"transactions": listed()}, "list")
+    assert said == "no transactional id is listed\n"
+
+
 def test_a_transaction_is_described(run: Any) -> None:
     partitions = [
         {"topic": "orders", "partition": each, "leader": each - 1, "marker_missing": False} for each in (0, 1)
