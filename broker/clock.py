@@ -73,6 +73,19 @@ async def time_limit(clock: Clock, limit_ms: float) -> AsyncIterator[None]:
             alarm.cancel()
 
 
+async def sleep_by_alarm(clock: Clock, delay_ms: float) -> None:
+    """`Clock.sleep` for clocks that have alarms of their own."""
+    if delay_ms <= 0:
+        await asyncio.sleep(0)
+        return
+    over = asyncio.get_running_loop().create_future()
+    alarm = clock.call_later(delay_ms, lambda: None if over.done() else over.set_result(None))
+    try:
+        await over
+    finally:
+        alarm.cancel()
+
+
 class SystemClock:
     """The machine's clocks, and the timers of the running event loop."""
 
@@ -139,15 +152,7 @@ class ManualClock:
 
     async def sleep(self, delay_ms: float) -> None:
         """See `Clock.sleep`: until the clock has been moved so far."""
-        if delay_ms <= 0:
-            await asyncio.sleep(0)
-            return
-        over = asyncio.get_running_loop().create_future()
-        alarm = self.call_later(delay_ms, lambda: None if over.done() else over.set_result(None))
-        try:
-            await over
-        finally:
-            alarm.cancel()
+        await sleep_by_alarm(self, delay_ms)
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *args: Any) -> Alarm:
         """See `Clock.call_later`: called by `advance_ms` or `run_for`."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from purgatorio.broker.clock import Alarm, Clock
+from purgatorio.broker.clock import Alarm, Clock, sleep_by_alarm
 
 STEP_MS: Final = 80
 """The longest step of `MovableClock.run_for`. A `RunningClock` leaves out gaps above 100 ms; a broker, which sends a
@@ -109,15 +109,7 @@ class MovableClock:
 
     async def sleep(self, delay_ms: float) -> None:
         """See `Clock.sleep`."""
-        if delay_ms <= 0:
-            await asyncio.sleep(0)
-            return
-        over = asyncio.get_running_loop().create_future()
-        alarm = self.call_later(delay_ms, lambda: None if over.done() else over.set_result(None))
-        try:
-            await over
-        finally:
-            alarm.cancel()
+        await sleep_by_alarm(self, delay_ms)
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *args: Any) -> Alarm:
         """See `Clock.call_later`. A call that fails is reported to the event loop, as its own calls are."""

@@ -250,3 +250,10 @@ class TransactionHarness(Harness):
                     value = decode_value(record.value)
                     values.append(None if value is None else read_value(value))
         return values
+
+
+def started(broker: TransactionHarness) -> Producer:
+    """Return a producer with an open transaction on A."""
+    producer = broker.init().producer
+    assert broker.add(producer, A).error == ErrorCode.NONE
+    return producer

@@ -11,7 +11,7 @@ from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.txn.ending import TransactionEnd
 from purgatorio.broker.txn.marker_sender import MAX_MARKERS_PER_REQUEST, MAX_REQUESTS, MAX_RETRY_MS
 from purgatorio.protocol.errors import ErrorCode
-from tests.broker.txn.test_marker_sender import HERE, Asked, Here, World, topic
+from tests.broker.txn.marker_world import HERE, Asked, Here, World, topic
 
 PARTITIONS = 6
 BROKERS = (HERE, 2, 3)
