@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import Services
@@ -19,20 +19,22 @@ from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.descriptions import describe
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
-from purgatorio.broker.config.limits import connection_limits, fetch_settings
+from purgatorio.broker.config.limits import fetch_settings
 from purgatorio.broker.config.topics import topic_settings, topic_synonyms
 from purgatorio.broker.coordinators import Coordinators
 from purgatorio.broker.delays.finished import FinishedOperations
-from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder, create_delays_topic
+from purgatorio.broker.delays.recorder import DelayRecorder, create_delays_topic
 from purgatorio.broker.faults import BrokerAccess
 from purgatorio.broker.faults.topics import ImageTopics
+from purgatorio.broker.listeners import INTER_BROKER_LISTENER, BrokerListeners
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
-from purgatorio.broker.metadata.controller import ElectionType, PreferredElections, elect_leaders, random_epoch_step
-from purgatorio.broker.metadata.image import ClusterImage, Endpoint
+from purgatorio.broker.metadata.controller import random_epoch_step
+from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore
+from purgatorio.broker.metadata_publisher import BrokerMetadataPublisher
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatories import BrokerPurgatories
 from purgatorio.broker.purgatory import FinishedOperation
@@ -43,20 +45,12 @@ from purgatorio.broker.replica.follower import FollowerGate
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import ROLES_PER_STEP
-from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.server.peers import Peers
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.wires import Wires
+from purgatorio.broker.upkeep import Upkeep
 from purgatorio.logger import get_logger
-
-PLAINTEXT: Final = "PLAINTEXT"
-"""The name of the listener that every broker has; there is no other yet."""
-INTER_BROKER_LISTENER: Final = PLAINTEXT
-"""The listener that other brokers connect to (Kafka: inter.broker.listener.name)."""
-TURNS_BETWEEN_ROLES: Final = 4
-"""Turns of the event loop from one step of `ReplicaManager.apply_more` to the next. Brokers that share a loop apply an
-image at the same time; a produce request with acks=all needs about five turns, and should not meet a step in each."""
 
 logger = get_logger(__name__)
 
@@ -139,22 +133,23 @@ class Broker:
             producer_id_expiration_ms=config.producer_id_expiration_ms,
             roles_per_step=roles_per_step,
         )
-        self._preferred_elections = PreferredElections(config.broker_id)
         self.fetch_sessions = FetchSessionCache(
             slots=config.max_incremental_fetch_session_cache_slots,
             now_ms=lease_clock.now_ms,
             rng=rng,
             closed=self.replicas.end_session,
         )
-        self.recorder = DelayRecorder(self.replicas, self.clock, self.metrics)
+        self.recorder = DelayRecorder(self.replicas, clock, self.metrics)
         self.wires = Wires()
         self.peers = Peers(partial(self._connect, client="coordinator"))
         self.coordinators = self._build_coordinators()
         self.groups, self.transactions = self.coordinators.groups, self.coordinators.transactions
         self.request_memory = RequestMemory(config.queued_max_request_bytes)
-        self.listeners = self._build_listeners()
+        self._listeners = self._build_listeners()
+        self.listeners = self._listeners.by_name
         self.fetchers = self._build_fetchers()
-        self._has_queued_roles = asyncio.Event()
+        self._publisher = self._build_publisher()
+        self._upkeep = self._build_upkeep()
         self._tasks: asyncio.TaskGroup | None = None
         self._children: list[asyncio.Task[None]] = []
         self._main: asyncio.Task[None] | None = None
@@ -208,8 +203,31 @@ class Broker:
             spawn=self._spawn,
         )
 
-    def _build_listeners(self) -> dict[str, Listener]:
-        """Return the listeners by name; they answer the same APIs and share the memory for requests."""
+    def _build_publisher(self) -> BrokerMetadataPublisher:
+        return BrokerMetadataPublisher(
+            self.dynamic,
+            replicas=self.replicas,
+            lifecycle=self.lifecycle,
+            fetchers=self.fetchers,
+            purgatories=self._parked.metadata,
+            recorder=self.recorder,
+            coordinators=self.coordinators,
+            reconfigured=self._reconfigure,
+        )
+
+    def _build_upkeep(self) -> Upkeep:
+        return Upkeep(
+            self.config,
+            self.dynamic,
+            clock=self.clock,
+            replicas=self.replicas,
+            recorder=self.recorder,
+            store=self.store,
+            lifecycle=self.lifecycle,
+            topics=self._topics,
+        )
+
+    def _build_listeners(self) -> BrokerListeners:
         config = self.config
         admin = AdminContext(
             broker_id=config.broker_id,
@@ -239,11 +257,7 @@ class Broker:
             topics=ImageTopics(lambda: self.image),
             purgatory=self._parked.fault,
         )
-        limits = connection_limits(config)
-        return {
-            name: Listener(routes, limits, self.clock, name=name, observer=self.metrics, memory=self.request_memory)
-            for name in (PLAINTEXT,)
-        }
+        return BrokerListeners(config, routes, clock=self.clock, observer=self.metrics, memory=self.request_memory)
 
     def _operation_finished(self, operation: FinishedOperation) -> None:
         self.finished.add(operation)
@@ -291,6 +305,7 @@ class Broker:
         if self._main is None:
             return
         self._stopping.set()
+        self._publisher.follow_no_more()
         await self._main
 
     async def kill(self) -> None:
@@ -299,8 +314,7 @@ class Broker:
         All tasks and sockets of the broker are closed.
         """
         self.store.close()
-        for listener in self.listeners.values():
-            listener.abort()
+        self._listeners.abort()
         if self._main is None:
             return
         for child in self._children:
@@ -320,19 +334,20 @@ class Broker:
 
     async def _run(self, started: asyncio.Future[None], listening: socket.socket | None) -> None:
         """The task that owns all others of this broker."""
-        unwatch = self.store.watch(self._metadata_changed)
+        unwatch = self.store.watch(self._publisher.publish)
         try:
-            endpoints = await self._listen(listening)
+            endpoints = await self._listeners.start(listening)
+            self.address = (endpoints[0].host, endpoints[0].port)
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 self._spawn(self._parked.reaper.run(), "reaper")
                 self.replicas.incarnation = await self.lifecycle.register(endpoints)
-                self._metadata_changed(self.store.image)
-                self._spawn(self._apply_queued_roles(), "roles")
+                self._publisher.publish(self.store.image)
+                self._spawn(self._publisher.run(), "roles")
                 self._spawn(self.coordinators.run(), "coordinators")
                 self._spawn(self.peers.run(), "peers")
                 self._spawn(self.lifecycle.run(), "lifecycle")
-                self._start_upkeep()
+                self._upkeep.start(self._spawn)
                 logger.info("broker started", broker=self.broker_id, host=self.address[0], port=self.address[1])
                 started.set_result(None)
                 await self._stopping.wait()
@@ -343,48 +358,9 @@ class Broker:
             unwatch()
             self.lifecycle.close()
             self._tasks = None
-            for listener in self.listeners.values():
-                await listener.drain(0)
+            await self._listeners.drain(0)
             if started.done():
                 logger.info("broker stopped", broker=self.broker_id)
-
-    async def _listen(self, listening: socket.socket | None) -> tuple[Endpoint, ...]:
-        """Start the listeners; returns their advertised endpoints.
-
-        Raises:
-            OSError: a port is in use, or the host is not an address of this machine.
-        """
-        host, port = self.config.advertised
-        endpoints = []
-        for name, listener in self.listeners.items():
-            await listener.start(self.config.host, self.config.port, listening if name == PLAINTEXT else None)
-            endpoints.append(Endpoint(name, host, port or listener.address[1]))
-        self.address = (endpoints[0].host, endpoints[0].port)
-        return tuple(endpoints)
-
-    def _start_upkeep(self) -> None:
-        """Start the periodic tasks."""
-        config = self.config
-        self._every(config.log_retention_check_interval_ms, self.replicas.retention_steps, "retention")
-        if config.log_cleaner_enable:
-            self._every(lambda: self.dynamic.current.log_cleaner_backoff_ms, self.replicas.compaction_steps, "cleaner")
-        self._every(LINGER_MS, self.recorder.steps, "delay recorder")
-        max_lag_ms = config.replica_lag_time_max_ms
-        self._every(max(1, max_lag_ms // 2), lambda: self.replicas.laggard_steps(max_lag_ms), "in-sync")
-        if config.auto_leader_rebalance_enable:
-            interval_ms = config.leader_imbalance_check_interval_ms
-            self._every(interval_ms, self._elect_preferred_leaders, "preferred leader")
-
-    def _every(self, interval_ms: int | Callable[[], int], steps: Callable[[], Iterator[None]], name: str) -> None:
-        """Start a task that waits `interval_ms`, takes these steps, and repeats."""
-
-        async def repeat() -> None:
-            while True:
-                await self.clock.sleep(interval_ms if isinstance(interval_ms, int) else interval_ms())
-                for _ in steps():
-                    await asyncio.sleep(0)  # let other tasks run
-
-        self._spawn(repeat(), name)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
         assert self._tasks is not None
@@ -392,50 +368,15 @@ class Broker:
 
     async def _drain(self) -> None:
         """Accept no more connections, unregister, answer parked requests, and wait until the responses are sent."""
-        for listener in self.listeners.values():
-            listener.stop_accepting()
+        self._listeners.stop_accepting()
         for _ in self.recorder.steps():  # while this broker leads a partition of the topic, and followers fetch it
             await asyncio.sleep(0)
         await self.lifecycle.unregister(timeout_ms=self.config.shutdown_grace_ms)
         for purgatory in self.purgatories:
             purgatory.shutdown()
-        for listener in self.listeners.values():
-            await listener.drain(self.config.shutdown_grace_ms)
+        await self._listeners.drain(self.config.shutdown_grace_ms)
 
     # --- metadata ---
-
-    def _metadata_changed(self, image: ClusterImage) -> None:
-        reconfigured = self.dynamic.image_changed(image)
-        if reconfigured:
-            # Before the image's partition states: an ISR that was decided with a larger min.insync.replicas must never
-            # meet a leader that has the smaller one.
-            self._reconfigure(reconfigured)
-        self.replicas.apply(image)
-        if reconfigured:
-            self.replicas.advance_high_watermarks("broker configs")
-        self._parked.metadata.image_changed(image)
-        self.recorder.image_changed(image)
-        self.coordinators.image_changed(image)
-        self._roles_changed()
-
-    async def _apply_queued_roles(self) -> None:
-        """Give replicas their roles in turns of the loop when an image has changed many partitions."""
-        while True:
-            await self._has_queued_roles.wait()
-            for _ in range(TURNS_BETWEEN_ROLES):
-                await asyncio.sleep(0)
-            self.replicas.apply_more()
-            self._roles_changed()
-
-    def _roles_changed(self) -> None:
-        """Follow the leaders of the partitions that got a role; end a pause of leading when all have theirs."""
-        if self.replicas.is_current:
-            self._has_queued_roles.clear()
-            self.lifecycle.caught_up()
-        else:
-            self._has_queued_roles.set()
-        if not self._stopping.is_set():
-            self.fetchers.follow_leaders()
 
     def _reconfigure(self, changed: Mapping[str, Any]) -> None:
         """Make changed configs take effect."""
@@ -443,8 +384,7 @@ class Broker:
         logger.info("broker configs changed", broker=self.broker_id, **changed)
         self.replicas.reconfigure(topic_settings(config).log, config.producer_id_expiration_ms)
         max_connections = min(config.max_connections, self._connections_cap or config.max_connections)
-        for listener in self.listeners.values():
-            listener.allow_connections(max_connections, config.max_connections_per_ip)
+        self._listeners.allow_connections(max_connections, config.max_connections_per_ip)
 
     def _seems_dead(self, broker_id: int) -> bool:
         """Return whether a broker is probably dead and not fenced yet: its port refuses connections.
@@ -483,13 +423,3 @@ class Broker:
             self.metrics.isr_shrunk()
         else:
             self.metrics.isr_expanded()
-
-    def _elect_preferred_leaders(self) -> Iterator[None]:
-        """Submit elections of the partitions whose preferred leader is this broker and that another one leads."""
-        wanted = self._preferred_elections.wanted(self.image)
-        if wanted and self.lifecycle.has_lease():
-            self.store.submit(
-                lambda image: elect_leaders(image, wanted, ElectionType.PREFERRED, settings=self._topics),
-                lambda _: None,
-            )
-        yield

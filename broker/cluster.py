@@ -14,11 +14,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
-from purgatorio.broker.broker import PLAINTEXT, Broker
+from purgatorio.broker.broker import Broker
 from purgatorio.broker.clock import Alarm, Clock, RunningClock, SystemClock
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.faults import Faults
 from purgatorio.broker.garbage import GarbageTuning
+from purgatorio.broker.listeners import PLAINTEXT
 from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.movable_clock import MemberClock

@@ -13,8 +13,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
-from purgatorio.broker.broker import PLAINTEXT
 from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.listeners import PLAINTEXT
 
 STABLE = "stable"
 PARTITIONS = 3

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import pytest
 
-from purgatorio.broker.broker import PLAINTEXT
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.listeners import PLAINTEXT
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.request import Session
 from purgatorio.broker.server.dispatch import Dispatcher
