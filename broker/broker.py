@@ -45,6 +45,7 @@ from purgatorio.broker.replica.follower import FollowerGate
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import ROLES_PER_STEP
+from purgatorio.broker.route_layers import RouteLayers
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.server.peers import Peers
 from purgatorio.broker.server.request_memory import RequestMemory
@@ -82,6 +83,7 @@ class Broker:
         wires: its connections to other brokers, which a test can hold.
         transactions: the transactional ids that this broker coordinates.
         coordinators: both, and the end markers of transactions.
+        layers: what stands before the handlers of its APIs.
         fault_access: what fault rules need of this broker.
     """
 
@@ -251,9 +253,10 @@ class Broker:
             fetch_max_bytes=config.fetch_max_bytes,
         )
         routes = build_routes(services)
+        self.layers = RouteLayers(services.routes)
         self.fault_access = BrokerAccess(
             broker_id=config.broker_id,
-            routes=services.routes,
+            layers=self.layers,
             topics=ImageTopics(lambda: self.image),
             purgatory=self._parked.fault,
         )

@@ -11,6 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from purgatorio.broker.metadata.acls import AclBinding
+from purgatorio.broker.metadata.client_quotas import ClientQuotas
+from purgatorio.broker.metadata.scram_credentials import ScramCredentials
+
 NO_LEADER: Final = -1
 NO_BROKER: Final = -1
 NO_LEASE: Final = -1
@@ -156,6 +160,10 @@ class ClusterImage:
         brokers: all registered brokers, fenced ones included.
         topics: by name.
         broker_configs: the dynamic configs (KIP-226) by the resource's name: a broker's id, or "" for all brokers.
+        client_quotas: by entity. A reader that derives something from these, or from the ACLs or the credentials, may
+            compare objects (`is`): changes of other metadata keep them.
+        acls: the access control lists, oldest first, each once.
+        scram_credentials: by user and mechanism.
         next_producer_id: the first producer id that is not allocated to a broker.
         next_broker_epoch: the epoch of the next registration.
         topic_names: topic id to name; derived from `topics` if not given.
@@ -172,6 +180,9 @@ class ClusterImage:
     next_producer_id: int = 0
     next_broker_epoch: int = 1
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    client_quotas: ClientQuotas = field(default_factory=dict)
+    acls: Mapping[AclBinding, None] = field(default_factory=dict)
+    scram_credentials: ScramCredentials = field(default_factory=dict, repr=False)
     topic_names: Mapping[bytes, str] | None = field(default=None, repr=False, compare=False)
     edits: Mapping[str, Rows | None] = field(default_factory=dict, repr=False, compare=False)
     commits: tuple[Commit, ...] = field(default=(), repr=False, compare=False)
@@ -243,6 +254,18 @@ class ClusterImage:
         """Return an image with these dynamic configs of a broker, or of all brokers (""); they replace its others."""
         others = {key: value for key, value in self.broker_configs.items() if key != name}
         return replace(self, broker_configs={**others, name: configs} if configs else others)
+
+    def with_client_quotas(self, quotas: ClientQuotas) -> ClusterImage:
+        """Return an image with these client quotas, and no others."""
+        return replace(self, client_quotas=quotas)
+
+    def with_acls(self, acls: Iterable[AclBinding]) -> ClusterImage:
+        """Return an image with these access control lists, and no others."""
+        return replace(self, acls=dict.fromkeys(acls))
+
+    def with_scram_credentials(self, credentials: ScramCredentials) -> ClusterImage:
+        """Return an image with these SCRAM credentials, and no others."""
+        return replace(self, scram_credentials=credentials)
 
     def with_topics(self, topics: Iterable[Topic]) -> ClusterImage:
         """Return an image with these topics; each replaces a topic of the same name."""

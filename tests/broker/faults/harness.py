@@ -9,6 +9,7 @@ from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.faults import BrokerAccess, FaultRule, Faults, parse_rule
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.broker.request import RequestContext, Route, Session
+from purgatorio.broker.route_layers import RouteLayers
 from purgatorio.protocol.api import APIS, encode_response
 from purgatorio.protocol.errors import ErrorCode
 
@@ -50,7 +51,9 @@ class FakeBroker:
         self.worked: list[Any] = []
         self.routes = {key: Route(self._handler(answer), 0, 18, _failed(key)) for key, answer in answers.items()}
         self.handlers = {key: route.handler for key, route in self.routes.items()}
-        self.faults.attach(BrokerAccess(broker_id=1, routes=self.routes, topics=self, purgatory=lambda: self.purgatory))
+        self.faults.attach(
+            BrokerAccess(broker_id=1, layers=RouteLayers(self.routes), topics=self, purgatory=lambda: self.purgatory)
+        )
 
     def _handler(self, answer: Callable[[Any], Any]) -> Callable[..., None]:
         def handle(ctx: RequestContext, request: Any, reply: Any) -> None:

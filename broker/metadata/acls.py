@@ -1,0 +1,85 @@
+"""Access control lists as the cluster's metadata holds them (KIP-11, KIP-290). Codes are those of the protocol.
+
+What they allow is `broker.security`'s.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, NamedTuple
+
+WILDCARD: Final = "*"
+"""As a literal resource name: every resource of the type. As a host: every host."""
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the one resource of type CLUSTER."""
+ANY_USER: Final = "User:*"
+
+
+class ResourceType(enum.IntEnum):
+    """What an ACL is about. UNKNOWN and ANY are for filters and errors alone."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(enum.IntEnum):
+    """How the name of an ACL's resource is meant. UNKNOWN, ANY and MATCH are for filters and errors alone."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclOperation(enum.IntEnum):
+    """What a principal does with a resource. UNKNOWN and ANY are for filters and errors alone."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class PermissionType(enum.IntEnum):
+    """Whether an ACL allows or denies. UNKNOWN and ANY are for filters and errors alone."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class AclBinding(NamedTuple):
+    """One ACL: who may, or may not, do what with which resources, from where.
+
+    Attributes:
+        principal: as `User:alice`, or ANY_USER.
+        host: an IP address, or WILDCARD.
+    """
+
+    resource_type: ResourceType
+    resource_name: str
+    pattern_type: PatternType
+    principal: str
+    host: str
+    operation: AclOperation
+    permission: PermissionType

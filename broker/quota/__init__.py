@@ -1,0 +1,1 @@
+"""Quotas: how much clients and followers may send, and what happens to those that send more."""

@@ -1,0 +1,1 @@
+"""Who clients are (SASL, TLS), and what they may do (ACLs)."""
