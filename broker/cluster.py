@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import random
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Final
 
@@ -23,6 +24,10 @@ from purgatorio.broker.listeners import PLAINTEXT
 from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.movable_clock import MemberClock
+from purgatorio.broker.operator import OperationRefused, snapshots
+from purgatorio.broker.operator.leadership import Leadership
+from purgatorio.broker.operator.network import Network
+from purgatorio.broker.operator.snapshots import Snapshot
 from purgatorio.broker.server import open_files
 from purgatorio.broker.web.server import AdminServer
 
@@ -30,7 +35,7 @@ GARBAGE_DELAY_MS: Final = 1_000
 """From the end of a broker to the collection of what it leaves: by then no task or answer refers to it any more."""
 
 
-class BrokerStateError(Exception):
+class BrokerStateError(OperationRefused):
     """A broker cannot be stopped, killed or started in its current state, or no broker has this id."""
 
 
@@ -50,6 +55,9 @@ class Cluster:
         lease_clock: `clock` without the times in which this process was suspended; it times leases.
         member_clock: `lease_clock` without the times that a test skipped; it times sessions of groups' members.
         faults: the fault rules; a broker that is started again is under them too.
+        network: lets brokers stand still, and cuts them off from each other.
+        leadership: moves leaders and coordinators.
+        when_renewed: called when `reset` or `restore` has replaced the brokers and the metadata store.
         loop_lag: how late this process's event loop is, by the machine's clock whatever `clock` is.
     """
 
@@ -82,6 +90,9 @@ class Cluster:
         self._lease_checks: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] | None = None
         self.faults = Faults(self.clock.now_ms, seed or 0)
+        self.network = Network(self)
+        self.leadership = Leadership(self.network)
+        self.when_renewed: Callable[[], object] = lambda: None
         self.brokers = [self._build(broker_config) for broker_config in self._configs.values()]
         self.admin = AdminServer(self, metrics_per_partition=config.metrics_per_partition)
 
@@ -172,7 +183,7 @@ class Cluster:
     async def reset(self) -> None:
         """Make the cluster as it was after its start: all brokers run, without topics, groups, producers and configs.
 
-        Fault rules are removed.
+        Fault rules are removed, and the network is healed.
 
         Every broker is killed and replaced by a new one on its port; connections of clients are closed without answers,
         and clients that connect meanwhile wait. The admin HTTP runs on. Metadata versions grow on, so that they stay
@@ -182,9 +193,28 @@ class Cluster:
             BrokerStateError: a broker is being stopped or started.
             OSError: the port of a broker that did not run has been taken; the cluster can only be stopped then.
         """
+        async with self._alone():
+            await self._reset()
+        self.when_renewed()
+
+    @contextlib.asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """Let no broker be stopped or started meanwhile.
+
+        Raises:
+            BrokerStateError: one is being stopped or started.
+        """
         if self._changing:
             raise BrokerStateError(f"broker {min(self._changing)} is being stopped or started")
+        self._changing = set(self._configs)
+        try:
+            yield
+        finally:
+            self._changing = set()
+
+    async def _reset(self) -> None:
         self.faults.reset()
+        self.network.clear()
         ports = {broker.broker_id: broker.listeners[PLAINTEXT].keep_port() for broker in self.brokers}
         try:
             for broker in self.brokers:
@@ -201,6 +231,35 @@ class Cluster:
         finally:
             for port in ports.values():
                 port.close()
+
+    def snapshot(self) -> Snapshot:
+        """Return what the cluster has now, for `restore`; takes milliseconds, and copies no record.
+
+        It has topics with their configs, committed records, groups with members and committed offsets, producers with
+        their sequences, and transactions. It has no connections, parked requests, held or fenced brokers, faults, or
+        time; nor records that are not committed yet.
+
+        Raises:
+            ClusterUnavailable: a partition has no leader that runs.
+        """
+        return snapshots.take(self.store.image, self.brokers)
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Make the cluster as it was at a snapshot; beyond that it is as after `reset`. It can be restored again.
+
+        Clients that live on connect again; members of a group that were in it at the snapshot are in it again.
+
+        Raises:
+            OperationRefused: the snapshot is of a cluster with other brokers.
+            BrokerStateError: a broker is being stopped or started.
+            ClusterUnavailable: the brokers do not get there in time; the cluster has some of the records then.
+            OSError: as `reset`.
+        """
+        snapshots.check(snapshot, self.broker_ids)
+        async with self._alone():
+            await self._reset()
+            await snapshots.restore(snapshot, self.store, self.brokers)
+        self.when_renewed()
 
     async def _replace_store(self) -> None:
         await _cancelled(self._lease_checks)
@@ -306,6 +365,7 @@ class Cluster:
         finally:
             self._changing.discard(broker_id)
         self.brokers = sorted([*self.brokers, broker], key=lambda each: each.broker_id)
+        self.network.apply()
 
     async def _start(self, broker: Broker, listening: socket.socket | None = None) -> None:
         await broker.start(listening)
@@ -320,11 +380,14 @@ class Cluster:
             raise BrokerStateError(f"broker {broker_id} is being stopped")
         self._changing.add(broker_id)
         try:
+            if not kill:
+                self.network.resume(broker_id)  # what stands still cannot stop in good order
             await (broker.kill() if kill else broker.stop())
         finally:
             broker.store.close()
             self.faults.detach(broker.fault_access)
             self.brokers = [each for each in self.brokers if each is not broker]
+            self.network.forget(broker_id)
             self._changing.discard(broker_id)
             self._renew_garbage_soon()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from purgatorio.testing.loop_thread import LoopThread
 
@@ -47,8 +47,8 @@ class BrokerControls:
         Raises:
             ValueError: there is no such partition, or that broker is not an in-sync replica that lives.
         """
-        moved = self._controls.leadership.move_leader(topic, partition, to)
-        return self._thread.run(moved, f"move the leader of {topic}-{partition}")
+        moved = self._cluster.leadership.move_leader(topic, partition, to)
+        return self._run(moved, f"move the leader of {topic}-{partition}")
 
     def no_leader(self, topic: str, partition: int = 0) -> None:
         """Take a partition's leader away: clients get LEADER_NOT_AVAILABLE or NOT_LEADER_OR_FOLLOWER.
@@ -58,7 +58,7 @@ class BrokerControls:
         Raises:
             ValueError: there is no such partition.
         """
-        self._thread.run(self._controls.leadership.no_leader(topic, partition), f"take {topic}-{partition}'s leader")
+        self._run(self._cluster.leadership.no_leader(topic, partition), f"take {topic}-{partition}'s leader")
 
     def move_coordinator(
         self, *, group: str | None = None, transactional_id: str | None = None, to: int | None = None
@@ -74,8 +74,8 @@ class BrokerControls:
         kind, name = ("group", group) if group is not None else ("transaction", transactional_id)
         if name is None or (group is not None and transactional_id is not None):
             raise ValueError("name either a group or a transactional_id")
-        moved = self._controls.leadership.move_coordinator(kind, name, to)
-        return self._thread.run(moved, f"move the coordinator of {name}")
+        moved = self._cluster.leadership.move_coordinator(kind, name, to)
+        return self._run(moved, f"move the coordinator of {name}")
 
     def apply_retention(self) -> None:
         """Have the brokers delete now what is older than retention.ms or beyond retention.bytes.
@@ -94,15 +94,15 @@ class BrokerControls:
 
     def kill(self, broker: int) -> None:
         """End a broker as a crash would. The others notice when its lease runs out."""
-        self._thread.run(self._controls.kill(broker), f"kill broker {broker}")
+        self._thread.run(self._cluster.kill_broker(broker), f"kill broker {broker}")
 
     def stop(self, broker: int) -> None:
         """Stop a broker in good order: the others take over its partitions first."""
-        self._thread.run(self._controls.stop(broker), f"stop broker {broker}")
+        self._thread.run(self._cluster.stop_broker(broker), f"stop broker {broker}")
 
     def start(self, broker: int) -> None:
         """Start a stopped or killed broker on the port that it had, with empty logs."""
-        self._thread.run(self._controls.start_broker(broker), f"start broker {broker}")
+        self._thread.run(self._cluster.start_broker(broker), f"start broker {broker}")
 
     def pause(self, broker: int) -> None:
         """Have a broker stand still until `resume`, as SIGSTOP does to a process.
@@ -110,12 +110,19 @@ class BrokerControls:
         Its connections stay open, new ones are accepted, and nothing is read or answered; it sends no heartbeat, so the
         others fence it when its lease runs out, and lead its partitions. What only the broker itself could notice is
         not as with SIGSTOP: its own timeouts run on, and answers that they lead to are sent when it goes on.
+
+        Raises:
+            ValueError: there is no such broker, or it does not run.
         """
-        self._call(lambda: self._controls.network.pause(broker), f"pause broker {broker}")
+        self._refusable(lambda: self._cluster.network.pause(broker), f"pause broker {broker}")
 
     def resume(self, broker: int | None = None) -> None:
-        """Let a broker that stands still, or all of them, go on: it gets a new lease and follows the new leaders."""
-        self._call(lambda: self._controls.network.resume(broker), "resume brokers")
+        """Let a broker that stands still, or all of them, go on: it gets a new lease and follows the new leaders.
+
+        Raises:
+            ValueError: there is no such broker.
+        """
+        self._refusable(lambda: self._cluster.network.resume(broker), "resume brokers")
 
     def partition(self, *groups: Sequence[int]) -> None:
         """Cut the network between groups of brokers until `heal`: ``kafka.partition([1], [2, 3])``.
@@ -127,11 +134,23 @@ class BrokerControls:
         Raises:
             ValueError: there are fewer than two groups, a broker is in two, or there is none of that id.
         """
-        self._call(lambda: self._controls.network.partition(groups), "partition the network")
+        self._refusable(lambda: self._cluster.network.partition(groups), "partition the network")
 
     def heal(self) -> None:
         """End a partition: what was held on the way arrives."""
-        self._call(self._controls.network.heal, "heal the network")
+        self._call(self._cluster.network.heal, "heal the network")
+
+    def _run(self, change: Coroutine[Any, Any, T], doing: str) -> T:
+        """Run a change of the cluster, which may refuse it: a ValueError then."""
+        return self._thread.run(self._controls.asked(change), doing)
+
+    def _refusable(self, change: Callable[[], T], doing: str) -> T:
+        """Make a change of the cluster, which may refuse it: a ValueError then."""
+
+        async def changed() -> T:
+            return change()
+
+        return self._run(changed(), doing)
 
     def _call(self, function: Callable[[], T], doing: str) -> T:
         return self._thread.call(function, doing)

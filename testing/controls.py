@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
 
 from purgatorio.broker.broker import Broker
 from purgatorio.broker.cluster import Cluster
@@ -16,6 +16,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.movable_clock import MovableClock
+from purgatorio.broker.operator import OperationRefused
 from purgatorio.broker.purgatory import ParkedOperation
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.results import AppendResult
@@ -24,12 +25,11 @@ from purgatorio.protocol.records import Record as WireRecord
 from purgatorio.protocol.records import build_batch, iter_batches, iter_records
 from purgatorio.testing.client_ids import is_broker
 from purgatorio.testing.group_controls import GroupControls, watches
-from purgatorio.testing.leadership import Leadership
-from purgatorio.testing.network import Network
-from purgatorio.testing.snapshots import Snapshot, Snapshots
 from purgatorio.testing.time_controls import TimeControls
 from purgatorio.testing.timeline import Timeline
 from purgatorio.testing.values import Parked, Record
+
+T = TypeVar("T")
 
 POLL_SECONDS: Final = 0.001
 """The time between two looks at a condition that no event of the broker announces."""
@@ -48,10 +48,7 @@ class Controls:
     Attributes:
         timeline: the last changes of leaders and in-sync replicas.
         time: moves the brokers' clock.
-        network: lets brokers stand still, and cuts them off from each other.
-        leadership: moves leaders and coordinators.
         groups: reads groups.
-        snapshots: takes and restores snapshots.
     """
 
     def __init__(self, cluster: Cluster, clock: MovableClock, topics: Mapping[str, int] | None = None) -> None:
@@ -59,11 +56,9 @@ class Controls:
         self._topics = topics or {}
         self._rng = random.Random()
         self.timeline = Timeline(clock)
+        cluster.when_renewed = lambda: self.timeline.follow(cluster.store)
         self.time = TimeControls(cluster, clock, self.timeline)
-        self.network = Network(cluster)
-        self.leadership = Leadership(self.network)
         self.groups = GroupControls(cluster)
-        self.snapshots = Snapshots(cluster)
         self._starting_admin = asyncio.Lock()
         self._has_admin = False
 
@@ -79,6 +74,7 @@ class Controls:
         controls = cls(Cluster(config, clock, admin=False), clock, topics)
         controls.cluster.faults.record_requests()
         await controls.cluster.start()
+        controls.timeline.follow(controls.cluster.store)
         try:
             await controls._create_topics()
         except BaseException:
@@ -87,7 +83,6 @@ class Controls:
         return controls
 
     async def _create_topics(self) -> None:
-        self.timeline.follow(self.cluster.store)
         for name, partitions in self._topics.items():
             await self.topic(name, partitions, -1, {})
 
@@ -102,24 +97,29 @@ class Controls:
                 self._has_admin = True
         return self.cluster.admin_url
 
+    async def until_in_sync(self, topic: str) -> None:
+        """Wait until all replicas of a topic are in sync.
+
+        Raises:
+            ValueError: there is no such topic.
+        """
+        with _refused_as_value_error():
+            await self.until(lambda: self.cluster.leadership.all_in_sync(topic))
+
     async def reset(self) -> None:
         """Make the cluster as it was after `start`."""
         self.time.clock.set_wall()
-        self.network.clear()
         await self.cluster.reset()
         await self._create_topics()
 
-    async def restore(self, snapshot: Snapshot) -> None:
-        """Make the cluster as it was at a snapshot. See `Kafka.restore`.
+    async def asked(self, change: Awaitable[T]) -> T:
+        """Return what a change of the cluster returns.
 
         Raises:
-            ValueError: the snapshot is of a cluster with other brokers.
+            ValueError: the cluster refuses it, with its sentence.
         """
-        self.snapshots.check(snapshot)
-        self.network.clear()
-        await self.cluster.reset()
-        self.timeline.follow(self.cluster.store)
-        await self.snapshots.restore(snapshot)
+        with _refused_as_value_error():
+            return await change
 
     async def end(self) -> None:
         """End the cluster at once, as a crash would: nothing is answered, nothing drained."""
@@ -147,7 +147,7 @@ class Controls:
         (result,) = await answer
         if result.error:
             raise ValueError(f"topic {name!r} was not created: {result.message or result.error.name}")
-        await self.until(lambda: all(_has_leaders(each.image, name) for each in self.network.brokers))
+        await self.until(lambda: all(_has_leaders(each.image, name) for each in self.cluster.network.brokers))
 
     async def produce(
         self,
@@ -273,21 +273,6 @@ class Controls:
 
     # --- brokers ---
 
-    async def kill(self, broker_id: int) -> None:
-        """End a broker as a crash would."""
-        await self.cluster.kill_broker(broker_id)
-        self.network.forget(broker_id)
-
-    async def stop(self, broker_id: int) -> None:
-        """Stop a broker in good order; one that stands still goes on first."""
-        self.network.resume(broker_id)
-        await self.cluster.stop_broker(broker_id)
-
-    async def start_broker(self, broker_id: int) -> None:
-        """Start a broker, on the side of a partition on which it was."""
-        await self.cluster.start_broker(broker_id)
-        self.network.apply()
-
     def hold_follower(self, broker_id: int) -> None:
         """Have a broker send no fetch to leaders: nothing that it follows is acknowledged by it."""
         self.cluster.broker(broker_id).gate.hold()
@@ -318,7 +303,7 @@ class Controls:
         raise ValueError(f"{topic}-{partition} has no leader now")
 
     def _any_broker(self) -> Broker:
-        brokers = self.network.brokers
+        brokers = [each for each in self.cluster.brokers if self.cluster.network.reaches_store(each.broker_id)]
         if not brokers:
             raise ValueError("no broker is running")
         return max(brokers, key=lambda each: each.image.version)
@@ -328,6 +313,15 @@ class Controls:
         if topic not in known:
             raise ValueError(f"there is no topic {topic!r}, only {', '.join(sorted(known)) or 'none'}")
         return len(known[topic].partitions)
+
+
+@contextlib.contextmanager
+def _refused_as_value_error() -> Iterator[None]:
+    """Raise a refusal as ValueError, as all controls of a test do; its kinds are for the admin HTTP."""
+    try:
+        yield
+    except OperationRefused as error:
+        raise ValueError(str(error)) from None
 
 
 def _all_committed(replica: Partition) -> bool:

@@ -18,8 +18,8 @@ from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 if TYPE_CHECKING:
     # Tests import `Kafka` for their annotations: the broker is imported by the first cluster, not by this module.
     from purgatorio.broker.cluster import Cluster
+    from purgatorio.broker.operator.snapshots import Snapshot
     from purgatorio.testing.controls import Controls
-    from purgatorio.testing.snapshots import Snapshot
     from purgatorio.testing.values import Group, Parked, Record, Request
 
 REPORT_TIMEOUT_SECONDS: Final = 2.0
@@ -206,7 +206,7 @@ class Kafka(BrokerControls):
     def until_in_sync(self, topic: str, *, timeout_seconds: float = WAIT_SECONDS) -> Waiting[None]:
         """Wait, with `await` or `.wait()`, until all replicas of a topic are in sync."""
         what = f"all replicas of {topic} in sync"
-        return Waiting(self._thread.start(self._controls.leadership.in_sync(topic), what), what, timeout_seconds)
+        return Waiting(self._thread.start(self._controls.until_in_sync(topic), what), what, timeout_seconds)
 
     def expire(self, operation: Parked) -> None:
         """Have the deadline of a parked operation come now: its client gets the answer of a request that timed out.
@@ -322,7 +322,7 @@ class Kafka(BrokerControls):
         Raises:
             ValueError: a partition has no leader now.
         """
-        return self._call(self._controls.snapshots.take, "take a snapshot")
+        return self._refusable(self._cluster.snapshot, "take a snapshot")
 
     def restore(self, snapshot: Snapshot) -> None:
         """Make the cluster as it was at a snapshot; takes milliseconds for a small one. It can be restored again.
@@ -333,7 +333,7 @@ class Kafka(BrokerControls):
         Raises:
             ValueError: the snapshot is of a cluster with other brokers.
         """
-        self._thread.run(self._controls.restore(snapshot), "restore a snapshot")
+        self._run(self._cluster.restore(snapshot), "restore a snapshot")
 
     def reset(self) -> None:
         """Make the cluster as it was at its start, at the same addresses; takes a few milliseconds.

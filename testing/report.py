@@ -43,7 +43,7 @@ def _brokers(controls: Controls) -> list[str]:
 
 def _stands(controls: Controls, broker: Broker) -> str:
     """Return how a test holds a broker back."""
-    network = controls.network
+    network = controls.cluster.network
     words = [
         "held" if broker.gate.held else "",
         "paused" if broker.broker_id in network.paused else "",
