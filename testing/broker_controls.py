@@ -85,7 +85,10 @@ class BrokerControls:
         self._thread.run(self._controls.apply_retention(), "apply retention")
 
     def hold_follower(self, broker: int) -> None:
-        """Have a broker send no fetch to leaders: what it follows is not acknowledged, acks=all waits for it."""
+        """Have a broker fetch nothing from leaders: what it follows is not acknowledged, acks=all waits for it.
+
+        The answer to a fetch that is under way waits at the broker, too: it gets no record that was produced since.
+        """
         self._call(lambda: self._controls.hold_follower(broker), f"hold follower {broker}")
 
     def release(self, broker: int | None = None) -> None:

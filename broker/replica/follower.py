@@ -93,6 +93,8 @@ class FetchSettings:
 class FollowerGate:
     """Holds this broker's fetches back, so that a user can watch produce requests wait for them.
 
+    While it is held, a fetch that is under way at a leader brings nothing either: its answer waits here.
+
     Args:
         clock: times the delay.
         delay_ms: see below.
@@ -113,18 +115,21 @@ class FollowerGate:
         return not self._open.is_set()
 
     def hold(self) -> None:
-        """Send no fetch until `release`."""
+        """Send no fetch, and append nothing that was fetched, until `release`."""
         self._open.clear()
 
     def release(self) -> None:
         """Send fetches again."""
         self._open.set()
 
-    async def passed(self, *, after_records: bool) -> None:
-        """Wait until the next fetch may be sent."""
-        if after_records and self.delay_ms > 0:
-            await self._clock.sleep(self.delay_ms)
+    async def passed(self) -> None:
+        """Wait until it is not held."""
         await self._open.wait()
+
+    async def delayed(self) -> None:
+        """Wait `delay_ms`."""
+        if self.delay_ms > 0:
+            await self._clock.sleep(self.delay_ms)
 
 
 @dataclass(slots=True)
@@ -254,6 +259,7 @@ class FollowerFetcher:
     async def _fetch_from(self, peer: Peer) -> None:
         """Fetch over one connection as long as there are partitions to follow."""
         while self._followed:
+            await self._gate.passed()
             ready = self._ready()
             if not ready and (not self._session.is_open or self._session.is_empty):
                 # The leader answers a fetch without partitions at once: sending it would be a busy loop.
@@ -263,6 +269,7 @@ class FollowerFetcher:
             request = self._request(ready)
             timeout_ms = request.max_wait_ms + self._settings.response_timeout_ms
             response: FetchResponse = await peer.request(ApiKey.FETCH, FETCH_VERSION, request, timeout_ms=timeout_ms)
+            await self._gate.passed()
             if response.error_code in SESSION_ERRORS and request.session_id != NO_SESSION:
                 logger.debug("fetch session refused", broker=self._replicas.broker_id, leader=self.leader_id)
                 self._session.reset()
@@ -274,7 +281,8 @@ class FollowerFetcher:
             self._session.answered(response.session_id)
             for partition in out_of_range:
                 await self._reset_into_leaders_log(peer, partition)
-            await self._gate.passed(after_records=got_records)
+            if got_records:
+                await self._gate.delayed()
 
     def _ready(self) -> list[Partition]:
         """Return the partitions that a full request names: all but those that are paused after a refusal.

@@ -78,13 +78,18 @@ def test_the_tests_of_the_page_pass_and_leave_nothing_open(tmp_path: Path) -> No
 
 
 @pytest.mark.process
-def test_the_test_on_the_first_screen_of_the_readme_passes(tmp_path: Path) -> None:
-    """The first program of the README is the fixture with a real client."""
+def test_the_test_on_the_first_screen_of_the_readme_passes_and_proves_something(tmp_path: Path) -> None:
+    """The first program of the README is the fixture with a real client; without its fault it fails."""
     before, _, program = (ROOT / "README.md").read_text().partition("  ```python\n")
     assert before.count("\n") < 20
-    (tmp_path / "test_readme.py").write_text(textwrap.dedent(program.partition("  ```\n")[0]))
+    program = textwrap.dedent(program.partition("  ```\n")[0])
+    without = program.replace("    kafka.hold_follower(3)\n", "")
+    assert without != program
+    (tmp_path / "test_readme.py").write_text(program)
+    (tmp_path / "test_without.py").write_text(without)
     told = pytest_run(tmp_path, "[pytest]\nkafka_leaks = error\n")
-    assert re.search(r"1 passed(, 1 warning)? in", told), told
+    assert re.search(r"1 failed, 1 passed(, 1 warning)? in", told), told
+    assert re.search(r"FAILED test_without\.py.* assert 0 == 1", told), told
 
 
 @pytest.mark.process

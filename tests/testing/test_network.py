@@ -84,6 +84,22 @@ def test_a_follower_that_is_cut_off_holds_up_acks_all_until_the_network_is_heale
     kafka.until_in_sync("orders").wait()
 
 
+async def test_a_held_follower_has_no_record_that_the_leader_took_since(kafka: Kafka) -> None:
+    """Not even one that the leader sends in answer to a fetch from before: with acks=1 an order can be lost."""
+    leader = kafka.leader("orders")
+    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, acks=1) as producer:
+        await producer.send_and_wait("orders", b"before")
+        assert [each.value for each in kafka.records("orders")] == [b"before"]  # and both followers have it
+        for each in kafka.brokers:
+            kafka.hold_follower(each)
+        await producer.send_and_wait("orders", b"lost")
+        kafka.kill(leader)
+        await until_leader_is_not(kafka, leader)
+        kafka.release()
+        kafka.produce("orders", "after")
+    assert [each.value for each in kafka.records("orders")] == [b"before", b"after"]
+
+
 def test_what_stands_still_can_be_killed_stopped_and_reset(kafka: Kafka) -> None:
     kafka.pause(1)
     kafka.kill(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -50,6 +51,7 @@ class Leader:
         self.asked: list[FetchRequest] = []
         self.connections = 0
         self.silent = asyncio.Event()
+        self.when_asked: Callable[[], None] = lambda: None
 
     async def connect(self, broker_id: int) -> Leader:
         assert broker_id == LEADER_ID
@@ -59,6 +61,7 @@ class Leader:
     async def request(self, api_key: int, api_version: int, message: Any, *, timeout_ms: int) -> Any:
         if api_key == ApiKey.FETCH:
             self.asked.append(message)
+            self.when_asked()
         if not self.answers:
             self.silent.set()
             await asyncio.Event().wait()
@@ -269,18 +272,38 @@ async def test_a_lost_connection_is_opened_again(follower: Harness, failure: Exc
     assert partition.log.log_end_offset == 2
 
 
-async def test_a_held_follower_does_not_acknowledge_fetched_records(follower: Harness) -> None:
+async def test_a_held_follower_sends_no_fetch(follower: Harness) -> None:
     gate = FollowerGate(CLOCK)
     gate.hold()
     leader = Leader(answer(records=batch(0)))
     following = asyncio.create_task(follow(follower, leader, gate=gate))
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while follower.partition().log.log_end_offset == 0:  # noqa: ASYNC110 - the log has no event to wait for
-            await asyncio.sleep(0)
-    assert leader.offsets_asked == [[0]]
+    await turns(5)
+    assert (leader.connections, leader.asked) == (1, [])
     gate.release()
     await following
     assert leader.offsets_asked == [[0], [1]]
+
+
+async def test_the_answer_to_a_fetch_from_before_the_hold_waits_for_the_release(follower: Harness) -> None:
+    """The leader may have parked it, and answers when it has records."""
+    gate = FollowerGate(CLOCK)
+    leader = Leader(answer(records=batch(0)))
+    leader.when_asked = gate.hold
+    following = asyncio.create_task(follow(follower, leader, gate=gate))
+    await turns(5)
+    assert (leader.offsets_asked, leader.answers) == ([[0]], [])
+    assert follower.partition().log.log_end_offset == 0
+    leader.when_asked = lambda: None
+    gate.release()
+    await following
+    assert follower.partition().log.log_end_offset == 1
+    assert leader.offsets_asked == [[0], [1]]
+
+
+async def turns(count: int) -> None:
+    """Let the event loop turn."""
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 def in_session(response: FetchResponse, session_id: int = 5) -> FetchResponse:
