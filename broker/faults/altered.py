@@ -1,67 +1,14 @@
-"""Replies that change, drop or withhold what the handler answers."""
+"""What fault rules do to the answers of handlers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
-from purgatorio.broker.request import Reply, RequestContext
-from purgatorio.protocol.api import EncodedResponse, decode_response, encode_response
+from purgatorio.broker.request import RequestContext
+from purgatorio.protocol.api import EncodedResponse, encode_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-
-
-class AlteredReply:
-    """A reply that passes each response through a function first.
-
-    Args:
-        reply: the request's.
-        alter: gets the response message, and returns the one to send.
-    """
-
-    __slots__ = ("_alter", "_ctx", "_reply")
-
-    def __init__(self, ctx: RequestContext, reply: Reply, alter: Callable[[Any], Any]) -> None:
-        self._ctx = ctx
-        self._reply = reply
-        self._alter = alter
-
-    def __call__(self, response: Any) -> None:
-        """Send the altered response."""
-        self._reply(self._alter(_message(self._ctx, response)))
-
-    def nothing(self) -> None:
-        """Send nothing: there is no answer to alter."""
-        self._reply.nothing()
-
-    def close(self, reason: str) -> None:
-        """Close the connection, as the handler wants."""
-        self._reply.close(reason)
-
-
-class LostReply:
-    """A reply that sends nothing of what the handler answers.
-
-    Args:
-        instead: called once the work is done.
-    """
-
-    __slots__ = ("_instead",)
-
-    def __init__(self, instead: Callable[[], object]) -> None:
-        self._instead = instead
-
-    def __call__(self, response: Any) -> None:
-        """Lose the response."""
-        self._instead()
-
-    def nothing(self) -> None:
-        """Act as for a response."""
-        self._instead()
-
-    def close(self, reason: str) -> None:
-        """Act as for a response."""
-        self._instead()
 
 
 def throttled(response: Any, throttle_ms: int) -> Any:
@@ -94,11 +41,3 @@ def corrupted(ctx: RequestContext, response: Any) -> Any:
     prefix = len(b"".join(encode_response(ctx.api_key, ctx.api_version, 0, EncodedResponse(b""))))
     message = encoded[prefix:]
     return EncodedResponse(message[: len(message) // 2])
-
-
-def _message(ctx: RequestContext, response: Any) -> Any:
-    """Return a response as a message; a handler may have encoded it."""
-    if not isinstance(response, EncodedResponse):
-        return response
-    frame = b"".join(encode_response(ctx.api_key, ctx.api_version, 0, response))[4:]
-    return decode_response(ctx.api_key, ctx.api_version, frame)[1]

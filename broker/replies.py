@@ -1,0 +1,70 @@
+"""Replies that change, drop or withhold what the handler answers, for the layers that stand before handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api import EncodedResponse, decode_response, encode_response
+
+
+class AlteredReply:
+    """A reply that passes each response through a function first.
+
+    Args:
+        reply: the request's.
+        alter: gets the response message, and returns the one to send.
+    """
+
+    __slots__ = ("_alter", "_ctx", "_reply")
+
+    def __init__(self, ctx: RequestContext, reply: Reply, alter: Callable[[Any], Any]) -> None:
+        self._ctx = ctx
+        self._reply = reply
+        self._alter = alter
+
+    def __call__(self, response: Any) -> None:
+        """Send the altered response."""
+        self._reply(self._alter(_message(self._ctx, response)))
+
+    def nothing(self) -> None:
+        """Send nothing: there is no answer to alter."""
+        self._reply.nothing()
+
+    def close(self, reason: str) -> None:
+        """Close the connection, as the handler wants."""
+        self._reply.close(reason)
+
+
+class LostReply:
+    """A reply that sends nothing of what the handler answers.
+
+    Args:
+        instead: called once the work is done.
+    """
+
+    __slots__ = ("_instead",)
+
+    def __init__(self, instead: Callable[[], object]) -> None:
+        self._instead = instead
+
+    def __call__(self, response: Any) -> None:
+        """Lose the response."""
+        self._instead()
+
+    def nothing(self) -> None:
+        """Act as for a response."""
+        self._instead()
+
+    def close(self, reason: str) -> None:
+        """Act as for a response."""
+        self._instead()
+
+
+def _message(ctx: RequestContext, response: Any) -> Any:
+    """Return a response as a message; a handler may have encoded it."""
+    if not isinstance(response, EncodedResponse):
+        return response
+    frame = b"".join(encode_response(ctx.api_key, ctx.api_version, 0, response))[4:]
+    return decode_response(ctx.api_key, ctx.api_version, frame)[1]
