@@ -22,12 +22,13 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record as WireRecord
-from purgatorio.protocol.records import build_batch, iter_batches, iter_records
+from purgatorio.protocol.records import build_batch
 from purgatorio.testing.client_ids import is_broker
 from purgatorio.testing.group_controls import GroupControls, watches
+from purgatorio.testing.records import check_isolation_level, ends_transactions, read_records
 from purgatorio.testing.time_controls import TimeControls
 from purgatorio.testing.timeline import Timeline
-from purgatorio.testing.values import Parked, Record
+from purgatorio.testing.values import IsolationLevel, Parked, Record
 
 T = TypeVar("T")
 
@@ -36,6 +37,8 @@ POLL_SECONDS: Final = 0.001
 PRODUCE_TIMEOUT_MS: Final = 10_000
 COMMIT_PATIENCE_SECONDS: Final = 0.1
 """The longest wait for followers that have yet to fetch what was acknowledged; a fetch takes them some milliseconds."""
+MARKER_PATIENCE_SECONDS: Final = 1.0
+"""The longest wait for the end markers of transactions, which the coordinator sends to the partitions' leaders."""
 
 
 class Controls:
@@ -184,33 +187,31 @@ class Controls:
             raise ValueError(f"{tp}: {result.error_message or result.error_code.name}")
         return result.base_offset
 
-    async def records(self, topic: str, partition: int | None) -> list[Record]:
+    async def records(self, topic: str, partition: int | None, isolation_level: IsolationLevel) -> list[Record]:
         """Return the committed records of a topic, by partition and offset.
 
-        Records that were acknowledged before followers have them (acks=1) are committed a moment later: it waits so
-        long, unless a follower is held, and at most `COMMIT_PATIENCE_SECONDS`.
+        Records that were acknowledged before followers have them (acks=1) are committed a moment later, and so are
+        transactions whose end was acknowledged before its markers are written: it waits so long, unless a follower is
+        held, and at most `COMMIT_PATIENCE_SECONDS` and `MARKER_PATIENCE_SECONDS`.
 
         Raises:
-            ValueError: the topic or partition does not exist, or has no leader now.
+            ValueError: the topic or partition does not exist, or has no leader now; or the isolation level is none.
         """
+        check_isolation_level(isolation_level)
         partitions = range(self._partition_count(topic)) if partition is None else (partition,)
         if not any(broker.gate.held for broker in self.cluster.brokers):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(COMMIT_PATIENCE_SECONDS):
-                    await self.until(lambda: all(_all_committed(self._led(topic, index)) for index in partitions))
-        found: list[Record] = []
-        for index in partitions:
-            replica = self._led(topic, index)
-            log = replica.log
-            read = log.read(log.log_start_offset, max_bytes=1 << 62, end_offset=replica.high_watermark)
-            for header, batch in iter_batches(b"".join(read.parts)):
-                if header.is_control:
-                    continue
-                found.extend(
-                    Record(topic, index, each.offset, each.key, each.value, tuple(each.headers), each.timestamp_ms)
-                    for each in iter_records(batch)
-                )
-        return found
+            if isolation_level == "read_committed":
+                await self._until(lambda: not ends_transactions(self.cluster), MARKER_PATIENCE_SECONDS)
+            await self._until(
+                lambda: all(_all_committed(self._led(topic, index)) for index in partitions), COMMIT_PATIENCE_SECONDS
+            )
+        return [each for index in partitions for each in read_records(self._led(topic, index), isolation_level)]
+
+    async def _until(self, true: Callable[[], object], patience_seconds: float) -> None:
+        """Wait until a condition is true, or for so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_seconds):
+                await self.until(true)
 
     def _led(self, topic: str, partition: int) -> Partition:
         replica = self.leader(topic, partition).replica(TopicPartition(topic, partition))

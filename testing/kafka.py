@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from purgatorio.broker.cluster import Cluster
     from purgatorio.broker.operator.snapshots import Snapshot
     from purgatorio.testing.controls import Controls
-    from purgatorio.testing.values import Group, Parked, Record, Request
+    from purgatorio.testing.values import Group, IsolationLevel, Parked, Record, Request
 
 REPORT_TIMEOUT_SECONDS: Final = 2.0
 """A report of a cluster that hangs must not hold up the tests behind it."""
@@ -124,15 +124,23 @@ class Kafka(BrokerControls):
         )
         return self._thread.run(produced, f"produce to {topic}-{partition}")
 
-    def records(self, topic: str, partition: int | None = None) -> list[Record]:
+    def records(
+        self, topic: str, partition: int | None = None, *, isolation_level: IsolationLevel = "read_uncommitted"
+    ) -> list[Record]:
         """Return the committed records of a topic, by partition and offset, without a client.
 
-        It waits some milliseconds for followers that have yet to fetch records which a client sent with acks=1.
+        It waits some milliseconds for followers that have yet to fetch records which a client sent with acks=1, and for
+        the markers of transactions that a client has ended.
+
+        Args:
+            topic, partition: of this partition only, or of all.
+            isolation_level: "read_committed" leaves out the records of transactions that were aborted, and those from
+                the first open transaction on; by default they are there, as for Kafka's consumers (isolation.level).
 
         Raises:
-            ValueError: the topic or partition does not exist, or has no leader now.
+            ValueError: the topic or partition does not exist, or has no leader now; or the isolation level is none.
         """
-        return self._thread.run(self._controls.records(topic, partition), f"read {topic!r}")
+        return self._thread.run(self._controls.records(topic, partition, isolation_level), f"read {topic!r}")
 
     # --- what waits ---
 

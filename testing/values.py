@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+"""Kafka's `isolation.level`: whether a reader gets the records of aborted and of open transactions."""
 
 
 @dataclass(frozen=True, slots=True)
