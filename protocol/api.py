@@ -25,6 +25,7 @@ from purgatorio.protocol.message import Api, Message
 from purgatorio.protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
@@ -35,6 +36,7 @@ from purgatorio.protocol.messages import (
     delete_groups,
     delete_records,
     delete_topics,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -95,6 +97,7 @@ APIS: Final[Mapping[int, Api]] = MappingProxyType(
         for module in (
             add_offsets_to_txn,
             add_partitions_to_txn,
+            alter_client_quotas,
             alter_configs,
             alter_partition_reassignments,
             api_versions,
@@ -105,6 +108,7 @@ APIS: Final[Mapping[int, Api]] = MappingProxyType(
             delete_groups,
             delete_records,
             delete_topics,
+            describe_client_quotas,
             describe_cluster,
             describe_configs,
             describe_groups,
