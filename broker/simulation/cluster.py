@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.metadata.broker_lifecycle import RegistrationLost
 from purgatorio.broker.metadata.controller import DuplicateBrokerId
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
-from purgatorio.broker.metadata.image import ClusterImage, PartitionState
+from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
 from purgatorio.broker.simulation.loop import Node, SimulatedClock, SimulatedLoop
 from purgatorio.broker.simulation.network import Network
 from purgatorio.broker.txn.transaction import Transaction
@@ -190,6 +190,7 @@ class SimulatedCluster:
         clock_rates: the range of the rates of brokers' clocks, unless they are one process; the store's rate is 1.
         skips_images: see `WatchedStore`.
         spare_hosts: whether each broker has a second host, unless the brokers are one process.
+        domain: the domain of hosts' names, ``broker-1.sim`` for "sim"; empty: each broker is at ``127.0.0.1``.
         settings: the brokers' configuration, beside ids and ports.
 
     Attributes:
@@ -210,6 +211,7 @@ class SimulatedCluster:
         clock_rates: tuple[float, float] = (1.0, 1.0),
         skips_images: bool = False,
         spare_hosts: bool = False,
+        domain: str = "",
         **settings: object,
     ) -> None:
         self.loop = loop
@@ -224,6 +226,7 @@ class SimulatedCluster:
         self.processes: dict[int, Process] = {}
         self.replaced: list[Process] = []
         self._rng = rng
+        self._domain = domain
         self._hosts = self._build_hosts(count, racks, clock_rates, settings)
         if spare_hosts and not one_process:
             spares = self._build_hosts(count, racks, clock_rates, settings, name="spare", first_port=FIRST_SPARE_PORT)
@@ -245,7 +248,10 @@ class SimulatedCluster:
         rng = random.Random(f"clocks {self._rng.random()}")
         hosts: dict[int, list[Host]] = {}
         for broker_id in range(1, count + 1):
-            options = {"broker_id": broker_id, "port": first_port + broker_id - 1, **rack_of(broker_id, racks)}
+            options: dict[str, object] = {"broker_id": broker_id, "port": first_port + broker_id - 1}
+            options |= rack_of(broker_id, racks)
+            if self._domain:
+                options["host"] = f"{name}-{broker_id}.{self._domain}"
             config = BrokerConfig.model_validate({**options, **settings})
             clock = self.clock if self.one_process else SimulatedClock(self.loop, rng.uniform(*clock_rates))
             hosts[broker_id] = [Host(f"{name}-{broker_id}", config, clock)]
@@ -309,6 +315,25 @@ class SimulatedCluster:
     def is_running(self, broker_id: int) -> bool:
         """Whether the broker runs, paused or not."""
         return broker_id in self.processes
+
+    def may_lose_logs(self, broker_id: int, leaving: Collection[int] = ()) -> bool:
+        """Whether every partition keeps a running replica that is in sync or eligible without this broker.
+
+        Args:
+            leaving: running brokers that will be gone soon, too.
+        """
+        return all(
+            any(
+                each.broker_id not in (broker_id, *leaving) and self._is_current(each)
+                for each in (*state.isr, *state.elr)
+            )
+            for state in self.partitions.values()
+            if state.isr or state.elr
+        )
+
+    def _is_current(self, incarnation: BrokerIncarnation) -> bool:
+        broker = self.brokers.get(incarnation.broker_id)
+        return broker is not None and broker.lifecycle.incarnation == incarnation
 
     async def start(self) -> None:
         """Start the store and all brokers."""

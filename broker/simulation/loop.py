@@ -13,6 +13,7 @@ import asyncio
 import contextvars
 import heapq
 import random
+import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar, cast
@@ -26,6 +27,8 @@ WALL_START_MS: Final = 1_700_000_000_000
 TURN_SECONDS: Final = 1e-6
 """The virtual time that one turn of the loop takes; without it, code that polls with sleep(0) would wait for ever."""
 MAX_UNWINDING_STEPS: Final = 100_000
+MAX_CANCELLATIONS: Final = 100
+"""How often the tasks of a dead node are cancelled; each `finally` block that waits for ever takes one of them."""
 
 _node: contextvars.ContextVar[Node | None] = contextvars.ContextVar("node", default=None)
 
@@ -214,28 +217,40 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # --- the end of a node ---
 
     def _unwind(self, node: Node | None, tasks: dict[asyncio.Task[Any], None], held: deque[asyncio.Handle]) -> None:
-        """Cancel the tasks of a dead node and run them to their end, without time passing or other nodes running."""
-        for task in list(tasks):
-            task.cancel()
+        """Cancel the tasks of a dead node and run them to their end, without time passing or other nodes running.
+
+        Tasks are cancelled again whenever nothing else can happen: a `finally` block may make a task that waits for an
+        answer, and no answer comes any more.
+        """
         own = deque(held)
+        cancellations = 0
         for _ in range(MAX_UNWINDING_STEPS):
             own.extend(self._take(self._base._ready, node))
-            if not own:
-                own.extend(self._take_first_timer(node))
-            if not own or all(task.done() for task in tasks):
+            if cancellations and all(task.done() for task in tasks):
                 break
-            handle = own.popleft()
-            if not handle.cancelled():
-                cast("Any", handle)._run()
+            if not own and cancellations:
+                own.extend(self._take_first_timer(node))
+            if own and cancellations:
+                handle = own.popleft()
+                if not handle.cancelled():
+                    cast("Any", handle)._run()
+            elif cancellations < MAX_CANCELLATIONS:
+                cancellations += 1
+                for task in list(tasks):
+                    task.cancel()
+            else:
+                break
         assert all(task.done() for task in tasks), f"{node or 'the world'} does not come to its end: {list(tasks)}"
 
     def close(self) -> None:
         """Kill all nodes and end the world's tasks; no task is left, even if the simulation was aborted."""
         if not self.is_closed() and not self.is_running():
             asyncio._set_running_loop(self)
+            self._base._thread_id = threading.get_ident()  # so that what unwinds may make futures and tasks
             try:
                 self._unwind_all()
             finally:
+                self._base._thread_id = None
                 asyncio._set_running_loop(None)
         super().close()
 

@@ -24,7 +24,6 @@ from purgatorio.broker.metadata.controller import (
     delete_topics,
     reassign_partitions,
 )
-from purgatorio.broker.metadata.image import BrokerIncarnation, PartitionState
 from purgatorio.broker.metadata.store import Decision
 from purgatorio.broker.operator import NotInSync, rolling_restart, wait_until_in_sync
 from purgatorio.broker.simulation.cluster import Process, SimulatedCluster
@@ -132,23 +131,7 @@ class Nemesis:
 
     def may_lose_logs(self, broker_id: int) -> bool:
         """Whether every partition keeps a running replica that is in sync or eligible without this broker."""
-        return all(
-            not (state.isr or state.elr) or self._survivors(state, broker_id)
-            for state in self._cluster.partitions.values()
-        )
-
-    def _survivors(self, state: PartitionState, broker_id: int) -> list[BrokerIncarnation]:
-        incarnations = (*state.isr, *state.elr)
-        return [
-            incarnation
-            for incarnation in incarnations
-            if incarnation.broker_id != broker_id and self._is_running(incarnation)
-        ]
-
-    def _is_running(self, incarnation: BrokerIncarnation) -> bool:
-        broker = self._cluster.brokers.get(incarnation.broker_id)
-        running = broker is not None and broker.lifecycle.incarnation == incarnation
-        return running and incarnation.broker_id not in self._leaving
+        return self._cluster.may_lose_logs(broker_id, self._leaving)
 
     async def _take_down(self, broker_id: int, end: float, *, kill: bool) -> None:
         if not self.may_lose_logs(broker_id):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.simulation.consumers import Reader
 from purgatorio.broker.simulation.group_plan import SESSION_TIMEOUT_MS, GroupPlan, Protocol
@@ -99,7 +99,7 @@ class Swarm:
     transactions: TransactionPlan | None = None
     output: TopicPlan | None = None
     offsets_segment_bytes: int = 0
-    settings: dict[str, object] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Describe the workload in a line per topic and one for the rest."""

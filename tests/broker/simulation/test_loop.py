@@ -189,6 +189,52 @@ def test_a_killed_node_never_runs_again_and_its_tasks_have_ended(loop: Simulated
 
 
 @pytest.mark.filterwarnings("error")
+def test_a_killed_node_comes_to_its_end_though_it_waits_for_ever_in_its_finally_blocks(loop: SimulatedLoop) -> None:
+    node, seen = loop.node("a"), []
+
+    async def wait_for_ever() -> None:
+        await loop.create_future()
+
+    async def work() -> None:
+        try:
+            await wait_for_ever()
+        finally:
+            try:
+                await asyncio.shield(asyncio.create_task(wait_for_ever()))  # as a client that flushes what it has
+            finally:
+                seen.append("unwound")
+
+    async def main() -> None:
+        task = node.spawn(work())
+        await asyncio.sleep(0.5)
+        node.kill()
+        await asyncio.sleep(0)
+        assert task.done()
+
+    run(loop, main)
+    assert seen == ["unwound"]
+
+
+def test_what_unwinds_at_the_end_has_a_running_loop() -> None:
+    loop, seen = SimulatedLoop(random.Random(1)), []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            seen.append(loop.is_running())
+
+    async def main() -> None:
+        loop.node("a").spawn(work())
+        await asyncio.sleep(1)
+
+    run(loop, main)
+    loop.close()
+    assert seen == [True]
+    assert not loop.is_running()
+
+
+@pytest.mark.filterwarnings("error")
 def test_a_killed_node_takes_no_more_tasks(loop: SimulatedLoop) -> None:
     node = loop.node("a")
     node.kill()

@@ -1,0 +1,118 @@
+"""Time and randomness of the modules that services use, replaced while a simulation runs, and restored always.
+
+Other threads keep the real ones. Not reached are default arguments, `datetime.now` (a service takes `World.now`
+for it), and what modules of the standard library took by ``from time import time``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from purgatorio.broker.simulation.loop import START_SECONDS, WALL_START_MS, SimulatedClock, current_node
+from purgatorio.broker.simulation.network import name_of
+from purgatorio.testing.simulate.loop import ServiceLoop
+from purgatorio.testing.simulate.streams import stream
+
+NODE_OF_UUID1: Final = 0x02_00_00_00_00_01
+"""A locally administered address in place of the machine's."""
+_KEPT: Final = ("purgatorio", "pytest", "_pytest", "pluggy", "execnet", "xdist", "hypothesis", "coverage")
+"""Packages that keep the real time: they measure the machine's."""
+_SHARED: Final = getattr(random.getrandbits, "__self__", None)  # the generator behind the functions of the module
+_STATE: Final = ("seed", "getstate", "setstate")
+
+
+Place = tuple[Any, str]
+"""A module or class, and the name in it."""
+
+
+@contextmanager
+def patched(loop: ServiceLoop, seed: int) -> Iterator[None]:
+    """Replace time, randomness and what else would differ between two runs of a seed while the context lasts."""
+    times = _times(loop)
+    replaced = {**times, **_draws(seed), **_uuids()}
+    replaced.update(_taken_names(times))
+    state = random.getstate()
+    before = {place: getattr(*place) for place in replaced}
+    try:
+        for (owner, name), value in replaced.items():
+            setattr(owner, name, value)
+        random.seed(f"seed {seed}")
+        yield
+    finally:
+        for (owner, name), value in before.items():
+            setattr(owner, name, value)
+        random.setstate(state)
+
+
+def _times(loop: ServiceLoop) -> dict[Place, Callable[[], float | int]]:
+    """Return the clocks of the `time` module on virtual time, for this thread."""
+    clock, thread = SimulatedClock(loop), threading.get_ident()
+
+    def wall() -> float:
+        return WALL_START_MS / 1000 + loop.time() - START_SECONDS
+
+    def on_thread(read: Callable[[], float], real: Callable[[], Any], to: Callable[[float], Any]) -> Callable[[], Any]:
+        return lambda: to(read()) if threading.get_ident() == thread else real()
+
+    def nanoseconds(seconds: float) -> int:
+        return round(seconds * 1_000_000) * 1_000
+
+    faces = {"time": wall, "monotonic": clock.now_seconds, "perf_counter": clock.now_seconds}
+    found: dict[Place, Callable[[], Any]] = {}
+    for name, read in faces.items():
+        found[time, name] = on_thread(read, getattr(time, name), float)
+        found[time, f"{name}_ns"] = on_thread(read, getattr(time, f"{name}_ns"), nanoseconds)
+    return found
+
+
+def _taken_names(times: dict[Place, Callable[[], float | int]]) -> dict[Place, Callable[[], float | int]]:
+    """Return the places of clocks that modules of services and libraries took by ``from time import …``."""
+    real = {id(getattr(owner, name)): value for (owner, name), value in times.items()}
+    found: dict[Place, Callable[[], float | int]] = {}
+    for module_name, module in list(sys.modules.items()):
+        root = module_name.partition(".")[0]
+        if module is None or root in _KEPT or root in sys.stdlib_module_names:
+            continue
+        for name, value in list(vars(module).items()):
+            if id(value) in real:
+                found[module, name] = real[id(value)]
+    return found
+
+
+def _draws(seed: int) -> dict[Place, Any]:
+    """Return the functions of the `random` module and the sources of entropy, with a stream for each process."""
+    streams: dict[str, random.Random] = {}
+
+    def own() -> random.Random:
+        name = name_of(current_node())
+        found = streams.get(name)
+        if found is None:
+            found = streams[name] = stream(seed, f"draws of {name}")
+        return found
+
+    def draw(name: str) -> Callable[..., Any]:
+        return lambda *args, **options: getattr(own(), name)(*args, **options)
+
+    seed_of_random = random.Random.seed
+
+    def seeded(self: random.Random, a: Any = None, version: int = 2) -> None:
+        seed_of_random(self, own().getrandbits(128) if a is None else a, version)
+
+    names = [name for name in random.__all__ if getattr(getattr(random, name), "__self__", None) is _SHARED]
+    found: dict[Place, Any] = {(random, name): draw(name) for name in names if name not in _STATE}
+    found[random.Random, "seed"] = seeded
+    found[os, "urandom"] = found[random, "_urandom"] = lambda size: own().randbytes(size)
+    return found
+
+
+def _uuids() -> dict[Place, Any]:
+    """Return what makes `uuid.uuid1` a function of time and draws alone."""
+    return {(uuid, "_generate_time_safe"): None, (uuid, "_last_timestamp"): None, (uuid, "_node"): NODE_OF_UUID1}

@@ -1,0 +1,88 @@
+"""Watches a run for failures that no code handles: of tasks and callbacks, of brokers, and what fences refused."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from purgatorio.broker.simulation.loop import Node, current_node
+from purgatorio.broker.simulation.network import name_of
+from purgatorio.testing.simulate.errors import OutsideSimulation
+from purgatorio.testing.simulate.journal import Journal
+from purgatorio.testing.simulate.loop import ServiceLoop
+
+BROKERS_LOGGER: Final = "purgatorio"
+
+
+class BrokerFailed(RuntimeError):
+    """A broker logged an error: it has a bug."""
+
+
+class Watch(logging.Handler):
+    """Keeps warnings of the log in the journal, and tells of failures.
+
+    Args:
+        failed: called with the name of the process and the exception.
+    """
+
+    def __init__(self, journal: Journal, failed: Callable[[str, BaseException], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._journal = journal
+        self._failed = failed
+        self._thread = threading.get_ident()
+        self._loop: ServiceLoop | None = None
+
+    def fenced(self, error: OutsideSimulation) -> None:
+        """Tell of what a fence refused, which the process may have swallowed."""
+        node = current_node()
+        if node is None or node.alive:
+            self._failed(name_of(node), error)
+
+    def follow(self, loop: ServiceLoop) -> None:
+        """Watch the callbacks and tasks of a loop."""
+        self._loop = loop
+        loop.set_exception_handler(self._reached_the_loop)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line of the simulation's own thread; an error of a broker is a failure."""
+        node = current_node()
+        if record.thread != self._thread or (node is not None and not node.alive):
+            return
+        text = f"{record.name}: {record.getMessage()}"
+        self._journal.record(name_of(node), "log", f"{record.levelname} {text}")
+        if record.levelno >= logging.ERROR and record.name.partition(".")[0] == BROKERS_LOGGER:
+            error = BrokerFailed(text)
+            error.__cause__ = record.exc_info[1] if record.exc_info else None
+            self._failed(name_of(node), error)
+
+    def _reached_the_loop(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is None:
+            return  # "was never closed": told by a destructor, of a process that may be dead
+        node = self._node_of(context)
+        if node is None or node.alive:
+            self._failed(name_of(node), error)
+
+    def _node_of(self, context: dict[str, Any]) -> Node | None:
+        failed = context.get("future") or context.get("task")
+        if failed is not None and self._loop is not None and id(failed) in self._loop.failed_in:
+            return self._loop.failed_in[id(failed)]
+        # Python 3.11 calls the handler outside of the callback's context.
+        of = getattr(context.get("handle"), "_context", None)
+        return current_node() if of is None else of.run(current_node)
+
+
+@contextlib.contextmanager
+def logged(watch: Watch) -> Iterator[None]:
+    """Have the log go to the watch alone while the context lasts: its lines have virtual times."""
+    root = logging.getLogger()
+    before = root.handlers
+    root.handlers = [watch]
+    try:
+        yield
+    finally:
+        root.handlers = before

@@ -1,0 +1,88 @@
+"""Whole simulations: an aiokafka service, faults, and what a failing seed tells."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from purgatorio.testing.simulate import SimulationFailed, World, simulate
+from tests.testing.simulate.services import billing
+
+pytestmark = pytest.mark.simulation
+
+ALL = ("kill", "pause", "partition")
+
+
+async def bill_everything(world: World) -> None:
+    bills = world.store["bills"]
+    world.service("billing", billing, world.bootstrap, bills, replicas=2)
+    await world.produce("orders", 20)
+    await world.settle()
+    world.check("exactly-once", bills)
+
+
+async def bill_too_late(world: World) -> None:
+    bills = world.store["bills"]
+    world.service("billing", billing, world.bootstrap, bills, commit_first=True)
+    await world.produce("orders", 50)
+    await world.settle()
+    world.check("exactly-once", bills)
+
+
+@simulate(seeds=4, faults=ALL, seconds=5, topics={"orders": 2})
+async def test_a_service_that_commits_after_its_work_bills_each_order_once(world: World) -> None:
+    await bill_everything(world)
+
+
+def test_a_service_that_commits_before_its_work_loses_orders() -> None:
+    test = simulate(bill_too_late, seeds=range(40), topics={"orders": 3})
+    with pytest.raises(
+        SimulationFailed, match=r"(?s)exactly-once: \d+ of 50 values did not arrive.*billing +is killed"
+    ):
+        test()
+
+
+def test_the_report_of_a_seed_names_the_line_that_runs_it_again() -> None:
+    async def wrong(world: World) -> None:
+        await world.produce("orders", 1, seconds=0)
+        raise ZeroDivisionError("by design")
+
+    with pytest.raises(SimulationFailed, match=r"seed 3 of .*wrong: ZeroDivisionError: by design") as failed:
+        simulate(wrong, seeds=[3], topics={"orders": 1})()
+    assert "test(seed=3)" in str(failed.value)
+
+
+def test_the_same_seed_takes_the_same_way_and_another_one_does_not() -> None:
+    runs = [simulate(bill_everything, seed=seed, faults=ALL, seconds=5, topics={"orders": 2}) for seed in (7, 7, 8)]
+    first, again, other = (run.journal.digest() for run in runs)
+    assert first == again != other
+    assert runs[0].plan == runs[1].plan != runs[2].plan
+
+
+def test_pytest_sees_a_plain_function_with_the_fixtures_of_the_scenario() -> None:
+    @simulate(seeds=1)
+    async def scenario(world: World, tmp_path: Any) -> None:
+        """Meaning."""
+
+    assert not inspect.iscoroutinefunction(scenario)
+    assert list(inspect.signature(scenario).parameters) == ["tmp_path"]
+    assert scenario.__doc__ == "Meaning."
+
+
+def test_a_service_that_fails_fails_the_seed_with_its_name_and_traceback() -> None:
+    async def broken() -> None:
+        raise KeyError("order")
+
+    async def scenario(world: World) -> None:
+        world.service("billing", broken)
+        await world.settle()
+
+    run = simulate(scenario, seed=0, faults=())
+    assert [(failure.node, repr(failure.error)) for failure in run.failures] == [("billing", "KeyError('order')")]
+
+
+def test_an_unknown_fault_is_refused() -> None:
+    with pytest.raises(ValueError, match="no fault 'flood', only kill, pause, partition"):
+        simulate(faults=("flood",))
