@@ -30,6 +30,32 @@ ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 """The principal of a client that has not authenticated (Kafka's `KafkaPrincipal.ANONYMOUS`)."""
 
 
+class Channel(Protocol):
+    """A client's connection, as that which holds its requests back sees it; named as in Kafka, which mutes channels."""
+
+    def mute(self) -> None:
+        """Start no further request of this connection until `unmute` has been called as often; those started go on."""
+        ...
+
+    def unmute(self) -> None:
+        """Take back one `mute`. Requests that waited start in a later turn of the event loop, in their order."""
+        ...
+
+
+class _NoChannel:
+    """The channel of a session whose connection is gone."""
+
+    def mute(self) -> None:
+        """Do nothing: no request comes any more."""
+
+    def unmute(self) -> None:
+        """Do nothing."""
+
+
+NO_CHANNEL: Final[Channel] = _NoChannel()
+"""The channel of a session without a connection: it is gone, or a test has none."""
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Session:
     """A client's connection, as handlers see it; all requests of the connection share it.
@@ -43,6 +69,7 @@ class Session:
         peer: the client's address and port, as `host:port`; or `unknown`.
         client_id: the client id of the newest request.
         principal: the identity of the client; only authentication changes it.
+        channel: the connection, to be muted.
     """
 
     connection_id: str
@@ -51,6 +78,7 @@ class Session:
     peer: str
     client_id: str | None = None
     principal: Principal = ANONYMOUS
+    channel: Channel = NO_CHANNEL
 
 
 class RequestContext:

@@ -102,12 +102,12 @@ class Interceptor:
         go_on = partial(self._answer, live, live.error_code(), named, ctx, request, reply)
         if rule.hold:
             told = f"{live.name} holds it until it is released"
-            parked = self._park(HOLD_MS, told, live, named, ctx, reply, go_on)
+            parked = self._park(HOLD_MS, told, live, named, ctx, reply, go_on, mutes=True)
             if parked is not None:
                 live.holds(parked)
         elif rule.delay_ms:
             told = f"{live.name} delays it by {rule.delay_ms} ms"
-            self._park(rule.delay_ms, told, live, named, ctx, reply, go_on)
+            self._park(rule.delay_ms, told, live, named, ctx, reply, go_on, mutes=True)
         else:
             go_on()
 
@@ -133,7 +133,7 @@ class Interceptor:
             handler(ctx, request, LostReply(partial(reply.close, f"{live.name} disconnects after the work")))
         elif rule.drop is not None:
             never = partial(self._park, HOLD_MS, f"{live.name} never answers it", live, named, ctx, reply, None)
-            never() if rule.drop == "request" else handler(ctx, request, LostReply(never))
+            never(mutes=True) if rule.drop == "request" else handler(ctx, request, LostReply(never))
         elif rule.corrupt or rule.throttle_ms:
             handler(ctx, request, AlteredReply(ctx, reply, partial(_altered, live, ctx)))
         else:
@@ -180,13 +180,22 @@ class Interceptor:
         ctx: RequestContext,
         reply: Reply,
         go_on: Callable[[], None] | None,
+        *,
+        mutes: bool = False,
     ) -> FaultedRequest | None:
-        """Have the request wait; return the operation, or None if too many wait."""
+        """Have the request wait; return the operation, or None if too many wait.
+
+        Args:
+            mutes: whether the work of the requests behind it waits for it: its own is not done yet.
+        """
         purgatory = self._purgatory()
         if purgatory.num_delayed >= MAX_WAITING:
             reply.close(f"{MAX_WAITING} requests wait for fault rules")
             return None
-        operation = FaultedRequest(delay_ms, f"{api_name(ctx.api_key)}: {told}", reply, go_on)
+        muted = ctx.session.channel if mutes else None
+        if muted is not None:
+            muted.mute()
+        operation = FaultedRequest(delay_ms, f"{api_name(ctx.api_key)}: {told}", reply, go_on, muted)
         operation.client = ctx.client_id or ""
         purgatory.try_complete_else_watch(operation, (live.name, *map(str, named[:SHOWN_PARTITIONS])))
         return operation

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from purgatorio.broker.purgatory import DelayedOperation
-from purgatorio.broker.request import Reply
+from purgatorio.broker.request import Channel, Reply
 
 PURGATORY: Final = "Fault"
 HOLD_MS: Final = 3_600_000
@@ -21,12 +21,17 @@ class FaultedRequest(DelayedOperation):
         told: the sentence that tells why it waits.
         reply: the request's.
         go_on: begins the work; None: the request is never answered, and its connection is closed at the deadline.
+        muted: the request's connection, which starts no further request before this one goes on: the work of pipelined
+            requests is done in their order.
     """
 
-    __slots__ = ("_go_on", "_reply", "_told")
+    __slots__ = ("_go_on", "_muted", "_reply", "_told")
 
-    def __init__(self, delay_ms: int, told: str, reply: Reply, go_on: Callable[[], None] | None) -> None:
+    def __init__(
+        self, delay_ms: int, told: str, reply: Reply, go_on: Callable[[], None] | None, muted: Channel | None
+    ) -> None:
         super().__init__(delay_ms)
+        self._muted = muted
         self._told = told
         self._reply = reply
         self._go_on = go_on
@@ -36,7 +41,9 @@ class FaultedRequest(DelayedOperation):
         return False
 
     def on_complete(self) -> None:
-        """Begin the work."""
+        """Begin the work, and then, in a later turn, that of the requests behind."""
+        if self._muted is not None:
+            self._muted.unmute()
         if self._go_on is not None:
             self._go_on()
         else:

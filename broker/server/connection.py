@@ -9,6 +9,7 @@ pauses while
 * `max_in_flight_requests` requests are unanswered,
 * answers back up: in the transport because the client does not read them, or here behind a parked one,
 * requests that were read wait for their turn,
+* the channel is muted, and as many requests wait for its end as may be in flight,
 * the memory for requests is spent, or the listener stops.
 
 The event that ends one of these states calls `wake`, and the next turn of the event loop goes on with what is left. No
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from purgatorio.broker.clock import Clock
-from purgatorio.broker.request import Session
+from purgatorio.broker.request import NO_CHANNEL, Session
 from purgatorio.broker.server.deadlines import Deadlines
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
@@ -155,7 +156,7 @@ class Connection(asyncio.Protocol):
         transport = self._transport = cast("asyncio.Transport", transport)
         host, peer = _host_and_peer(transport.get_extra_info("peername"))
         self.session = Session(
-            connection_id=self._connection_id, listener=self._services.listener, host=host, peer=peer
+            connection_id=self._connection_id, listener=self._services.listener, host=host, peer=peer, channel=self
         )
         refusal = self._owner.enter(self)
         if refusal is not None:
@@ -206,6 +207,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget all requests; the answers of parked ones will find `closed` set."""
         self.closed = True
+        self.session.channel = NO_CHANNEL  # parked requests keep their session, and need no more of this
         self._requests.leave(self)
         self._replies.clear()
         if self._entered:
@@ -252,6 +254,15 @@ class Connection(asyncio.Protocol):
         replies.in_turn = False
         self._flush()
         self._steer_reading()
+
+    def mute(self) -> None:
+        """Start no further request until `unmute`; see `Channel`."""
+        self._replies.mutes += 1
+
+    def unmute(self) -> None:
+        """Take back one `mute`; see `Channel`."""
+        self._replies.mutes -= 1
+        self.wake()
 
     # Answering.
 
@@ -303,9 +314,11 @@ class Connection(asyncio.Protocol):
     # Reading or not.
 
     def _steer_reading(self) -> None:
-        if not self._replies.may_start():
+        replies, waiting = self._replies, self._requests.waiting
+        reads_ahead = replies.mutes > 0 and replies.may_read_ahead(len(waiting))
+        if not reads_ahead and not replies.may_start():
             self._pause_reading()
-        elif self._requests.waiting:
+        elif waiting and not reads_ahead:
             self._pause_reading()
             self.wake()
         elif not self._services.memory.may_read(self, partial_bytes=self._requests.partial_bytes):

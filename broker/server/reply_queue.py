@@ -31,6 +31,7 @@ class ReplyQueue:
         in_flight: started requests whose answers have not left, oldest first; the connection appends as it starts them.
         unsent_bytes: the size of their answers, as far as they have any.
         accepting: whether further requests may be started at all.
+        mutes: how many hold further requests back; above zero, none is started.
         writing_paused: whether the transport holds so many answers that the connection must wait for the client.
         in_turn: whether the connection is starting requests; it sends afterwards.
         turn_scheduled: whether the connection has asked the event loop for a turn; it sends then.
@@ -47,6 +48,7 @@ class ReplyQueue:
         "ended",
         "in_flight",
         "in_turn",
+        "mutes",
         "turn_scheduled",
         "unsent_bytes",
         "writing_paused",
@@ -61,6 +63,7 @@ class ReplyQueue:
         self.in_flight: deque[Exchange] = deque()
         self.unsent_bytes = 0
         self.accepting = True
+        self.mutes = 0
         self.writing_paused = False
         self.in_turn = False
         self.turn_scheduled = False
@@ -70,9 +73,23 @@ class ReplyQueue:
         """Whether another request may be started."""
         return (
             self.accepting
+            and not self.mutes
             and not self.writing_paused
             and len(self.in_flight) < self._max_in_flight
             and self.unsent_bytes < self._max_unsent_bytes
+        )
+
+    def may_read_ahead(self, waiting: int) -> bool:
+        """Whether to read on beyond this number of waiting requests while none may be started.
+
+        A muted connection reads, up to the bound of those in flight, since only a connection that reads learns that its
+        client has gone.
+        """
+        return (
+            self.mutes > 0
+            and self.accepting
+            and not self.writing_paused
+            and len(self.in_flight) + waiting < self._max_in_flight
         )
 
     def answered(self, exchange: Exchange) -> bool:

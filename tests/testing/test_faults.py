@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
+from confluent_kafka import Producer
 
 from purgatorio.testing import Kafka, cluster
 
@@ -56,6 +57,26 @@ async def test_a_held_request_is_parked_and_goes_on_when_it_is_released(
     await sending
     assert [each.value for each in kafka.records("orders")] == [b"held"]
     assert kafka.faults == []
+
+
+def test_requests_behind_a_held_one_of_their_connection_wait_for_it() -> None:
+    """A client that pipelines counts on the order of its connection, which has one partition's batches in it."""
+    with cluster(brokers=1, topics={"orders": 1, "others": 1}) as kafka:
+        held = kafka.fault(api="Produce", topic="orders", hold=True)
+        patience = {"message.timeout.ms": 5_000}  # when this test fails
+        with Producer(kafka.client_config("confluent", "producer") | patience) as producer:
+            producer.produce("orders", "first")
+            held.until_fired().wait()
+            producer.produce("others", "second")
+            (broker,) = kafka._cluster.brokers
+            (listener,) = broker.listeners.values()
+            behind = kafka._controls.until(lambda: any(each.waiting for each in listener.connections()))
+            kafka._thread.run(asyncio.wait_for(behind, 2), "wait for the second request")
+            assert kafka.records("others") == []
+            held.release()
+            assert producer.flush(10) == 0
+        produces = kafka.requests(api="Produce")
+        assert [each.topics for each in produces] == [("orders",), ("others",)]
 
 
 async def test_a_connection_lost_after_the_work_leaves_the_work_done(kafka: Kafka, producer: AIOKafkaProducer) -> None:

@@ -36,11 +36,26 @@ class FakeReply:
         self.ended = f"closed: {reason}"
 
 
+class FakeChannel:
+    """A connection that counts how many hold its further requests back."""
+
+    def __init__(self) -> None:
+        self.mutes = 0
+
+    def mute(self) -> None:
+        self.mutes += 1
+
+    def unmute(self) -> None:
+        assert self.mutes
+        self.mutes -= 1
+
+
 class FakeBroker:
     """Broker 1, whose handlers answer without errors, and remember what they were asked.
 
     Attributes:
         worked: the requests for which a handler was called.
+        channel: the connection of all requests.
     """
 
     def __init__(self, answers: dict[int, Callable[[Any], Any]]) -> None:
@@ -49,6 +64,7 @@ class FakeBroker:
         self.timer = Timer(self.clock.now_ms)
         self.purgatory: Purgatory[Any] = Purgatory("Fault", self.timer, actions=ActionQueue())
         self.worked: list[Any] = []
+        self.channel = FakeChannel()
         self.routes = {key: Route(self._handler(answer), 0, 18, _failed(key)) for key, answer in answers.items()}
         self.handlers = {key: route.handler for key, route in self.routes.items()}
         self.faults.attach(
@@ -76,6 +92,7 @@ class FakeBroker:
         """Send a request to the broker; returns its reply."""
         reply = FakeReply(key, version)
         session = Session(connection_id="1", listener="PLAINTEXT", host="127.0.0.1", peer="127.0.0.1:1")
+        session.channel = self.channel
         self.routes[key].handler(RequestContext(session, client, key, version, self.clock.now_ms()), request, reply)
         return reply
 

@@ -297,6 +297,22 @@ def test_a_held_request_loses_its_connection_when_the_broker_stops(broker: FakeB
     assert reply.ended == "closed: the broker stops"
 
 
+@pytest.mark.parametrize(
+    ("rule", "muted"),
+    [({"hold": True}, 1), ({"delay_ms": 200}, 1), ({"drop": "request"}, 1), ({"drop": "answer"}, 0)],
+)
+def test_a_request_that_is_not_begun_holds_back_those_behind_it_on_its_connection(
+    broker: FakeBroker, rule: dict[str, Any], muted: int
+) -> None:
+    """Kafka works on the requests of a connection in their order."""
+    live = broker.fault(api="Produce", **rule)
+    produce(broker)
+    assert broker.channel.mutes == muted
+    broker.passes(200)
+    live.release()
+    assert broker.channel.mutes == (1 if "drop" in rule and muted else 0)
+
+
 # --- answers ---
 
 

@@ -197,3 +197,75 @@ def test_the_memory_of_a_lost_connection_is_free(make_bench: MakeBench, request_
     bench.run()
     assert second_transport.reading
     assert bench.memory.used_bytes == len(request_of(1))
+
+
+# Muted channels.
+
+
+def test_a_muted_connection_starts_no_request_and_then_all_in_their_order(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    bench = make_bench()
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1))
+    connection.mute()
+    connection.mute()
+    connection.data_received(requests_of(request_of, 3, first=2))
+    connection.unmute()
+    bench.run()
+    assert len(bench.handler.contexts) == 1
+    assert transport.reading, "it learns when its client goes"
+    connection.unmute()
+    assert len(bench.handler.contexts) == 1, "nothing is started from within"
+    bench.run()
+    assert len(bench.handler.contexts) == 4
+    for _ in range(4):
+        answer(bench)
+    bench.run()
+    assert transport.correlation_ids() == [1, 2, 3, 4]
+
+
+def test_requests_that_were_read_together_with_the_one_that_mutes_wait_too(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    bench = make_bench()
+    connection, _ = bench.connect()
+
+    def mute(reply: Reply) -> None:
+        bench.handler.parked.append(reply)
+        connection.mute()
+
+    bench.handler.decide = mute
+    connection.data_received(requests_of(request_of, 3))
+    assert len(bench.handler.contexts) == 1
+    connection.unmute()
+    bench.run()
+    assert len(bench.handler.contexts) == 2
+
+
+def test_a_muted_connection_reads_ahead_up_to_the_bound_of_requests_in_flight(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    bench = make_bench(max_in_flight_requests=3)
+    connection, transport = bench.connect()
+    connection.mute()
+    connection.data_received(requests_of(request_of, 2))
+    assert transport.reading
+    connection.data_received(request_of(3))
+    assert not transport.reading
+    connection.unmute()
+    bench.run()
+    assert len(bench.handler.contexts) == 3
+
+
+def test_a_connection_that_is_gone_may_be_unmuted(make_bench: MakeBench, request_of: RequestOf) -> None:
+    bench = make_bench()
+    connection, _ = bench.connect()
+    session, channel = connection.session, connection.session.channel
+    channel.mute()
+    connection.data_received(request_of(1))
+    connection.connection_lost(None)
+    channel.unmute()
+    bench.run()
+    assert bench.handler.contexts == []
+    assert session.channel is not connection, "a parked request that keeps its session keeps no connection"
