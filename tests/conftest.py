@@ -61,11 +61,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that start processes through a fixture."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that start processes through a fixture; in a process that gets a share, begin with the longest."""
     for item in items:
         if PROCESS_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("process")
+    if hasattr(config, "workerinput"):
+        from tests.sharing import rank
+
+        items.sort(key=lambda item: rank(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
+    """Share the tests out as `tests.sharing` says, for ``--dist loadfile``."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from tests.sharing import Sharing
+
+    return Sharing(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,11 @@ SIMULATION = "broker/simulation/"
 WAITING_FOR_TIME = {"wait_for", "timeout_at", "call_later", "call_at"}
 """Names that wait for the event loop's time, in whatever module or object they are looked up."""
 TIME_MODULES = {"time", "datetime"}
+
+
+@cache
+def tree(name: str) -> ast.Module:
+    return ast.parse(SOURCES[name].read_text())
 
 
 def reads_time(node: ast.AST) -> str | None:
@@ -62,17 +68,14 @@ def _waits_by_asyncio(name: str, call: ast.Call) -> bool:
             return name in WAITING_FOR_TIME
 
 
-def readings(tree: ast.AST) -> list[str]:
-    return [f"line {node.lineno}: {found}" for node in ast.walk(tree) if (found := reads_time(node))]  # type: ignore[attr-defined]
+def readings(module: ast.AST) -> list[str]:
+    return [f"line {node.lineno}: {found}" for node in ast.walk(module) if (found := reads_time(node))]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if not name.startswith(SIMULATION)])
-def test_only_the_clock_reads_time_and_waits_for_it(name: str) -> None:
-    found = readings(ast.parse(SOURCES[name].read_text()))
-    if name in TIME_SOURCES:
-        assert found, f"{name} needs no place in TIME_SOURCES any more"
-    else:
-        assert found == []
+def test_only_the_clock_reads_time_and_waits_for_it() -> None:
+    by_file = {name: readings(tree(name)) for name in SOURCES if not name.startswith(SIMULATION)}
+    assert {name: found for name, found in by_file.items() if found and name not in TIME_SOURCES} == {}
+    assert [name for name in TIME_SOURCES if not by_file[name]] == [], "they need no place in TIME_SOURCES any more"
 
 
 @pytest.mark.parametrize(
@@ -118,19 +121,18 @@ def test_the_clock_and_turns_of_the_loop_are_allowed(code: str) -> None:
 # --- sizes ---
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_file_is_short(name: str) -> None:
-    assert len(SOURCES[name].read_text().splitlines()) < MAX_FILE_LINES
+def test_files_are_short() -> None:
+    lines = {name: len(path.read_text().splitlines()) for name, path in SOURCES.items()}
+    assert {name: count for name, count in lines.items() if count >= MAX_FILE_LINES} == {}
 
 
-def functions(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def functions(module: ast.AST) -> Iterator[tuple[str, int]]:
     """Name and number of lines of each function, from its ``def`` on."""
-    for node in ast.walk(tree):
+    for node in ast.walk(module):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_function_is_short(name: str) -> None:
-    lengths = functions(ast.parse(SOURCES[name].read_text()))
-    assert [f"{name}: {lines} lines" for name, lines in lengths if lines >= MAX_FUNCTION_LINES] == []
+def test_functions_are_short() -> None:
+    lengths = {f"{file}: {name}": lines for file in SOURCES for name, lines in functions(tree(file))}
+    assert {name: lines for name, lines in lengths.items() if lines >= MAX_FUNCTION_LINES} == {}

@@ -21,7 +21,6 @@ import pytest
 pytestmark = [
     pytest.mark.process,
     pytest.mark.timeout(120),
-    pytest.mark.xdist_group("wheel"),  # so that the wheels are built once
 ]
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -22,7 +22,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 needs_spark = [
     pytest.mark.spark,
-    pytest.mark.xdist_group("spark"),  # one process of the tests runs them all, in one session
     # In CI the tests fail without Java instead of being skipped.
     pytest.mark.skipif(
         shutil.which("java") is None and not os.environ.get("CI"),

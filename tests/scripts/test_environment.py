@@ -139,7 +139,7 @@ def test_all_checks_run_and_pytest_comes_last(machine: Machine) -> None:
     stages = [line for line in done.stdout.splitlines() if line.startswith("== ") and not line.endswith(" s")]
     assert stages == ["== lint", "== format", "== types", "== imports", "== tests"]
     assert "mypy \n" in done.stdout
-    assert "pytest -n auto --dist loadgroup -k purgatory\n" in done.stdout
+    assert "pytest -n auto --dist loadfile -k purgatory\n" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("all passed in ")
     assert machine.noted()[-1].endswith(f"--editable {machine.repository}[dev]")
 
@@ -165,7 +165,7 @@ def test_a_failed_check_fails_the_whole_and_hides_none_of_the_others(machine: Ma
 def test_all_asks_for_the_heavy_tests_every_seed_and_the_fuzzer(machine: Machine) -> None:
     machine.put_python("python3")
     done = machine.call("test", "--all", "tests/x.py")
-    assert "loadgroup -m  --simulation-seeds 1-500 tests/x.py\n" in done.stdout
+    assert "loadfile -m  --simulation-seeds 1-500 tests/x.py\n" in done.stdout
     assert any(line.endswith("[dev,fuzz]") for line in machine.noted())
 
 
@@ -189,6 +189,6 @@ def test_the_coverage_of_all_processes_is_reported_and_its_bar_is_a_check(machin
     machine.put_python("python3")
     done = machine.call("test", "--coverage", "tests/x.py", fail="pytest")
     said = [line for line in done.stdout.splitlines() if line.startswith("coverage ")]
-    run = "coverage run -m pytest -n auto --dist loadgroup tests/x.py"
+    run = "coverage run -m pytest -n auto --dist loadfile tests/x.py"
     assert said == ["coverage erase", run, "coverage combine --quiet", "coverage report"]
     assert machine.call("test", "--coverage", fail="coverage").returncode == 1

@@ -33,14 +33,22 @@ def hostile_requests(wanted: int | None, *, distinct: bool, versions: str = "end
         distinct: whether the elements differ, so that nothing is done once for all of them.
         versions: "ends" for the lowest and highest version of each API, "all" for all.
     """
-    for key, api in APIS.items():
-        count = api.max_elements + 1 if wanted is None else wanted
-        chosen = api.versions if versions == "all" else sorted({api.versions[0], api.versions[-1]})
-        for version in chosen:
-            for path in wide_paths(api.request, version):
-                request = _Maker(version, count, distinct).message(api.request, path)
-                title = f"{ApiKey(key).name} v{version} {'.'.join(path)} × {count}{' distinct' * distinct}"
-                yield HostileRequest(title, b"".join(encode_request(key, version, 7, "x", request))[4:])
+    for key in APIS:
+        yield from hostile_requests_of(key, wanted, distinct=distinct, versions=versions)
+
+
+def hostile_requests_of(
+    key: int, wanted: int | None, *, distinct: bool, versions: str = "ends"
+) -> Iterator[HostileRequest]:
+    """Return the hostile requests of one API; see `hostile_requests`."""
+    api = APIS[ApiKey(key)]
+    count = api.max_elements + 1 if wanted is None else wanted
+    chosen = api.versions if versions == "all" else sorted({api.versions[0], api.versions[-1]})
+    for version in chosen:
+        for path in wide_paths(api.request, version):
+            request = _Maker(version, count, distinct).message(api.request, path)
+            title = f"{ApiKey(key).name} v{version} {'.'.join(path)} × {count}{' distinct' * distinct}"
+            yield HostileRequest(title, b"".join(encode_request(key, version, 7, "x", request))[4:])
 
 
 def hostile_produce_requests(topic: str, partitions: int) -> Iterator[HostileRequest]:
