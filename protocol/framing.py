@@ -27,13 +27,13 @@ class FrameDecoder:
     bytes that arrived. So `pending_bytes` is all the memory that a connection's partial frame takes.
 
     Args:
-        max_frame_bytes: the largest frame, without its size (Kafka's `socket.request.max.bytes`).
+        max_frame_bytes: the largest frame, without its size (Kafka's `socket.request.max.bytes`); may change.
     """
 
-    __slots__ = ("_at_start", "_max_frame_bytes", "_partial")
+    __slots__ = ("_at_start", "_partial", "max_frame_bytes")
 
     def __init__(self, max_frame_bytes: int) -> None:
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
         self._partial = bytearray()
         self._at_start = True
 
@@ -102,6 +102,6 @@ class FrameDecoder:
         (size_bytes,) = _SIZE.unpack_from(data, position)
         if size_bytes < 0:
             raise NegativeFrameSize(size_bytes)
-        if size_bytes > self._max_frame_bytes:
-            raise FrameTooLarge(size_bytes, self._max_frame_bytes)
+        if size_bytes > self.max_frame_bytes:
+            raise FrameTooLarge(size_bytes, self.max_frame_bytes)
         return int(size_bytes)

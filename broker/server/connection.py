@@ -25,6 +25,7 @@ from typing import Protocol, cast
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.request import NO_CHANNEL, Session
+from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.deadlines import Deadlines
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
@@ -35,6 +36,7 @@ from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.reply_queue import ReplyQueue
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.request_queue import RequestQueue
+from purgatorio.broker.server.sasl_gate import SaslGate
 from purgatorio.protocol.errors import DecodeError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
 from purgatorio.protocol.framing import SIZE_BYTES
 from purgatorio.protocol.primitives import Buffer
@@ -56,6 +58,7 @@ class SharedServices:
     Attributes:
         listener: the listener's name.
         call_soon: the event loop's.
+        sasl: how clients authenticate; None: they do not.
     """
 
     listener: str
@@ -66,6 +69,7 @@ class SharedServices:
     memory: RequestMemory
     observer: ServerObserver
     refusals: RefusalLog
+    sasl: SaslSettings | None = None
 
 
 class ConnectionOwner(Protocol):
@@ -89,6 +93,7 @@ class ConnectionSnapshot:
         waiting: requests that were read but not started.
         unsent_bytes: answers that the client has not taken.
         reading_paused: whether the connection does not read for now.
+        principal: the client's identity, as ``User:alice``.
     """
 
     connection_id: str
@@ -102,6 +107,7 @@ class ConnectionSnapshot:
     bytes_out: int
     unsent_bytes: int
     reading_paused: bool
+    principal: str
 
 
 class Connection(asyncio.Protocol):
@@ -118,6 +124,7 @@ class Connection(asyncio.Protocol):
         "_connection_id",
         "_deadlines",
         "_entered",
+        "_gate",
         "_owner",
         "_reading_paused",
         "_received_ms",
@@ -137,9 +144,14 @@ class Connection(asyncio.Protocol):
         self._services = services
         self._owner = owner
         self._connection_id = connection_id
-        self._requests = RequestQueue(services.memory, services.limits.max_request_bytes)
+        self._gate: SaslGate | None = None
+        max_request_bytes = services.limits.max_request_bytes
+        if services.sasl is not None:
+            self._gate = SaslGate(services.sasl, services.dispatcher, self, services.clock)
+            max_request_bytes = min(max_request_bytes, services.sasl.max_request_bytes)
+        self._requests = RequestQueue(services.memory, max_request_bytes)
         self._replies = ReplyQueue(services.limits, services.observer, services.clock.now_seconds)
-        self._deadlines = Deadlines(services.limits, services.clock.now_ms())
+        self._deadlines = Deadlines(services.limits, services.clock.now_ms(), authenticates=services.sasl is not None)
         self._entered = False
         self._reading_paused = False
         self._bytes_in = 0
@@ -210,6 +222,9 @@ class Connection(asyncio.Protocol):
         self.session.channel = NO_CHANNEL  # parked requests keep their session, and need no more of this
         self._requests.leave(self)
         self._replies.clear()
+        if self._gate is not None:
+            self._gate.lost()
+            self._gate = None
         if self._entered:
             self._services.observer.connection_closed()
             self._owner.left(self)
@@ -234,7 +249,7 @@ class Connection(asyncio.Protocol):
             started_seconds: now, by the clock.
         """
         waiting, replies, session = self._requests.waiting, self._replies, self.session
-        begin, dispatch = replies.in_flight.append, self._services.dispatcher.dispatch
+        begin, dispatch = replies.in_flight.append, (self._gate or self._services.dispatcher).dispatch
         turns_left = self._services.limits.max_requests_per_turn
         now_seconds = self._services.clock.now_seconds
         end_seconds = started_seconds + self._services.limits.max_turn_ms / 1000
@@ -277,6 +292,13 @@ class Connection(asyncio.Protocol):
         self._log_refusal(reason, detail, api=api_name(exchange.api_key), version=exchange.api_version)
         self.accept_no_more()
         self.answered(exchange)
+
+    def authenticated(self, *, keeps_gate: bool) -> None:
+        """Allow large requests and idleness; without `keeps_gate` all further requests go to the dispatcher."""
+        self._requests.allow(self._services.limits.max_request_bytes)
+        self._deadlines.authenticated()
+        if not keeps_gate:
+            self._gate = None
 
     def _flush(self) -> None:
         """Send the answers that wait for no earlier one, and close if one of them was the last."""
@@ -426,6 +448,7 @@ class Connection(asyncio.Protocol):
             bytes_out=self._bytes_out,
             unsent_bytes=self.unsent_bytes,
             reading_paused=self._reading_paused,
+            principal=str(self.session.principal),
         )
 
 

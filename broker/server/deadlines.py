@@ -42,6 +42,7 @@ class Deadlines:
     Args:
         limits: how long each deadline is.
         now_ms: when the connection was opened.
+        authenticates: a request is not enough for the first deadline: the client must authenticate.
 
     Attributes:
         opened_ms: when the connection was opened.
@@ -51,6 +52,7 @@ class Deadlines:
     __slots__ = (
         "_aborted",
         "_answers",
+        "_authenticates",
         "_has_requested",
         "_last_active_ms",
         "_limits",
@@ -62,8 +64,9 @@ class Deadlines:
         "opened_ms",
     )
 
-    def __init__(self, limits: ConnectionLimits, now_ms: int) -> None:
+    def __init__(self, limits: ConnectionLimits, now_ms: int, *, authenticates: bool = False) -> None:
         self._limits = limits
+        self._authenticates = authenticates
         self.opened_ms = self._last_active_ms = self._partial_since_ms = self._stall_since_ms = now_ms
         self.closing_since_ms: int | None = None
         self._has_requested = False
@@ -81,11 +84,16 @@ class Deadlines:
         """
         self._last_active_ms = now_ms
         if completed:
-            self._has_requested = True
+            self._has_requested = not self._authenticates
             self._partial_since_ms = now_ms
             self._request.forget()  # what comes now is another request
         elif not continued:
             self._partial_since_ms = now_ms
+
+    def authenticated(self) -> None:
+        """The client has authenticated."""
+        self._authenticates = False
+        self._has_requested = True
 
     def reading_resumed(self, now_ms: int) -> None:
         """The connection reads again: the time in which it did not is not the client's fault."""
@@ -136,7 +144,8 @@ class Deadlines:
             self._last_active_ms = now_ms
         elif not self._has_requested:
             if now_ms - self.opened_ms > limits.handshake_ms:
-                return Refusal.HANDSHAKE_TIMEOUT, f"no request within {limits.handshake_ms} ms after connecting"
+                what = "not authenticated" if self._authenticates else "no request"
+                return Refusal.HANDSHAKE_TIMEOUT, f"{what} within {limits.handshake_ms} ms after connecting"
         elif now_ms - self._last_active_ms > limits.idle_ms:
             return Refusal.IDLE, f"no request for {limits.idle_ms} ms"
         if partial_bytes and not reading_paused and now_ms - self._partial_since_ms > limits.partial_frame_ms:

@@ -66,6 +66,11 @@ class Dispatcher:
             )
             _answer_failed(route, request, exchange)
 
+    def error_response(self, header: RequestHeader, request: Any, error_code: ErrorCode) -> Any | None:
+        """Return the response of an API to a request that failed as a whole; None closes the connection."""
+        route = self._routes.get(header.api_key)
+        return None if route is None else route.error_response(request, error_code)
+
     def _unsupported(self, route: Route | None, header: RequestHeader, exchange: Exchange) -> None:
         """Refuse a request of an unknown API or version: a response can be encoded for ApiVersions only.
 

@@ -88,10 +88,21 @@ class Exchange:
         """Close the connection when the answers of all earlier requests were sent."""
         self.refuse(Refusal.CLOSED_BY_HANDLER, reason)
 
-    def refuse(self, reason: Refusal, detail: str) -> None:
-        """Close the connection as `close` does, for a reason of the server's own."""
+    def raw(self, data: bytes) -> None:
+        """Answer with bytes that have no header."""
         if not self._is_over():
-            self.parts = ()
+            self.parts = (data,)
+            self.answer_bytes = len(data)
+            self._connection.answered(self)
+
+    def refuse(self, reason: Refusal, detail: str, response: Any = None) -> None:
+        """Close the connection as `close` does, for a reason of the server's own; after `response`, if it is given."""
+        if not self._is_over():
+            parts: Sequence[Buffer] = ()
+            if response is not None:
+                parts = encode_response(self.api_key, self.api_version, self.correlation_id, response)
+                self.answer_bytes = sum(map(len, parts))
+            self.parts = parts
             self.is_refused = True
             self._connection.refused(self, reason, detail)
 

@@ -28,6 +28,9 @@ class Refusal(enum.StrEnum):
     LINGERING_CLOSE = "lingering_close"
     CLOSED_BY_HANDLER = "closed_by_handler"
     STOPPING = "stopping"
+    NOT_AUTHENTICATED = "not_authenticated"
+    AUTHENTICATION_FAILED = "authentication_failed"
+    SESSION_EXPIRED = "session_expired"
     INTERNAL_ERROR = "internal_error"
 
 
@@ -55,7 +58,7 @@ class ConnectionLimits:
         write_high_water_bytes: unsent answers of one connection above which its requests are neither read nor started.
         write_low_water_bytes: unsent answers of one connection at which reading and starting go on.
         accept_backlog: connections that the kernel may hold until the listener accepts them.
-        handshake_ms: time from connecting to the first complete request.
+        handshake_ms: time from connecting to the first complete request; with SASL, to the end of authentication.
         partial_frame_ms: time from the first byte of a request to its last; stands still while reading is paused.
         write_stall_ms: time in which a client whose answers back up must take at least one byte, and in which the
             client of a closing connection must take the rest.

@@ -12,6 +12,7 @@ from typing import Any
 
 from purgatorio.broker.clock import Alarm, Clock, time_limit
 from purgatorio.broker.request import Routes
+from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server import open_files
 from purgatorio.broker.server.connection import Connection, ConnectionSnapshot, SharedServices
 from purgatorio.broker.server.dispatch import Dispatcher
@@ -34,6 +35,7 @@ class Listener:
         name: which of a broker's listeners this is: in sessions, logs and snapshots, and part of connection ids.
         observer: counts connections, requests and bytes.
         memory: bounds request bytes; by default the listener has one of its own, several listeners may share one.
+        sasl: how clients authenticate; None: they do not.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Listener:
         name: str = "PLAINTEXT",
         observer: ServerObserver | None = None,
         memory: RequestMemory | None = None,
+        sasl: SaslSettings | None = None,
     ) -> None:
         self.name = name
         self._routes = routes
@@ -52,6 +55,7 @@ class Listener:
         self._clock = clock
         self._observer = observer or NullObserver()
         self._memory = memory or RequestMemory(limits.request_memory_bytes)
+        self._sasl = sasl
         self._connections: dict[Connection, None] = {}
         self._of_address: Counter[str] = Counter()
         self._numbers = itertools.count(1)
@@ -104,6 +108,7 @@ class Listener:
             memory=self._memory,
             observer=self._observer,
             refusals=RefusalLog(self.name, self._clock),
+            sasl=self._sasl,
         )
         self._accepting = True
         where: dict[str, Any] = {"host": host, "port": port} if listening is None else {"sock": listening}

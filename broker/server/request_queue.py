@@ -54,6 +54,10 @@ class RequestQueue:
         self.waiting.extend(frames)
         return True
 
+    def allow(self, max_request_bytes: int) -> None:
+        """Take in requests up to another size from now on."""
+        self._decoder.max_frame_bytes = max_request_bytes
+
     def release(self, request_bytes: int) -> None:
         """Give back the memory of requests that were answered."""
         self.complete_bytes -= request_bytes

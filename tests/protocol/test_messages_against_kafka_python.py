@@ -30,12 +30,10 @@ GIVEN_AS_A_SET = {"authorized_operations", "cluster_authorized_operations", "top
 def their_classes() -> dict[str, Any]:
     """Return kafka-python's message classes by name."""
     found: dict[str, Any] = {}
-    for package in ("admin", "consumer", "metadata", "producer"):
+    for package in ("admin", "consumer", "metadata", "producer", "sasl"):
         root = importlib.import_module(f"kafka.protocol.{package}")
-        modules = [
-            root,
-            *(importlib.import_module(f"{root.__name__}.{m.name}") for m in pkgutil.iter_modules(root.__path__)),
-        ]
+        parts = pkgutil.iter_modules(getattr(root, "__path__", ()))
+        modules = [root, *(importlib.import_module(f"{root.__name__}.{part.name}") for part in parts)]
         for module in modules:
             found.update({name: value for name, value in vars(module).items() if hasattr(value, "valid_versions")})
     return found

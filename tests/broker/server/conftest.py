@@ -11,6 +11,7 @@ import pytest
 
 from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.request import Reply, RequestContext, Route, Routes
+from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.connection import Connection, SharedServices
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
@@ -20,6 +21,7 @@ from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.protocol.api import APIS, ApiKey, encode_request
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from purgatorio.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 class Handler:
@@ -173,19 +175,17 @@ class Bench:
 
     Args:
         limits: of the connections.
+        sasl: how their clients authenticate.
     """
 
-    def __init__(self, limits: ConnectionLimits) -> None:
+    def __init__(self, limits: ConnectionLimits, sasl: SaslSettings | None = None) -> None:
         self.clock = ManualClock(now_ms=1_000)
         self.handler = Handler()
         self.probe = Probe()
         self.memory = RequestMemory(limits.request_memory_bytes)
         self.entered: list[Connection] = []
         self._callbacks: deque[Callable[[], None]] = deque()
-        routes = {
-            key: Route(self.handler, api.versions[0], api.versions[-1], lambda request, code: None)
-            for key, api in APIS.items()
-        }
+        routes = {key: Route(self.handler, api.versions[0], api.versions[-1], _failed) for key, api in APIS.items()}
         self._services = SharedServices(
             listener="PLAINTEXT",
             limits=limits,
@@ -195,6 +195,7 @@ class Bench:
             memory=self.memory,
             observer=self.probe,
             refusals=RefusalLog("PLAINTEXT", self.clock),
+            sasl=sasl,
         )
 
     def connect(self, **of_transport: Any) -> tuple[Connection, FakeTransport]:
@@ -223,6 +224,10 @@ class Bench:
         """Iterations of the loop until it has nothing left to do."""
         while self._callbacks:
             self.run_once()
+
+
+def _failed(request: Any, code: ErrorCode) -> Any:
+    return HeartbeatResponse(error_code=code) if isinstance(request, HeartbeatRequest) else None
 
 
 def request_bytes(correlation_id: int, api_key: int = ApiKey.API_VERSIONS, api_version: int = 0) -> bytes:
