@@ -16,7 +16,8 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.movable_clock import MovableClock
-from purgatorio.broker.operator import OperationRefused
+from purgatorio.broker.operator import OperationRefused, TransactionControl
+from purgatorio.broker.operator.sessions import expire_member
 from purgatorio.broker.purgatory import ParkedOperation
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.results import AppendResult
@@ -99,6 +100,14 @@ class Controls:
                 await self.cluster.start_admin()
                 self._has_admin = True
         return self.cluster.admin_url
+
+    def expire_member(self, group: str, member: str | None) -> str:
+        """End the session of a group's member. See `Kafka.expire_member`."""
+        return expire_member(self.cluster, group, member)
+
+    def expire_transaction(self, transactional_id: str) -> None:
+        """End the time of an open transaction. See `Kafka.expire_transaction`."""
+        TransactionControl(self.cluster, lambda: self.cluster.store.image).expire(transactional_id)
 
     async def until_in_sync(self, topic: str) -> None:
         """Wait until all replicas of a topic are in sync.

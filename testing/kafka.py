@@ -237,7 +237,7 @@ class Kafka(BrokerControls):
             ValueError: there is no such member, or more than one; or the member waits for the coordinator's answer,
                 which keeps it alive.
         """
-        return self._call(lambda: self._controls.time.expire_member(group, member), f"expire a member of {group!r}")
+        return self._refusable(lambda: self._controls.expire_member(group, member), f"expire a member of {group!r}")
 
     def expire_transaction(self, transactional_id: str) -> None:
         """End the time of an open transaction now (transaction.timeout.ms): its coordinator aborts it.
@@ -245,7 +245,7 @@ class Kafka(BrokerControls):
         Raises:
             ValueError: there is no such transactional id, it has no open transaction, or its coordinator does not run.
         """
-        self._call(lambda: self._controls.time.expire_transaction(transactional_id), f"expire {transactional_id!r}")
+        self._refusable(lambda: self._controls.expire_transaction(transactional_id), f"expire {transactional_id!r}")
 
     @property
     def clients(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""``purgatorio broker``: stop, kill, start, restart and list the brokers of a running cluster."""
+"""``purgatorio broker``: stop, kill, start, restart, pause, hold back and list the brokers of a running cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ RESTART_SECONDS_PER_BROKER: Final = 70.0
 
 def add_broker_commands(commands: Any) -> None:
     """Add the group to the subcommands of a parser."""
-    brokers = add_group(commands, "broker", "stop, kill, start and list the brokers of a running cluster")
+    brokers = add_group(
+        commands, "broker", "stop, kill, start, pause, hold back and list the brokers of a running cluster"
+    )
     add_command(brokers, "list", _list_brokers, "list the brokers, running or not")
     stop = _add_broker_command(brokers, "stop", _stop, "stop a broker in good order; its logs are lost")
     stop.add_argument("--force", action="store_true", help="stop it even if it has the only copy of some records")
@@ -28,6 +30,16 @@ def add_broker_commands(commands: Any) -> None:
         brokers, "start", _start, "start a stopped broker; its logs are empty and it catches up with the leaders"
     )
     add_command(brokers, "restart", _restart, "restart all brokers in turn; each waits until all replicas are in sync")
+    _add_broker_command(
+        brokers, "pause", _pause, "let a broker stand still, as SIGSTOP does; its connections stay open"
+    )
+    resume = add_command(brokers, "resume", _resume, "let a paused broker, or all of them, go on")
+    resume.add_argument("broker", metavar="N", type=int, nargs="?", help="the broker's id; all if it is not given")
+    _add_broker_command(
+        brokers, "hold-follower", _hold_follower, "let a broker send no fetch to leaders: acks=all waits for it"
+    )
+    release = add_command(brokers, "release", _release, "let a held follower, or all of them, fetch again")
+    release.add_argument("broker", metavar="N", type=int, nargs="?", help="the broker's id; all if it is not given")
 
 
 def _add_broker_command(commands: Any, name: str, run: Command, summary: str) -> Any:
@@ -54,6 +66,36 @@ def _start(admin: AdminClient, args: argparse.Namespace) -> int:
     return 0
 
 
+def _pause(admin: AdminClient, args: argparse.Namespace) -> int:
+    admin.post(f"brokers/{args.broker}/pause")
+    print(f"broker {args.broker} stands still; the others notice when its lease runs out")
+    return 0
+
+
+def _resume(admin: AdminClient, args: argparse.Namespace) -> int:
+    if args.broker is None:
+        admin.post("brokers/resume")
+        print("all brokers go on")
+    else:
+        admin.post(f"brokers/{args.broker}/resume")
+        print(f"broker {args.broker} goes on")
+    return 0
+
+
+def _hold_follower(admin: AdminClient, args: argparse.Namespace) -> int:
+    admin.post(f"brokers/{args.broker}/follower", {"held": True})
+    print(f"broker {args.broker} sends no fetch to leaders")
+    return 0
+
+
+def _release(admin: AdminClient, args: argparse.Namespace) -> int:
+    running = [row["id"] for row in admin.get("brokers")["brokers"] if row["state"] == "running"]
+    for broker in running if args.broker is None else [args.broker]:
+        admin.post(f"brokers/{broker}/follower", {"held": False})
+    print("all followers fetch again" if args.broker is None else f"broker {args.broker} fetches again")
+    return 0
+
+
 def _restart(admin: AdminClient, args: argparse.Namespace) -> int:
     ids = [row["id"] for row in admin.get("brokers")["brokers"]]
     began = time.monotonic()
@@ -68,7 +110,7 @@ def _list_brokers(admin: AdminClient, args: argparse.Namespace) -> int:
     rows = [
         (
             row["id"],
-            row["state"],
+            _state(row),
             f"{row['host']}:{row['port']}" if row["port"] else "-",
             _number(row["broker_epoch"]),
             _lease(row),
@@ -78,6 +120,14 @@ def _list_brokers(admin: AdminClient, args: argparse.Namespace) -> int:
     ]
     print_table(("BROKER", "STATE", "ADDRESS", "EPOCH", "LEASE", "CONTROLLER"), rows)
     return 0
+
+
+def _state(row: dict[str, Any]) -> str:
+    words = [
+        "paused" if row["paused"] else "",
+        f"cut off from {','.join(map(str, row['cut_off_from']))}" if row["cut_off_from"] else "",
+    ]
+    return f"{row['state']} ({', '.join(filter(None, words))})" if any(words) else str(row["state"])
 
 
 def _lease(row: dict[str, Any]) -> str:

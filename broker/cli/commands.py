@@ -1,6 +1,5 @@
 """The groups of commands that operate a running cluster: ``purgatorio broker``, ``topics``, ``groups``, ``txn``,
-``fault``,
-``clock``."""
+``fault``, ``clock``, ``network``, ``parked``, ``snapshot``."""
 
 from __future__ import annotations
 
@@ -11,6 +10,9 @@ from purgatorio.broker.cli.clock_commands import add_clock_commands
 from purgatorio.broker.cli.command import ADMIN_VARIABLE
 from purgatorio.broker.cli.fault_commands import add_fault_commands
 from purgatorio.broker.cli.group_commands import add_group_commands
+from purgatorio.broker.cli.network_commands import add_network_commands
+from purgatorio.broker.cli.parked_commands import add_parked_commands
+from purgatorio.broker.cli.snapshot_commands import add_snapshot_commands
 from purgatorio.broker.cli.topic_commands import add_topic_commands
 from purgatorio.broker.cli.txn_commands import add_txn_commands
 
@@ -25,3 +27,6 @@ def add_commands(commands: Any) -> None:
     add_txn_commands(commands)
     add_fault_commands(commands)
     add_clock_commands(commands)
+    add_network_commands(commands)
+    add_parked_commands(commands)
+    add_snapshot_commands(commands)

@@ -1,4 +1,4 @@
-"""``purgatorio groups``: list and describe consumer groups, reset their offsets, delete them."""
+"""``purgatorio groups``: list, describe and delete consumer groups, reset offsets, move coordinators, end sessions."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ def add_group_commands(commands: Any) -> None:
         help="earliest, latest, an offset, or a time such as 2026-11-21T20:15 or 2026-11-21T20:15:00Z",
     )
     _add(groups, "delete", _delete, "delete a group that has no members, with its offsets")
+    move = _add(groups, "move-coordinator", _move, "move a group's coordinator, with all groups of its partition")
+    move.add_argument("--to", metavar="BROKER", type=int, help="the broker (any other in-sync replica)")
+    expire = _add(groups, "expire-member", _expire_member, "end a member's session now, as if it had fallen silent")
+    expire.add_argument("--member", metavar="ID", help="its member id or client id (the only member)")
 
 
 def _add(commands: Any, name: str, run: Any, summary: str) -> Any:
@@ -190,4 +194,17 @@ def _reset(admin: AdminClient, args: argparse.Namespace) -> int:
 def _delete(admin: AdminClient, args: argparse.Namespace) -> int:
     admin.post(f"{_path(args.group)}/delete")
     print(f"group {printable(args.group)} is deleted")
+    return 0
+
+
+def _move(admin: AdminClient, args: argparse.Namespace) -> int:
+    moved = admin.post(f"{_path(args.group)}/move-coordinator", {} if args.to is None else {"to": args.to})
+    print(f"broker {moved['coordinator']} is the coordinator of group {printable(args.group)}")
+    return 0
+
+
+def _expire_member(admin: AdminClient, args: argparse.Namespace) -> int:
+    body = {} if args.member is None else {"member": args.member}
+    expired = admin.post(f"{_path(args.group)}/expire-member", body)
+    print(f"the session of member {printable(expired['member'])} of group {printable(args.group)} has ended")
     return 0

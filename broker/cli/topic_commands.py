@@ -1,4 +1,4 @@
-"""``purgatorio topics``: list partitions with their leaders and replicas, and elect leaders."""
+"""``purgatorio topics``: list partitions with their leaders and replicas, elect leaders, and move them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from purgatorio.broker.cli.command import add_command, add_group, print_table
+from purgatorio.broker.cli.command import Command, add_command, add_group, print_table
+from purgatorio.broker.cli.printable import printable
 
 if TYPE_CHECKING:
     from purgatorio.broker.cli.admin_client import AdminClient
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_topic_commands(commands: Any) -> None:
     """Add the group to the subcommands of a parser."""
-    topics = add_group(commands, "topics", "list partitions with their leaders and replicas, and elect leaders")
+    topics = add_group(commands, "topics", "list partitions with their leaders and replicas, elect leaders, move them")
     listing = add_command(topics, "list", _list_topics, "list each partition's leader, replicas, ISR and ELR")
     listing.add_argument("--topic", metavar="TOPIC", help="only the partitions of this topic")
     elect = add_command(
@@ -31,6 +32,16 @@ def add_topic_commands(commands: Any) -> None:
         action="store_true",
         help="elect any live replica where there is no leader; acknowledged records that it lacks are lost",
     )
+    move = _add_of_partition(topics, "move-leader", _move_leader, "have an in-sync replica lead a partition")
+    move.add_argument("--to", metavar="BROKER", type=int, help="the broker (any other in-sync replica)")
+    _add_of_partition(topics, "no-leader", _no_leader, "take a partition's leader away, until it is moved")
+
+
+def _add_of_partition(commands: Any, name: str, run: Command, summary: str) -> Any:
+    parser = add_command(commands, name, run, summary)
+    parser.add_argument("topic", metavar="TOPIC", help="the topic")
+    parser.add_argument("partition", metavar="N", type=int, nargs="?", default=0, help="the partition (0)")
+    return parser
 
 
 def _list_topics(admin: AdminClient, args: argparse.Namespace) -> int:
@@ -91,6 +102,19 @@ def _elect(admin: AdminClient, args: argparse.Namespace) -> int:
     if not results:
         print("no partition needs an election")
     return 1 if refused else 0
+
+
+def _move_leader(admin: AdminClient, args: argparse.Namespace) -> int:
+    to = {} if args.to is None else {"to": args.to}
+    moved = admin.post("topics/move-leader", {"topic": args.topic, "partition": args.partition, **to})
+    print(f"{printable(args.topic)}-{args.partition}: broker {moved['leader']} is the leader")
+    return 0
+
+
+def _no_leader(admin: AdminClient, args: argparse.Namespace) -> int:
+    admin.post("topics/no-leader", {"topic": args.topic, "partition": args.partition})
+    print(f"{printable(args.topic)}-{args.partition} has no leader, until one is moved there or a broker comes or goes")
+    return 0
 
 
 def _ids(ids: Sequence[int]) -> str:

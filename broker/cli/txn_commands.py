@@ -1,4 +1,4 @@
-"""``purgatorio txn``: list and describe transactions, and abort them."""
+"""``purgatorio txn``: list and describe transactions, abort and expire them, and move their coordinators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteC
 
 def add_txn_commands(commands: Any) -> None:
     """Add the group to the subcommands of a parser."""
-    txn = add_group(commands, "txn", "list, describe and abort transactions")
+    txn = add_group(commands, "txn", "list, describe, abort and expire transactions, move their coordinators")
     listing = _add(txn, "list", _list, "list the transactional ids with their transactions, the oldest open one first")
     listing.add_argument("--state", metavar="STATE", type=_state, help=f"only those in this state: {', '.join(STATES)}")
     listing.add_argument("--producer-id", metavar="N", type=int, help="only this producer's")
@@ -40,6 +40,11 @@ def add_txn_commands(commands: Any) -> None:
     )
     abort.add_argument("--producer-id", metavar="N", type=int, help="the producer of the hanging transaction")
     abort.set_defaults(usage_error=abort.error)
+    expire = _add(txn, "expire", _expire, "end the time of an open transaction now: its coordinator aborts it")
+    expire.add_argument("id", metavar="ID", help="the transactional id")
+    move = _add(txn, "move-coordinator", _move, "move the coordinator of a transactional id, with all of its partition")
+    move.add_argument("id", metavar="ID", help="the transactional id")
+    move.add_argument("--to", metavar="BROKER", type=int, help="the broker (any other in-sync replica)")
 
 
 def _add(commands: Any, name: str, run: Any, summary: str) -> Any:
@@ -202,6 +207,22 @@ def _abort(admin: AdminClient, args: argparse.Namespace) -> int:
     if args.json:
         return _print_json(answer)
     print(f"the transaction of {printable(args.id)} is aborted, and its producer is fenced")
+    return 0
+
+
+def _expire(admin: AdminClient, args: argparse.Namespace) -> int:
+    answer = _known(admin, args.id, lambda: admin.post(f"{_path(args.id)}/expire"))
+    if args.json:
+        return _print_json(answer)
+    print(f"the time of the transaction of {printable(args.id)} is over: its coordinator aborts it")
+    return 0
+
+
+def _move(admin: AdminClient, args: argparse.Namespace) -> int:
+    answer = admin.post(f"{_path(args.id)}/move-coordinator", {} if args.to is None else {"to": args.to})
+    if args.json:
+        return _print_json(answer)
+    print(f"broker {answer['coordinator']} is the coordinator of {printable(args.id)}")
     return 0
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from purgatorio.broker.clock import Clock, time_limit
 from purgatorio.broker.config import BrokerConfig
@@ -22,6 +22,7 @@ from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, 
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metadata.store import MetadataStore, StoreError
 from purgatorio.broker.operator.errors import ClusterUnavailable, NotThere, OperationRefused, named
+from purgatorio.broker.operator.network import Network
 from purgatorio.broker.operator.restart import partitions_of, rolling_restart
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
@@ -81,6 +82,11 @@ class OperatedCluster(Protocol):
         """The running brokers."""
         ...
 
+    @property
+    def network(self) -> Network:
+        """Tells which brokers reach the metadata."""
+        ...
+
     async def stop_broker(self, broker_id: int) -> None:
         """Stop a running broker in good order."""
         ...
@@ -130,6 +136,7 @@ class ClusterControl:
     def __init__(self, cluster: OperatedCluster) -> None:
         self._cluster = cluster
         self._changes: dict[int, _Change] = {}
+        self._whole: set[asyncio.Task[None]] = set()
         self._addresses: dict[int, tuple[str, int]] = {}
         self._image = ClusterImage(version=-1, cluster_id=cluster.cluster_id)
         self._restarting = False
@@ -139,6 +146,11 @@ class ClusterControl:
     def clock(self) -> Clock:
         """The clock of all brokers."""
         return self._cluster.clock
+
+    @property
+    def network(self) -> Network:
+        """Tells which brokers stand still or are cut off."""
+        return self._cluster.network
 
     @property
     def broker_ids(self) -> Sequence[int]:
@@ -270,9 +282,17 @@ class ClusterControl:
         self._changes[broker_id] = _Change(state, doing, task)
         await asyncio.shield(task)
 
+    async def complete(self, change: Coroutine[Any, Any, None]) -> None:
+        """Run a change of the whole cluster to completion even if the caller is cancelled."""
+        task = asyncio.create_task(change, name="change of the cluster")
+        self._whole.add(task)
+        task.add_done_callback(self._whole.discard)
+        await asyncio.shield(task)
+
     async def close(self) -> None:
         """Wait until all operations that are under way have ended."""
-        await asyncio.gather(*(change.task for change in self._changes.values()), return_exceptions=True)
+        under_way = [*(change.task for change in self._changes.values()), *self._whole]
+        await asyncio.gather(*under_way, return_exceptions=True)
 
     # --- all of them ---
 
@@ -318,9 +338,10 @@ class ClusterControl:
             ClusterUnavailable: no broker runs, or the metadata store does not answer in time.
         """
         self._check_partition(topic, partition)
-        broker = next((b for b in self._cluster.brokers if b.broker_id not in self._changes), None)
+        able = [b for b in self._cluster.brokers if b.broker_id not in self._changes]
+        broker = next((b for b in able if self._cluster.network.reaches_store(b.broker_id)), None)
         if broker is None:
-            raise ClusterUnavailable("no broker is running")
+            raise ClusterUnavailable("no broker is running" + (" that reaches the metadata" if able else ""))
         election = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
         settings = topic_settings(broker.config)
 

@@ -154,6 +154,18 @@ class TransactionControl:
             raise ClusterUnavailable(f"{what} could not abort its transaction: {error_code.name}")
         return producer
 
+    def expire(self, transactional_id: str) -> None:
+        """End the time of an open transaction now (transaction.timeout.ms): its coordinator aborts it.
+
+        Raises:
+            NotThere: there is no such transactional id.
+            OperationRefused: it has no open transaction.
+            ClusterUnavailable: the coordinator does not run, or loads its ids.
+        """
+        _, transaction = self.find(transactional_id)
+        if transaction.timeout is None or not transaction.timeout.expire():
+            raise OperationRefused(f"{transactional_id} has no open transaction")
+
 
 def _unknown(transactional_id: str) -> NotThere:
     return NotThere(f"there is no transactional id {transactional_id}")

@@ -5,7 +5,8 @@ Errors are ``{"error": "…"}`` with status 400 (malformed), 403 (another site, 
 `purgatorio.broker.web.document`; the requests that stop and start brokers are in `purgatorio.broker.web.control`, those
 about consumer groups in `purgatorio.broker.web.groups`, those about transactions in
 `purgatorio.broker.web.transactions`, and those about fault rules in `purgatorio.broker.web.faults`, about
-time in `purgatorio.broker.web.clock`.
+time in `purgatorio.broker.web.clock`, about standing still in `purgatorio.broker.web.network`, about leaders in
+`purgatorio.broker.web.leadership`, about snapshots in `purgatorio.broker.web.snapshots`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from purgatorio.broker.web.clock import CLOCK_ENDPOINTS
 from purgatorio.broker.web.control import CONTROL_ENDPOINTS
 from purgatorio.broker.web.faults import FAULT_ENDPOINTS
 from purgatorio.broker.web.groups import GROUP_ENDPOINTS
+from purgatorio.broker.web.leadership import LEADERSHIP_ENDPOINTS
+from purgatorio.broker.web.network import NETWORK_ENDPOINTS
 from purgatorio.broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
+from purgatorio.broker.web.snapshots import SNAPSHOT_ENDPOINTS
 from purgatorio.broker.web.state import (
     OPERATIONS_PER_PURGATORY,
     read_finished,
@@ -213,4 +217,7 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
     *TRANSACTION_ENDPOINTS,
     *FAULT_ENDPOINTS,
     *CLOCK_ENDPOINTS,
+    *NETWORK_ENDPOINTS,
+    *LEADERSHIP_ENDPOINTS,
+    *SNAPSHOT_ENDPOINTS,
 ]

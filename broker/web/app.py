@@ -23,7 +23,10 @@ from purgatorio.broker.web.control import ControlApi, not_done
 from purgatorio.broker.web.faults import FaultsApi
 from purgatorio.broker.web.groups import GroupsApi
 from purgatorio.broker.web.guard import HostGuard, SecurityHeaders
+from purgatorio.broker.web.leadership import LeadershipApi
+from purgatorio.broker.web.network import NetworkApi
 from purgatorio.broker.web.requests import json_response
+from purgatorio.broker.web.snapshots import SnapshotsApi
 from purgatorio.broker.web.transactions import TransactionsApi
 from purgatorio.broker.web.views import ClusterView
 
@@ -55,6 +58,9 @@ def create_app(
             *GroupsApi(cluster, control, groups, allowed_host).routes(),
             *FaultsApi(cluster, allowed_host).routes(),
             *ClockApi(cluster, allowed_host).routes(),
+            *NetworkApi(cluster, allowed_host).routes(),
+            *LeadershipApi(cluster, allowed_host).routes(),
+            *SnapshotsApi(cluster, control, allowed_host).routes(),
             *TransactionsApi(cluster, control, transactions, allowed_host).routes(),
         ],
         exception_handlers={HTTPException: _refused, OperationRefused: not_done, Exception: _failed},

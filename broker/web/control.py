@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, model_validator
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,10 +17,9 @@ from purgatorio.broker.metadata.controller import ElectionResult
 from purgatorio.broker.operator import ClusterControl, ClusterUnavailable, NotInSync, NotThere, OperationRefused
 from purgatorio.broker.web import document
 from purgatorio.broker.web.members import read_members, read_placements
-from purgatorio.broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
+from purgatorio.broker.web.requests import Body, Nothing, broker_id_of, int_param, json_response, read_change
 from purgatorio.broker.web.views import ClusterView
 
-MAX_BROKER_ID: Final = 2**31 - 1
 MAX_PLACEMENTS: Final = 1000
 """Partitions that one response lists."""
 
@@ -127,11 +125,7 @@ class ControlApi:
         return json_response({"unclean": wanted.unclean, "partitions": [_elected(result) for result in results]})
 
     def _broker_id(self, request: Request) -> int:
-        given = whole_number(request.path_params["broker_id"], MAX_BROKER_ID)
-        known = [member.broker_id for member in self._control.members]
-        if given not in known:
-            raise HTTPException(404, f"there is no such broker, only {', '.join(map(str, known))}")
-        return given
+        return broker_id_of(request, self._control.broker_ids)
 
 
 def _elected(result: ElectionResult) -> document.Elected:

@@ -80,7 +80,8 @@ class Member(TypedDict):
     """A broker of this process, running or not.
 
     `host` and `port` of a broker that does not run are its last ones ("" and 0 if it never ran). `registered`,
-    `broker_epoch` (-1: none) and `fenced` (its lease ran out) are from the metadata.
+    `broker_epoch` (-1: none) and `fenced` (its lease ran out) are from the metadata. `paused`: it was told to stand
+    still; `cut_off_from`: the brokers that it was told not to reach.
     """
 
     id: int
@@ -92,6 +93,8 @@ class Member(TypedDict):
     broker_epoch: int
     fenced: bool
     lease: Lease
+    paused: bool
+    cut_off_from: list[int]
 
 
 class Broker(Member):

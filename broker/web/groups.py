@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from purgatorio.broker.operator import ClusterControl, GroupControl, Target
+from purgatorio.broker.operator.sessions import expire_member
 from purgatorio.broker.web.group_state import MAX_LAGS, Ends, read_group, read_groups
 from purgatorio.broker.web.requests import Body, Nothing, int_param, json_response, read_change
 from purgatorio.broker.web.views import ClusterView
@@ -58,6 +59,16 @@ class ResetOffsets(Body):
         return Target("timestamp", self.timestamp_ms)
 
 
+class ExpireMember(Body):
+    """The member whose session ends.
+
+    Attributes:
+        member: its member id or its client id; the only member if it is not given.
+    """
+
+    member: Annotated[str, Field(max_length=2**15 - 1)] | None = None
+
+
 class GroupsApi:
     """The handlers.
 
@@ -81,6 +92,7 @@ class GroupsApi:
             Route("/api/v1/groups", self.groups),
             Route(f"{group}/reset-offsets", self.reset_offsets, methods=["POST"]),
             Route(f"{group}/delete", self.delete, methods=["POST"]),
+            Route(f"{group}/expire-member", self.expire_member, methods=["POST"]),
             Route(group, self.group),
         ]
 
@@ -111,6 +123,12 @@ class GroupsApi:
         group_id = request.path_params["group_id"]
         await self._groups.delete(group_id)
         return json_response({"group": group_id, "state": "deleted"})
+
+    async def expire_member(self, request: Request) -> Response:
+        """``POST /api/v1/groups/{id}/expire-member`` with an `ExpireMember`: end a member's session now."""
+        wanted = await read_change(request, ExpireMember, self._allowed_host, self._cluster.clock)
+        group_id = request.path_params["group_id"]
+        return json_response({"group": group_id, "member": expire_member(self._cluster, group_id, wanted.member)})
 
     def _ends(self) -> Ends:
         return Ends(self._cluster.brokers, self._control.image, MAX_LAGS)
@@ -145,5 +163,11 @@ GROUP_ENDPOINTS: Final[list[dict[str, Any]]] = [
         "path": "/api/v1/groups/{id}/delete",
         "does": "delete a group that has no members, with its offsets",
         "body": {},
+    },
+    {
+        "method": "POST",
+        "path": "/api/v1/groups/{id}/expire-member",
+        "does": "end the session of a member now, as if its heartbeats had stayed away",
+        "body": {"member": "its member id or its client id; the only member if it is not given"},
     },
 ]

@@ -8,24 +8,27 @@ from itertools import islice
 from purgatorio.broker.metadata.image import NO_LEADER, NO_LEASE, ClusterImage, PartitionState
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.operator import ClusterControl, Member
+from purgatorio.broker.operator.network import Network
 from purgatorio.broker.web import document
 from purgatorio.broker.web.views import ShownBroker
 
 
 def read_members(brokers: Sequence[ShownBroker], control: ClusterControl) -> list[document.Member]:
     """Return all brokers, running or not."""
+    network = control.network
     running = {broker.broker_id: broker for broker in brokers}
     image = control.image
-    return [read_member(member, running.get(member.broker_id), image) for member in control.members]
+    return [read_member(member, running.get(member.broker_id), image, network) for member in control.members]
 
 
-def read_member(member: Member, broker: ShownBroker | None, image: ClusterImage) -> document.Member:
+def read_member(member: Member, broker: ShownBroker | None, image: ClusterImage, network: Network) -> document.Member:
     """Return one broker.
 
     Args:
         member: the broker's place in the cluster.
         broker: the broker itself if it runs.
         image: the newest metadata.
+        network: knows whether it stands still or is cut off.
     """
     host, port = member.address or ("", 0)
     registration = image.brokers.get(member.broker_id)
@@ -42,6 +45,8 @@ def read_member(member: Member, broker: ShownBroker | None, image: ClusterImage)
             "id": NO_LEASE if registration is None else registration.lease_id,
             "held": broker is not None and broker.lifecycle.has_lease(),
         },
+        "paused": member.broker_id in network.paused,
+        "cut_off_from": network.cut_off_from(member.broker_id),
     }
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.exceptions import HTTPException
@@ -11,7 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from purgatorio.broker.clock import Clock
+from purgatorio.broker.faults.names import nearest
 from purgatorio.broker.web.guard import check_may_change, read_body
+
+MAX_BROKER_ID: Final = 2**31 - 1
+MAX_FIELD_CHARS: Final = 100
+"""A longer name is near no field."""
 
 
 class Body(BaseModel):
@@ -48,17 +54,31 @@ async def read_change(request: Request, model: type[B], allowed_host: str, clock
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        raise HTTPException(400, _in_words(error)) from None
+        raise HTTPException(400, _in_words(error, model)) from None
 
 
-def _in_words(error: ValidationError) -> str:
-    """Describe the mistakes in a body, one clause each."""
+def _in_words(error: ValidationError, model: type[Body]) -> str:
+    """Describe the mistakes in a body, one clause each; of an unknown field, name the one that is near."""
     clauses = []
     for mistake in error.errors(include_url=False, include_context=False, include_input=False):
         where = ".".join(str(step) for step in mistake["loc"])
         what = mistake["msg"].removeprefix("Value error, ")
+        if mistake["type"] == "extra_forbidden" and len(where) <= MAX_FIELD_CHARS:
+            what = f"there is no such field{nearest(where, model.model_fields)}"
         clauses.append(f"{where}: {what}" if where else what)
     return "; ".join(clauses[:5])
+
+
+def broker_id_of(request: Request, known: Sequence[int]) -> int:
+    """Return the id of the broker that a path names.
+
+    Raises:
+        HTTPException: 404 if it is none of the known ones.
+    """
+    given = whole_number(request.path_params["broker_id"], MAX_BROKER_ID)
+    if given is None or given not in known:
+        raise HTTPException(404, f"there is no such broker, only {', '.join(map(str, known))}")
+    return given
 
 
 def int_param(request: Request, name: str, default: int, *, most: int) -> int:

@@ -16,12 +16,12 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.metrics.views import PartitionView
-from purgatorio.broker.operator import ClusterControl, GroupControl, Member, TransactionControl
+from purgatorio.broker.operator import ClusterControl, GroupControl, TransactionControl
 from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation, Purgatory
 from purgatorio.broker.web import document
 from purgatorio.broker.web.fault_state import FAULTS, FIRED, fault_row, fired_row
 from purgatorio.broker.web.group_state import LAGS, Ends, read_groups_for_page
-from purgatorio.broker.web.members import read_member, read_placement
+from purgatorio.broker.web.members import read_members, read_placement
 from purgatorio.broker.web.stable_offsets import read_holding, with_fates
 from purgatorio.broker.web.transaction_state import read_transactions_for_page
 from purgatorio.broker.web.views import ClusterView, ShownBroker
@@ -74,8 +74,8 @@ def read_state(
         "now_ms": now_ms,
         "wall_ms": cluster.clock.wall_ms(),
         "brokers": [
-            _broker(member, running.get(member.broker_id), image, transactions, now_ms, operations)
-            for member in control.members
+            _broker(shown, running.get(shown["id"]), transactions, now_ms, operations)
+            for shown in read_members(cluster.brokers, control)
         ],
         "partitions": partitions,
         "partition_count": partition_count,
@@ -98,14 +98,12 @@ def _cut(text: str) -> str:
 
 
 def _broker(
-    member: Member,
+    shown: document.Member,
     broker: ShownBroker | None,
-    image: ClusterImage,
     transactions: TransactionControl,
     now_ms: int,
     operations: int,
 ) -> document.Broker:
-    shown = read_member(member, broker, image)
     if broker is None:
         return {**shown, "connections": 0, "follower": None, "finished_total": 0, "purgatories": []}
     return {

@@ -69,6 +69,7 @@ class TransactionsApi:
         return [
             Route("/api/v1/transactions", self.transactions),
             Route(f"{transaction}/abort", self.abort, methods=["POST"]),
+            Route(f"{transaction}/expire", self.expire, methods=["POST"]),
             Route(transaction, self.transaction),
             Route("/api/v1/hanging-transactions", self.hanging),
             Route("/api/v1/hanging-transactions/abort", self.abort_hanging, methods=["POST"]),
@@ -111,6 +112,13 @@ class TransactionsApi:
         transactional_id = request.path_params["transactional_id"]
         producer = await self._transactions.abort(transactional_id)
         return json_response({"id": transactional_id, "state": "aborted", **producer._asdict()})
+
+    async def expire(self, request: Request) -> Response:
+        """``POST /api/v1/transactions/{id}/expire`` with ``{}``: end the time of the open transaction now."""
+        await read_change(request, Nothing, self._allowed_host, self._cluster.clock)
+        transactional_id = request.path_params["transactional_id"]
+        self._transactions.expire(transactional_id)
+        return json_response({"id": transactional_id, "state": "expired"})
 
     async def hanging(self, request: Request) -> Response:
         """``GET /api/v1/hanging-transactions``: those that are open in a log, and unknown to all coordinators."""
@@ -160,6 +168,12 @@ TRANSACTION_ENDPOINTS: Final[list[dict[str, Any]]] = [
         "method": "POST",
         "path": "/api/v1/transactions/{id}/abort",
         "does": "abort the open transaction of a transactional id, and fence its producer",
+        "body": {},
+    },
+    {
+        "method": "POST",
+        "path": "/api/v1/transactions/{id}/expire",
+        "does": "end the time of an open transaction now (transaction.timeout.ms): its coordinator aborts it",
         "body": {},
     },
     {

@@ -15,6 +15,9 @@ from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.metrics.views import BrokerView, PartitionView
 from purgatorio.broker.movable_clock import MemberClock
 from purgatorio.broker.operator import OperatedBroker, OperatedCluster
+from purgatorio.broker.operator.leadership import Leadership
+from purgatorio.broker.operator.network import Network
+from purgatorio.broker.operator.snapshots import Snapshot
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.replica.follower import FollowerGate
 from purgatorio.broker.replica.replica_manager import ReplicaManager
@@ -123,6 +126,24 @@ class ClusterView(Protocol):
     @property
     def faults(self) -> Faults:
         """The fault rules."""
+        ...
+
+    @property
+    def network(self) -> Network:
+        """Lets brokers stand still, and cuts them off from each other."""
+        ...
+
+    @property
+    def leadership(self) -> Leadership:
+        """Moves leaders and coordinators."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """What the cluster has now."""
+        ...
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Make the cluster as it was at a snapshot."""
         ...
 
     @property

@@ -88,6 +88,8 @@ class BrokerCard {
     if (broker.state === "stopped") {
       return broker.registered && !broker.fenced ? "is down: the cluster has not noticed yet" : "is down: the records in its memory are lost";
     }
+    if (broker.paused) return "was told to stand still: it reads and answers nothing";
+    if (broker.cut_off_from.length) return `was cut off from broker ${broker.cut_off_from.join(", ")}`;
     if (broker.fenced || !broker.lease.held) return "lost its lease: it leads nothing until it has another one";
     if (!broker.registered) return "not registered: clients and other brokers do not know it";
     if (this.held) return "sends no fetch: its replicas stand still";

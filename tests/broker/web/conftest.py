@@ -20,16 +20,21 @@ from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.faults import Faults
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.embedded import EmbeddedStore
+from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.movable_clock import MemberClock
 from purgatorio.broker.operator import ClusterControl, GroupControl, TransactionControl
+from purgatorio.broker.operator.leadership import Leadership
+from purgatorio.broker.operator.network import Network
+from purgatorio.broker.operator.snapshots import Snapshot
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from purgatorio.broker.replica.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.follower import FollowerGate
+from purgatorio.broker.server.listener import Listener
+from purgatorio.broker.server.wires import Wires
 from purgatorio.broker.txn.overview import TransactionNumbers
 from purgatorio.broker.web.app import create_app
 from tests.broker.group.harness import GroupHarness
@@ -113,7 +118,10 @@ class FakeBroker:
         self.broker_id = broker_id
         self.address = ("127.0.0.1", 9091 + broker_id)
         self.config = BrokerConfig(broker_id=broker_id)
-        self.store = cluster.store.open()
+        self.link = DirectLink(cluster._call_soon)
+        self.store = cluster.store.open(self.link)
+        self.wires = Wires()
+        self.listeners: dict[str, Listener] = {}
         self.metrics = BrokerMetrics(broker_id)
         self.finished = FinishedOperations()
         self.lifecycle = FakeLifecycle()
@@ -178,6 +186,8 @@ class FakeCluster:
         self.member_clock = MemberClock(self.lease_clock)
         self.loop_lag = LoopLag(self.clock)
         self.faults = Faults(self.clock.now_ms)
+        self.network = Network(self)
+        self.leadership = Leadership(self.network)
         self._turns: list[Callable[[], None]] = []
         self.store = EmbeddedStore("test", self._call_soon, self.clock)
         self.brokers: list[FakeBroker] = []
@@ -207,6 +217,15 @@ class FakeCluster:
         """Add a topic: these partitions, or so many that broker 1 leads and all three hold."""
         states = partitions or (partition_state(),) * count
         self.change_image(lambda image: image.with_topics([Topic(name, name.encode().ljust(16), tuple(states))]))
+
+    def store_link(self, broker_id: int) -> DirectLink:
+        return next(broker.link for broker in self.brokers if broker.broker_id == broker_id)
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(dict(self.store.image.topics), {}, {}, 0)
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        self.change_image(lambda image: image.with_topics(list(snapshot.topics.values())))
 
     async def stop_broker(self, broker_id: int) -> None:
         self.brokers = [broker for broker in self.brokers if broker.broker_id != broker_id]

@@ -73,7 +73,7 @@ async def test_a_kill_never_asks(client: httpx.AsyncClient, cluster: Any, state_
     ("path", "body", "error"),
     [
         ("brokers/1/stop", '{"force": "yes"}', "force: Input should be a valid boolean"),
-        ("brokers/1/kill", '{"force": true}', "force: Extra inputs are not permitted"),
+        ("brokers/1/kill", '{"force": true}', "force: there is no such field"),
         ("brokers/restart", "[]", "Input should be an object"),
         ("topics/elect", '{"partition": 0}', "give the topic of that partition"),
         ("topics/elect", '{"topic": "orders", "partition": -1}', "partition: Input should be greater than"),

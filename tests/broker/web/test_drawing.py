@@ -199,6 +199,8 @@ def state() -> dict[str, Any]:
         "host": "127.0.0.1",
         "port": 9092,
         "registered": True,
+        "paused": False,
+        "cut_off_from": [],
         "controller": True,
         "broker_epoch": 1,
         "fenced": False,
