@@ -20,19 +20,20 @@ from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.descriptions import describe
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
 from purgatorio.broker.config.limits import fetch_settings
+from purgatorio.broker.config.listeners import BROKERS
 from purgatorio.broker.config.topics import topic_settings, topic_synonyms
 from purgatorio.broker.coordinators import Coordinators
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import DelayRecorder, create_delays_topic
 from purgatorio.broker.faults import BrokerAccess
 from purgatorio.broker.faults.topics import ImageTopics
-from purgatorio.broker.listeners import INTER_BROKER_LISTENER, BrokerListeners
+from purgatorio.broker.listeners import BrokerListeners
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import random_epoch_step
-from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.image import ClusterImage, Endpoint
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.metadata_publisher import BrokerMetadataPublisher
 from purgatorio.broker.metrics.counters import BrokerMetrics
@@ -76,7 +77,7 @@ class Broker:
         config: the configs with which the broker started.
         dynamic: the configs in effect.
         listeners: the listeners by name.
-        address: the advertised host and port of the PLAINTEXT listener; port 0 until it listens.
+        endpoints: what it advertises to clients, in the order of the setting `listeners`; empty until it listens.
         purgatories: all purgatories, by Kafka's names.
         groups: the groups that this broker coordinates.
         peers: asks other brokers.
@@ -108,7 +109,7 @@ class Broker:
         self.metrics = BrokerMetrics(config.broker_id)
         self.finished = FinishedOperations()
         self.gate = FollowerGate(clock, config.follower_delay_ms)
-        self.address: tuple[str, int] = config.advertised
+        self.endpoints: list[Endpoint] = []
         self._rng = rng
         self._connections_cap = connections_cap
         lease_clock = lease_clock or clock
@@ -276,6 +277,11 @@ class Broker:
         return self.replicas.partitions.get(tp)
 
     @property
+    def address(self) -> tuple[str, int]:
+        """The advertised host and port of the first listener; port 0 until it listens."""
+        return self.endpoints[0][1:] if self.endpoints else self.config.advertised
+
+    @property
     def image(self) -> ClusterImage:
         """The image that this broker acts on."""
         return self.store.image
@@ -287,21 +293,25 @@ class Broker:
 
     # --- start and stop ---
 
-    async def start(self, listening: socket.socket | None = None) -> None:
+    async def start(self, listening: Mapping[str, socket.socket] | None = None) -> None:
         """Listen, register, and follow leaders; returns when the broker answers clients.
 
         Args:
-            listening: see `Listener.start`, for the listener PLAINTEXT.
+            listening: see `BrokerListeners.start`.
 
         Raises:
             OSError: the port is in use, or the host is not an address of this machine.
         """
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._main = asyncio.create_task(self._run(started, listening), name=f"broker {self.broker_id}")
+        self._main = asyncio.create_task(self._run(started, listening or {}), name=f"broker {self.broker_id}")
         await asyncio.wait([started, self._main], return_when=asyncio.FIRST_COMPLETED)
         if not started.done():
             failed, self._main = self._main, None
             await failed
+
+    def keep_ports(self) -> dict[str, socket.socket]:
+        """Return a socket for each listener, by name, that listens on when this broker has ended, for the next one."""
+        return {name: listener.keep_port() for name, listener in self.listeners.items()}
 
     async def stop(self) -> None:
         """Stop within shutdown.grace.ms: unregister, answer parked requests, close connections."""
@@ -335,12 +345,12 @@ class Broker:
         assert self._main is not None, "the broker was not started"
         self._main.add_done_callback(lambda main: callback(None if main.cancelled() else main.exception()))
 
-    async def _run(self, started: asyncio.Future[None], listening: socket.socket | None) -> None:
+    async def _run(self, started: asyncio.Future[None], listening: Mapping[str, socket.socket]) -> None:
         """The task that owns all others of this broker."""
         unwatch = self.store.watch(self._publisher.publish)
         try:
             endpoints = await self._listeners.start(listening)
-            self.address = (endpoints[0].host, endpoints[0].port)
+            self.endpoints = [each for each in endpoints if each.listener != BROKERS]
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 self._spawn(self._parked.reaper.run(), "reaper")
@@ -407,9 +417,11 @@ class Broker:
             TimeoutError: the connection was not accepted in time.
         """
         registration = self.store.image.brokers.get(broker_id)
-        endpoint = None if registration is None else registration.endpoint(INTER_BROKER_LISTENER)
+        endpoint = None if registration is None else registration.endpoint(self._listeners.inter_broker)
         if endpoint is None:
-            raise ConnectionError(f"broker {broker_id} is not registered with a listener {INTER_BROKER_LISTENER}")
+            raise ConnectionError(
+                f"broker {broker_id} is not registered with a listener {self._listeners.inter_broker}"
+            )
         peer = PeerConnection(self.clock, client_id=f"broker-{self.broker_id}-{client}")
         await peer.connect(endpoint.host, endpoint.port)
         self.wires.connected(broker_id, peer)

@@ -11,17 +11,19 @@ import base64
 import contextlib
 import random
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from itertools import chain
 from types import TracebackType
 from typing import Final
 
 from purgatorio.broker.broker import Broker
 from purgatorio.broker.clock import Alarm, Clock, RunningClock, SystemClock
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
+from purgatorio.broker.config.listeners import with_ports
 from purgatorio.broker.faults import Faults
 from purgatorio.broker.garbage import GarbageTuning
-from purgatorio.broker.listeners import PLAINTEXT
 from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
+from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.movable_clock import MemberClock
 from purgatorio.broker.operator import OperationRefused, snapshots
@@ -125,6 +127,11 @@ class Cluster:
         return [(broker.broker_id, *broker.address) for broker in self.brokers]
 
     @property
+    def endpoints(self) -> list[tuple[int, list[Endpoint]]]:
+        """The id of each running broker, with the endpoints that it advertises to clients, one for each listener."""
+        return [(broker.broker_id, broker.endpoints) for broker in self.brokers]
+
+    @property
     def bootstrap(self) -> str:
         """The addresses of the running brokers with commas between, for a Kafka client (`bootstrap.servers`)."""
         return ",".join(f"{host}:{port}" for _, host, port in self.addresses)
@@ -215,7 +222,7 @@ class Cluster:
     async def _reset(self) -> None:
         self.faults.reset()
         self.network.clear()
-        ports = {broker.broker_id: broker.listeners[PLAINTEXT].keep_port() for broker in self.brokers}
+        ports = {broker.broker_id: broker.keep_ports() for broker in self.brokers}
         try:
             for broker in self.brokers:
                 await broker.kill()
@@ -229,7 +236,7 @@ class Cluster:
                 await self._start(broker, ports.pop(broker.broker_id, None))
             self._record_delays()
         finally:
-            for port in ports.values():
+            for port in chain.from_iterable(each.values() for each in ports.values()):
                 port.close()
 
     def snapshot(self) -> Snapshot:
@@ -367,12 +374,12 @@ class Cluster:
         self.brokers = sorted([*self.brokers, broker], key=lambda each: each.broker_id)
         self.network.apply()
 
-    async def _start(self, broker: Broker, listening: socket.socket | None = None) -> None:
+    async def _start(self, broker: Broker, listening: Mapping[str, socket.socket] | None = None) -> None:
         await broker.start(listening)
         broker.when_ended(self._broker_ended)
-        # A port that the system chose is kept, so that clients can reconnect after a restart.
-        port = broker.listeners[PLAINTEXT].address[1]
-        self._configs[broker.broker_id] = broker.config.model_copy(update={"port": port})
+        # Ports that the system chose are kept, so that clients can reconnect after a restart.
+        ports = {name: listener.address[1] for name, listener in broker.listeners.items()}
+        self._configs[broker.broker_id] = with_ports(broker.config, ports)
 
     async def _end(self, broker_id: int, *, kill: bool) -> None:
         broker = self.broker(broker_id)

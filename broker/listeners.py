@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import socket
-from typing import Final
+from collections.abc import Mapping
+from typing import Any
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.limits import connection_limits
+from purgatorio.broker.config.listeners import ListenerConfig, brokers_own, inter_broker_listener, listener_configs
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.request import Routes
+from purgatorio.broker.security.client_certificate import ClientCertificates
+from purgatorio.broker.security.tls import ReloadedContext, TlsSettings
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.observer import ServerObserver
 from purgatorio.broker.server.request_memory import RequestMemory
-
-PLAINTEXT: Final = "PLAINTEXT"
-"""The name of the listener that every broker has; there is no other yet."""
-INTER_BROKER_LISTENER: Final = PLAINTEXT
-"""The listener that other brokers connect to (Kafka: inter.broker.listener.name)."""
 
 
 class BrokerListeners:
@@ -31,7 +30,11 @@ class BrokerListeners:
         memory: where the bytes of all requests are counted.
 
     Attributes:
-        by_name: the listeners.
+        by_name: the listeners, in the order of the setting.
+
+    Raises:
+        ValueError: the settings of a listener cannot be used.
+        TlsError: its certificates cannot.
     """
 
     def __init__(
@@ -44,25 +47,42 @@ class BrokerListeners:
         memory: RequestMemory,
     ) -> None:
         self._config = config
-        limits = connection_limits(config)
+        self._configs = (*listener_configs(config), *brokers_own(config))
+        self._limits = connection_limits(config)
         self.by_name: dict[str, Listener] = {
-            name: Listener(routes, limits, clock, name=name, observer=observer, memory=memory) for name in (PLAINTEXT,)
+            each.name: Listener(
+                routes,
+                self._limits,
+                clock,
+                name=each.name,
+                observer=observer,
+                memory=memory,
+                **(_tls(config, each) if each.protocol.has_tls else {}),
+            )
+            for each in self._configs
         }
 
-    async def start(self, listening: socket.socket | None) -> tuple[Endpoint, ...]:
+    @property
+    def inter_broker(self) -> str:
+        """The name of the listener that other brokers connect to (Kafka: inter.broker.listener.name)."""
+        return inter_broker_listener(self._config)
+
+    async def start(self, listening: Mapping[str, socket.socket]) -> tuple[Endpoint, ...]:
         """Start the listeners; returns their advertised endpoints.
 
         Args:
-            listening: see `Listener.start`, for the listener PLAINTEXT.
+            listening: sockets that listen already, by the listener's name (see `Listener.start`).
 
         Raises:
             OSError: a port is in use, or the host is not an address of this machine.
         """
-        host, port = self._config.advertised
         endpoints = []
-        for name, listener in self.by_name.items():
-            await listener.start(self._config.host, self._config.port, listening if name == PLAINTEXT else None)
-            endpoints.append(Endpoint(name, host, port or listener.address[1]))
+        for each in self._configs:
+            listener = self.by_name[each.name]
+            await listener.start(each.host, each.port, listening.get(each.name))
+            if each.advertised is not None:
+                host, port = each.advertised
+                endpoints.append(Endpoint(each.name, host, port or listener.address[1]))
         return tuple(endpoints)
 
     def allow_connections(self, most: int, most_per_ip: int) -> None:
@@ -84,3 +104,20 @@ class BrokerListeners:
         """Close all connections at once."""
         for listener in self.by_name.values():
             listener.abort()
+
+
+def _tls(config: BrokerConfig, listener: ListenerConfig) -> dict[str, Any]:
+    """Return what makes a listener speak TLS."""
+    given = {**config.model_dump(), **listener.settings}
+    settings = TlsSettings(
+        keystore_location=given["ssl_keystore_location"],
+        key_password=given["ssl_key_password"],
+        truststore_location=given["ssl_truststore_location"],
+        client_auth=given["ssl_client_auth"],
+        versions=tuple(given["ssl_enabled_protocols"].split(",")),
+        principal_mapping_rules=given["ssl_principal_mapping_rules"],
+    )
+    arguments: dict[str, Any] = {"tls": ReloadedContext(settings)}
+    if settings.client_auth != "none":
+        arguments["identify"] = ClientCertificates(settings.principal_mapping_rules)
+    return arguments

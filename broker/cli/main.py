@@ -161,6 +161,13 @@ def _add_serving_options(parser: argparse.ArgumentParser, port_help: str) -> Non
         const="true",
         help="record each delayed operation in the topic __delayed_operations when it ends",
     )
+    parser.add_argument(
+        "--tls",
+        nargs="?",
+        const="",
+        metavar="DIR",
+        help="clients speak TLS, with throw-away certificates; DIR keeps them for the next time",
+    )
     parser.add_argument("--faults", metavar="FILE", help="start with the fault rules of this TOML file")
     for flag, metavar, text in _SERVING_FLAGS:
         parser.add_argument(flag, metavar=metavar, help=text)
@@ -189,7 +196,7 @@ def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
     """The configuration that the command was given, or None after its problems were printed."""
     from purgatorio.broker.config.sources import ConfigError, load_cluster_config
 
-    others = {"run", "config", "assignments", "faults"}
+    others = {"run", "config", "assignments", "faults", "tls"}
     environ = {key: value for key, value in os.environ.items() if key != ADMIN_VARIABLE}  # for other commands
     flags = {name: value for name, value in vars(args).items() if name not in others}
     try:
@@ -206,16 +213,19 @@ def _run_brokers(args: argparse.Namespace) -> int:
         return EXIT_USAGE
     from pathlib import Path
 
+    from purgatorio.broker.cli.certificates import certificates_for
     from purgatorio.broker.cli.serving import run
     from purgatorio.broker.faults import FaultError
     from purgatorio.broker.faults.rule_file import read_rules
+    from purgatorio.broker.security.throw_away import CertificatesUnavailable
 
     try:
         faults = read_rules(Path(args.faults)) if args.faults else []
-    except FaultError as error:
+        with certificates_for(config, args.tls) as (config, files):
+            return run(config, faults, files)
+    except (FaultError, CertificatesUnavailable) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return EXIT_USAGE
-    return run(config, faults)
 
 
 def _print_config(args: argparse.Namespace) -> int:

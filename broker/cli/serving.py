@@ -12,13 +12,18 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from purgatorio.broker.cli.certificates import client_settings
 from purgatorio.broker.cli.logging_setup import configure_logging
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.config.listeners import PLAINTEXT, ListenerAddress, has_security, listener_configs
 from purgatorio.broker.event_loop import loop_factory
 from purgatorio.broker.faults import Rule
 from purgatorio.broker.garbage import GarbageTuning
+from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.movable_clock import MovableClock
+from purgatorio.broker.security.throw_away import CertificateFiles
+from purgatorio.broker.security.tls import TlsError
 from purgatorio.broker.server import open_files
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -29,29 +34,36 @@ made in a thread; with Python's default of 5 ms each turn of the loop waits so l
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 
-def run(config: ClusterConfig, faults: Sequence[Rule] = ()) -> int:
+def run(config: ClusterConfig, faults: Sequence[Rule] = (), certificates: CertificateFiles | None = None) -> int:
     """Run the cluster until a signal stops it.
 
     Args:
         config: its configuration.
         faults: fault rules that it starts with.
+        certificates: throw-away ones, of which clients have to know.
 
     Returns:
-        the process's exit code: 0, or 1 if the process cannot listen on an address.
+        the process's exit code: 0, 1 if the process cannot listen on an address, or 2 if it cannot use its settings.
     """
     configure_logging(config.log_format, config.log_level)
     open_files.raise_limit()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(serve(config, faults))
+        return runner.run(serve(config, faults, certificates))
 
 
-async def serve(config: ClusterConfig, faults: Sequence[Rule] = ()) -> int:
+async def serve(
+    config: ClusterConfig, faults: Sequence[Rule] = (), certificates: CertificateFiles | None = None
+) -> int:
     """Run the cluster until SIGINT or SIGTERM; a second signal ends the process at once. Returns the exit code."""
     stop = asyncio.Event()
     _stop_on_signals(stop)
     # A movable clock costs no more than the machine's; so the time of every cluster can be moved over its admin HTTP.
-    cluster = Cluster(config, MovableClock(), garbage=GarbageTuning())
+    try:
+        cluster = Cluster(config, MovableClock(), garbage=GarbageTuning())
+    except (TlsError, ValueError) as error:
+        print(f"purgatorio: {error}", file=sys.stderr)
+        return 2
     for rule in faults:
         cluster.faults.add(rule)
     try:
@@ -60,7 +72,7 @@ async def serve(config: ClusterConfig, faults: Sequence[Rule] = ()) -> int:
         print(f"purgatorio: {_why_not_listening(config) or error}", file=sys.stderr)
         return 1
     try:
-        print(greeting(cluster), flush=True)
+        print(greeting(cluster, certificates, plain=not has_security(config.broker)), flush=True)
         await _first(stop.wait(), cluster.failed())
     finally:
         await cluster.stop()
@@ -94,15 +106,29 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop_once))
 
 
-def greeting(cluster: Cluster) -> str:
-    """The running brokers, their addresses, and the next commands to try."""
+def greeting(cluster: Cluster, certificates: CertificateFiles | None = None, *, plain: bool = True) -> str:
+    """The running brokers, their addresses, and what to do next: settings for clients with TLS, or commands to try.
+
+    Args:
+        plain: whether clients need neither credentials nor TLS, so that the commands work.
+    """
     url = cluster.admin_url.rstrip("/")
-    lines = [f"Purgatorio is running, {len(cluster.addresses)} broker{'s' * (len(cluster.addresses) > 1)}:"]
-    lines += [f"  broker {broker_id:<4} {host}:{port}" for broker_id, host, port in cluster.addresses]
-    lines += [f"  page        {url}/", f"  metrics     {url}/metrics", "", "Try, in another terminal:"]
-    lines += [f"  {command}" for command in next_commands(cluster.bootstrap)]
-    lines += ["", "Ctrl-C stops it."]
-    return "\n".join(lines)
+    lines = [f"Purgatorio is running, {len(cluster.endpoints)} broker{'s' * (len(cluster.endpoints) > 1)}:"]
+    lines += [f"  broker {broker_id:<4} {_shown(endpoints)}" for broker_id, endpoints in cluster.endpoints]
+    lines += [f"  page        {url}/", f"  metrics     {url}/metrics", ""]
+    if certificates is not None:
+        lines += [*client_settings(cluster.bootstrap, certificates), ""]
+    elif plain:
+        lines.append("Try, in another terminal:")
+        lines += [*(f"  {command}" for command in next_commands(cluster.bootstrap)), ""]
+    return "\n".join([*lines, "Ctrl-C stops it."])
+
+
+def _shown(endpoints: Sequence[Endpoint]) -> str:
+    """The addresses for clients, with the listeners' names unless there is just the usual one."""
+    if [each.listener for each in endpoints] == [PLAINTEXT]:
+        return f"{endpoints[0].host}:{endpoints[0].port}"
+    return "  ".join(str(ListenerAddress(*each)) for each in endpoints)
 
 
 def next_commands(bootstrap: str) -> list[str]:
@@ -136,7 +162,8 @@ def _from_here(path: Path) -> str:
 
 def _why_not_listening(config: ClusterConfig) -> str | None:
     """The first address that cannot be listened on, and why; None if all can be by now."""
-    wanted = [(broker.host, broker.port, "--port") for broker in config.broker_configs()]
+    flag = "--port" if config.broker.listeners is None else "--set listeners=…"
+    wanted = [(each.host, each.port, flag) for broker in config.broker_configs() for each in listener_configs(broker)]
     wanted.append((*config.admin_address, "--admin-port"))
     for host, port, flag in wanted:
         try:

@@ -7,7 +7,7 @@ topic configs come from the table in `purgatorio.broker.log.config`.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -18,7 +18,14 @@ from purgatorio.broker.log.config_keys import MAX_INT, ConfigType
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _KIB: Final = 1024
 _MIB: Final = 1024 * 1024
-_WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})
+WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})
+"""Every address of this machine: to listen on, not to connect to."""
+_PER_LISTENER: Final = ("ssl_", "sasl_", "connections_max_reauth_ms")
+
+
+def is_per_listener(name: str) -> bool:
+    """Return whether a listener may have a setting of this field name for itself (`listener.name.external.…`)."""
+    return name.startswith(_PER_LISTENER)
 
 
 class BrokerConfig(BaseModel):
@@ -42,6 +49,57 @@ class BrokerConfig(BaseModel):
         ConfigType.INT,
         ge=1,
         le=65535,
+    )
+
+    # Listeners
+    listeners: str | None = text(
+        None,
+        "The listeners for clients, e.g. INTERNAL://0.0.0.0:29092,EXTERNAL://0.0.0.0:9092; those of the next brokers "
+        "of a cluster are one port higher each. Not set: one listener PLAINTEXT on `host` and `port`.",
+        min_length=1,
+    )
+    advertised_listeners: str | None = text(
+        None,
+        "The addresses that clients of each listener are told to connect to, e.g. INTERNAL://broker:29092,"
+        "EXTERNAL://localhost:9092; counted up like `listeners`. Not set: those of `listeners`.",
+        min_length=1,
+    )
+    listener_security_protocol_map: str | None = text(
+        None,
+        "The security protocol of each listener, e.g. INTERNAL:PLAINTEXT,EXTERNAL:SASL_SSL. The protocols PLAINTEXT, "
+        "SSL, SASL_PLAINTEXT and SASL_SSL are listener names of their own.",
+    )
+    inter_broker_listener_name: str | None = text(
+        None,
+        "Must be a listener's name, as in Kafka. The brokers of one process use it only while no listener has "
+        "security; otherwise they have a listener of their own on loopback, with credentials of their own.",
+    )
+    listener_name: dict[str, Any] = other(
+        {},
+        "Settings of one listener, e.g. listener.name.external.ssl.client.auth, which win over those of all listeners.",
+        ConfigType.STRING,
+    )
+
+    # TLS
+    ssl_keystore_type: Literal["PEM"] = text("PEM", "The form of ssl.keystore.location. Kafka's default is JKS.")
+    ssl_keystore_location: str | None = text(
+        None, "The PEM file with the broker's private key and certificate chain.", min_length=1
+    )
+    ssl_key_password: str | None = other(None, "The password of the private key, if it has one.", ConfigType.PASSWORD)
+    ssl_truststore_type: Literal["PEM"] = text("PEM", "The form of ssl.truststore.location. Kafka's default is JKS.")
+    ssl_truststore_location: str | None = text(
+        None, "The PEM file with the certificates of the authorities that sign clients' certificates.", min_length=1
+    )
+    ssl_client_auth: Literal["none", "requested", "required"] = text(
+        "none", "Whether clients show a certificate: required, requested (without one they are anonymous), or none."
+    )
+    ssl_enabled_protocols: str = text(
+        "TLSv1.2,TLSv1.3", "The versions of TLS that are spoken.", pattern=r"^TLSv1\.[23](,TLSv1\.[23])*$"
+    )
+    ssl_principal_mapping_rules: str = text(
+        "DEFAULT",
+        "How a client's name is made from its certificate: rules like RULE:^CN=(.*?),.*$/$1/L with commas between; "
+        "the first that matches counts, and DEFAULT takes the whole distinguished name (KIP-371).",
     )
 
     # Topics
@@ -270,5 +328,5 @@ class BrokerConfig(BaseModel):
     @property
     def advertised(self) -> tuple[str, int]:
         """Host and port that clients are told to connect to; port 0 if the broker has yet to take a free one."""
-        host = self.advertised_host or ("localhost" if self.host in _WILDCARD_HOSTS else self.host)
+        host = self.advertised_host or ("localhost" if self.host in WILDCARD_HOSTS else self.host)
         return host, self.advertised_port or self.port

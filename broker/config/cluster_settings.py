@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.declare import flag, number, text
+from purgatorio.broker.config.listeners import counted_up, listener_configs
 
 _CLUSTER_ADDRESS_FIELDS: Final = frozenset({"host", "port", "advertised_host"})
 
@@ -87,14 +88,28 @@ class ClusterConfig(BaseModel):
             raise ValueError("broker_heartbeat_interval_ms must be shorter than broker_session_timeout_ms")
         if self.admin_port and self.port <= self.admin_port < self.port + self.brokers:
             raise ValueError(f"admin_port is {self.admin_port}, which is also the port of a broker")
+        self._check_listeners()
         return self
+
+    def _check_listeners(self) -> None:
+        """Refuse listeners that cannot be used, and two that would have the same port."""
+        taken: dict[int, str] = {}
+        for broker in self.broker_configs():
+            for each in listener_configs(broker):
+                if each.port in taken:
+                    raise ValueError(
+                        f"the listeners {taken[each.port]} and {each.name} of broker {broker.broker_id} have the same "
+                        f"port {each.port}: each broker's are one higher, so leave room for {self.brokers} brokers"
+                    )
+                if each.port:
+                    taken[each.port] = f"{each.name} of broker {broker.broker_id}"
 
     def broker_configs(self) -> list[BrokerConfig]:
         """The configuration of each broker of this process, ids and ports counted up from the first."""
         first = self.broker
         racks = self.racks.split(",") if self.racks is not None else [first.rack]
         return [
-            first.model_copy(
+            counted_up(first, index).model_copy(
                 update={
                     "broker_id": first.broker_id + index,
                     "rack": racks[index % len(racks)],

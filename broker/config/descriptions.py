@@ -13,9 +13,12 @@ from pydantic.fields import FieldInfo
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.cluster_settings import ClusterConfig
 from purgatorio.broker.config.declare import setting_type
+from purgatorio.broker.config.listeners import ListenerAddress, listener_configs
 from purgatorio.broker.log.config_keys import ConfigType, config_text
 
-_ADDRESS_FIELDS: Final = frozenset({"host", "port", "advertised_host", "advertised_port"})
+_ADDRESS_FIELDS: Final = frozenset(
+    {"host", "port", "advertised_host", "advertised_port", "listeners", "advertised_listeners", "listener_name"}
+)
 
 
 class SettingValue(NamedTuple):
@@ -37,16 +40,16 @@ def describe(config: BrokerConfig) -> Mapping[str, SettingValue]:
     """All settings of a broker under Kafka's dotted names, sorted, as DescribeConfigs answers them.
 
     Host and port appear as Kafka's ``listeners`` and ``advertised.listeners``, the id as ``broker.id`` and ``node.id``.
+    Passwords have no value, and settings of one listener are left out.
     """
     found: dict[str, SettingValue] = {}
     for name, dotted, default, kind, doc in _described():
         value = getattr(config, name)
-        shown = None if value is None else config_text(value)
+        shown = None if value is None or kind is ConfigType.PASSWORD else config_text(value)
         found[dotted] = SettingValue(shown, value == default, kind, doc)
-    listeners = {"listeners": (config.host, config.port), "advertised.listeners": config.advertised}
-    for dotted, (host, port) in listeners.items():
-        doc = "Addresses to listen on." if dotted == "listeners" else "Addresses that clients are told to connect to."
-        found[dotted] = SettingValue(f"PLAINTEXT://{_url_host(host)}:{port}", False, ConfigType.LIST, doc)
+    for name in ("listeners", "advertised_listeners"):
+        doc = BrokerConfig.model_fields[name].description or ""
+        found[name.replace("_", ".")] = SettingValue(_addresses(config, name), False, ConfigType.LIST, doc)
     return dict(sorted(found.items()))
 
 
@@ -64,8 +67,11 @@ def _described() -> tuple[tuple[str, str, object, ConfigType, str], ...]:
     return tuple(rows)
 
 
-def _url_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def _addresses(config: BrokerConfig, setting: str) -> str:
+    listeners = listener_configs(config)
+    if setting == "listeners":
+        return ",".join(str(ListenerAddress(each.name, each.host, each.port)) for each in listeners)
+    return ",".join(str(ListenerAddress(each.name, *each.advertised)) for each in listeners if each.advertised)
 
 
 def as_toml(config: ClusterConfig) -> str:
@@ -77,7 +83,8 @@ def as_toml(config: ClusterConfig) -> str:
         value = getattr(config if own else config.broker, name)
         default = field.default if own else getattr(template, name)
         lines += [f"# {line}" for line in textwrap.wrap(field.description or "", width=100)]
-        lines += [f"{'# ' if value == default else ''}{name} ={_toml_value(value)}", ""]
+        shown = value if setting_type(field) is not ConfigType.PASSWORD or value is None else "(not shown)"
+        lines += [f"{'# ' if value == default else ''}{name} ={_toml_value(shown)}", ""]
     return "\n".join(lines)
 
 
@@ -85,4 +92,6 @@ def _toml_value(value: object) -> str:
     """A value as TOML writes it, after a space; nothing where it is not set."""
     if value is None:
         return ""
+    if isinstance(value, dict):
+        return f" {{{', '.join(f'{key} ={_toml_value(each)}' for key, each in value.items())}}}"
     return f" {json.dumps(value, ensure_ascii=False)}"

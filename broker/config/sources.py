@@ -17,12 +17,13 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from purgatorio.broker.config.broker_settings import BrokerConfig
+from purgatorio.broker.config.broker_settings import BrokerConfig, is_per_listener
 from purgatorio.broker.config.cluster_settings import ClusterConfig
 from purgatorio.broker.config.descriptions import settings_of_process
 
 ENVIRONMENT_PREFIX: Final = "PURGATORIO_"
 _ALIASES: Final = {"node_id": "broker_id", "broker_rack": "rack"}
+_OF_LISTENER: Final = "listener_name"
 _PLAIN_MESSAGES: Final = {
     "int_parsing": "must be a whole number",
     "int_from_float": "must be a whole number",
@@ -146,18 +147,30 @@ def _from_flags(flags: Mapping[str, str | None]) -> Iterator[Given]:
 def _merge(given: Given, settings: Mapping[str, FieldInfo], merged: dict[str, Any], problems: list[str]) -> None:
     """Check one setting and put it into `merged`; if it is wrong, add a line to `problems`."""
     name = _canonical(given.spelling)
-    field = settings.get(name)
+    of_listener = _setting_of_listener(name, settings)
+    field = settings.get(of_listener or name)
     if field is None:
         problems.append(f"{given.place}{given.spelling} is not a setting{_suggestion(given.spelling, settings)}")
         return
     declared: Any = Annotated[field.annotation, field]
     adapter: TypeAdapter[Any] = TypeAdapter(declared, config=ConfigDict(strict=True))
     parse = adapter.validate_python if given.typed else adapter.validate_strings
+    into, key = merged, name
+    if of_listener is not None:
+        into, key = merged.setdefault(_OF_LISTENER, {}), name.removeprefix(f"{_OF_LISTENER}_")
     try:
-        merged[name] = parse(given.value)
+        into[key] = parse(given.value)
     except ValidationError as error:
         why = _plain(error.errors(include_url=False)[0])
         problems.append(f"{given.place}{given.spelling} {why}, not {given.value!r}")
+
+
+def _setting_of_listener(name: str, settings: Mapping[str, FieldInfo]) -> str | None:
+    """Return the setting that `listener_name_external_ssl_client_auth` is about; None if it is about no listener's."""
+    if not name.startswith(f"{_OF_LISTENER}_"):
+        return None
+    about = [each for each in settings if is_per_listener(each) and name.endswith(f"_{each}")]
+    return max(about, key=len, default=None)
 
 
 def _plain(details: ErrorDetails) -> str:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from purgatorio.broker.clock import Clock
-from purgatorio.broker.request import NO_CHANNEL, Session
+from purgatorio.broker.request import NO_CHANNEL, Principal, Session
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.deadlines import Deadlines
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
@@ -51,6 +51,10 @@ _STREAM_REFUSALS: tuple[tuple[type[DecodeError], Refusal], ...] = (
 )
 
 
+Identify = Callable[[bytes | None], Principal | str]
+"""Returns whose certificate in DER it is; or why the client is refused. None: the client shows no certificate."""
+
+
 @dataclass(slots=True, kw_only=True)
 class SharedServices:
     """The parts of a listener that all its connections use.
@@ -59,6 +63,7 @@ class SharedServices:
         listener: the listener's name.
         call_soon: the event loop's.
         sasl: how clients authenticate; None: they do not.
+        identify: tells clients by their certificates; None: they show none.
     """
 
     listener: str
@@ -70,6 +75,7 @@ class SharedServices:
     observer: ServerObserver
     refusals: RefusalLog
     sasl: SaslSettings | None = None
+    identify: Identify | None = None
 
 
 class ConnectionOwner(Protocol):
@@ -178,6 +184,17 @@ class Connection(asyncio.Protocol):
         self._entered = True
         self._services.observer.connection_opened()
         self._set_write_limits()
+        if self._services.identify is not None:
+            tls = transport.get_extra_info("ssl_object")
+            self._identified(self._services.identify(tls.getpeercert(binary_form=True)))
+
+    def _identified(self, client: Principal | str) -> None:
+        if isinstance(client, Principal):
+            self.session.principal = client
+        else:
+            self._log_refusal(Refusal.NO_PRINCIPAL, client)
+            self.accept_no_more()
+            self._close()
 
     def data_received(self, data: bytes) -> None:
         """Start the requests that `data` completes, as far as the limits allow it now."""

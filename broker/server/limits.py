@@ -17,6 +17,8 @@ class Refusal(enum.StrEnum):
     FRAME_TOO_LARGE = "frame_too_large"
     NEGATIVE_FRAME_SIZE = "negative_frame_size"
     TLS_ON_PLAIN_LISTENER = "tls_on_plain_listener"
+    TLS_HANDSHAKE_FAILED = "tls_handshake_failed"
+    NO_PRINCIPAL = "no_principal"
     BAD_FRAME = "bad_frame"
     UNDECODABLE_REQUEST = "undecodable_request"
     UNSUPPORTED_API = "unsupported_api"

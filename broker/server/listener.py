@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import itertools
 import socket
+import ssl
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +16,13 @@ from purgatorio.broker.clock import Alarm, Clock, time_limit
 from purgatorio.broker.request import Routes
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server import open_files
-from purgatorio.broker.server.connection import Connection, ConnectionSnapshot, SharedServices
+from purgatorio.broker.server.connection import Connection, ConnectionSnapshot, Identify, SharedServices
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.observer import NullObserver, ServerObserver
 from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.tls_acceptor import TlsAcceptor
 from purgatorio.logger import get_logger
 
 _log = get_logger(__name__)
@@ -36,6 +39,8 @@ class Listener:
         observer: counts connections, requests and bytes.
         memory: bounds request bytes; by default the listener has one of its own, several listeners may share one.
         sasl: how clients authenticate; None: they do not.
+        tls: returns the TLS context for a new connection; None: the listener speaks plain text.
+        identify: tells clients by their certificates; None: they show none.
     """
 
     def __init__(
@@ -48,8 +53,12 @@ class Listener:
         observer: ServerObserver | None = None,
         memory: RequestMemory | None = None,
         sasl: SaslSettings | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        identify: Identify | None = None,
     ) -> None:
         self.name = name
+        self._tls = tls
+        self._identify = identify
         self._routes = routes
         self._limits = limits
         self._clock = clock
@@ -59,7 +68,7 @@ class Listener:
         self._connections: dict[Connection, None] = {}
         self._of_address: Counter[str] = Counter()
         self._numbers = itertools.count(1)
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsAcceptor | None = None
         self._address: tuple[str, int] | None = None
         self._accepting = False
         self._held = False
@@ -99,6 +108,7 @@ class Listener:
         if self._server is not None:
             raise RuntimeError(f"listener {self.name} was started before")
         loop = asyncio.get_running_loop()
+        refusals = RefusalLog(self.name, self._clock)
         services = SharedServices(
             listener=self.name,
             limits=self._limits,
@@ -107,18 +117,45 @@ class Listener:
             dispatcher=Dispatcher(self._routes),
             memory=self._memory,
             observer=self._observer,
-            refusals=RefusalLog(self.name, self._clock),
             sasl=self._sasl,
+            refusals=refusals,
+            identify=self._identify,
         )
         self._accepting = True
-        where: dict[str, Any] = {"host": host, "port": port} if listening is None else {"sock": listening}
-        self._server = await loop.create_server(
-            lambda: Connection(services, self, f"{self.name}-{next(self._numbers)}"),
-            **where,
-            backlog=self._limits.accept_backlog,
-        )
+
+        def connect() -> Connection:
+            return Connection(services, self, f"{self.name}-{next(self._numbers)}")
+
+        if self._tls is not None:
+            self._server = await self._start_tls(self._tls, connect, refusals, (host, port), listening)
+        else:
+            where: dict[str, Any] = {"host": host, "port": port} if listening is None else {"sock": listening}
+            self._server = await loop.create_server(connect, **where, backlog=self._limits.accept_backlog)
         self._address = self._server.sockets[0].getsockname()[:2]
         self._schedule_sweep()
+
+    async def _start_tls(
+        self,
+        context: Callable[[], ssl.SSLContext],
+        connect: Callable[[], Connection],
+        refusals: RefusalLog,
+        address: tuple[str, int],
+        listening: socket.socket | None,
+    ) -> TlsAcceptor:
+        def refused(reason: Refusal, detail: str, peer: str) -> None:
+            self._observer.refused(reason)
+            refusals.refused(reason, detail, peer=peer, client_id=None)
+
+        acceptor = TlsAcceptor(
+            connect,
+            context,
+            may_enter=self._may_enter,
+            refused=refused,
+            handshake_ms=self._limits.handshake_ms,
+            clock=self._clock,
+        )
+        await acceptor.start(*address, self._limits.accept_backlog, listening)
+        return acceptor
 
     def keep_port(self) -> socket.socket:
         """Return a socket that listens on even when this listener is stopped, for another listener's `start`.
@@ -179,19 +216,26 @@ class Listener:
 
     def enter(self, connection: Connection) -> tuple[Refusal, str] | None:
         """Add a new connection to the list, or return why it is refused."""
-        limits = self._limits
-        if not self._accepting:
-            return Refusal.STOPPING, "the listener stops"
-        if len(self._connections) >= limits.max_connections:
-            return Refusal.TOO_MANY_CONNECTIONS, f"{limits.max_connections} connections are open"
-        if self._of_address[connection.session.host] >= limits.max_connections_per_ip:
-            detail = f"{limits.max_connections_per_ip} connections of {connection.session.host} are open"
-            return Refusal.TOO_MANY_CONNECTIONS_OF_ADDRESS, detail
+        refusal = self._may_enter(connection.session.host, 0, 0)
+        if refusal is not None:
+            return refusal
         self._connections[connection] = None
         self._empty.clear()
         self._of_address[connection.session.host] += 1
         if self._held:
             connection.hold()
+        return None
+
+    def _may_enter(self, host: str, handshakes: int, of_address: int) -> tuple[Refusal, str] | None:
+        """Return why one more connection is refused, beside so many handshakes, or None."""
+        limits = self._limits
+        if not self._accepting:
+            return Refusal.STOPPING, "the listener stops"
+        if len(self._connections) + handshakes >= limits.max_connections:
+            return Refusal.TOO_MANY_CONNECTIONS, f"{limits.max_connections} connections are open"
+        if self._of_address[host] + of_address >= limits.max_connections_per_ip:
+            detail = f"{limits.max_connections_per_ip} connections of {host} are open"
+            return Refusal.TOO_MANY_CONNECTIONS_OF_ADDRESS, detail
         return None
 
     def left(self, connection: Connection) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.certificates import Certificates, make_certificates
+
 
 class Turns:
     """Stands in for the event loop: keeps what is called soon, until the test lets a turn pass."""
@@ -34,3 +36,9 @@ class Turns:
 @pytest.fixture
 def turns() -> Turns:
     return Turns()
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Files with an authority's certificate, and with keys and certificates that it signed."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))

@@ -14,7 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
 from purgatorio.broker.cluster import Cluster
-from purgatorio.broker.listeners import PLAINTEXT
+from purgatorio.broker.config.listeners import PLAINTEXT
 
 STABLE = "stable"
 PARTITIONS = 3

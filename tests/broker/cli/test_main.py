@@ -64,7 +64,7 @@ def test_flags_are_settings() -> None:
     """Each flag that is not about configuration itself has a setting's name, so that none is silently lost."""
     for command in ("cluster", "serve"):
         args = vars(cli.build_parser().parse_args([command]))
-        assert args.keys() - {"run", "config", "assignments", "faults"} <= settings_of_process().keys()
+        assert args.keys() - {"run", "config", "assignments", "faults", "tls"} <= settings_of_process().keys()
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

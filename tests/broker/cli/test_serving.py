@@ -43,7 +43,7 @@ import asyncio, signal
 from purgatorio.broker.cli import serving
 
 class Hanging:
-    addresses = [(1, "127.0.0.1", 9092)]
+    endpoints = [(1, [serving.Endpoint("PLAINTEXT", "127.0.0.1", 9092)])]
     bootstrap = "127.0.0.1:9092"
     admin_url = "http://127.0.0.1:9644/"
     def __init__(self, config, clock, garbage): pass
@@ -80,7 +80,7 @@ import sys
 from purgatorio.broker.cli import serving
 
 class Showing:
-    addresses = [(1, "127.0.0.1", 9092)]
+    endpoints = [(1, [serving.Endpoint("PLAINTEXT", "127.0.0.1", 9092)])]
     bootstrap = "127.0.0.1:9092"
     admin_url = "http://127.0.0.1:9644/"
     def __init__(self, config, clock, garbage): self.garbage = garbage

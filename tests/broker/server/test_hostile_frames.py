@@ -18,7 +18,7 @@ import pytest
 
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
-from purgatorio.broker.listeners import PLAINTEXT
+from purgatorio.broker.config.listeners import PLAINTEXT
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.request import Session
 from purgatorio.broker.server.dispatch import Dispatcher

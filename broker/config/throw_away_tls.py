@@ -1,0 +1,44 @@
+"""A cluster's settings with throw-away certificates: clients speak TLS, and have a file to trust."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from purgatorio.broker.config.broker_settings import WILDCARD_HOSTS
+from purgatorio.broker.config.cluster_settings import ClusterConfig
+from purgatorio.broker.config.listeners import ListenerAddress, listener_configs
+from purgatorio.broker.security.security_protocol import SecurityProtocol
+from purgatorio.broker.security.throw_away import CertificateFiles, throw_away_certificates
+
+_WITH_TLS: Final = {
+    SecurityProtocol.PLAINTEXT: SecurityProtocol.SSL,
+    SecurityProtocol.SASL_PLAINTEXT: SecurityProtocol.SASL_SSL,
+}
+
+
+def with_throw_away_tls(config: ClusterConfig, folder: Path) -> tuple[ClusterConfig, CertificateFiles]:
+    """Return the settings with certificates in `folder`, which are made if they are not there.
+
+    Without the setting `listeners` the one listener becomes SSL; if none of those that are set speaks TLS, all do.
+    Clients may show a certificate.
+
+    Raises:
+        CertificatesUnavailable: see `throw_away_certificates`.
+    """
+    listeners = listener_configs(config.broker_configs()[0])
+    hosts = {each.host for each in listeners} | {each.advertised[0] for each in listeners if each.advertised}
+    files = throw_away_certificates(folder, sorted(hosts - WILDCARD_HOSTS))
+    update = {
+        "ssl_keystore_location": str(files.broker),
+        "ssl_truststore_location": str(files.authority),
+        "ssl_client_auth": "requested",
+    }
+    if not any(each.protocol.has_tls for each in listeners):
+        if config.broker.listeners is None:
+            update["listeners"] = str(ListenerAddress(SecurityProtocol.SSL, config.host, config.port))
+        else:
+            update["listener_security_protocol_map"] = ",".join(
+                f"{each.name}:{_WITH_TLS[each.protocol]}" for each in listeners
+            )
+    return config.model_copy(update={"broker": config.broker.model_copy(update=update)}), files

@@ -1,0 +1,32 @@
+"""Who a TLS client is: the principal that its certificate stands for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from purgatorio.broker.request import ANONYMOUS, Principal
+from purgatorio.broker.security.distinguished_name import PrincipalMapping, distinguished_name
+
+USER: Final = "User"
+
+
+class ClientCertificates:
+    """Tells clients of a TLS listener apart by their certificates, which OpenSSL has verified.
+
+    Args:
+        rules: see `PrincipalMapping`.
+
+    Raises:
+        ValueError: a rule is malformed.
+    """
+
+    def __init__(self, rules: str) -> None:
+        self._mapping = PrincipalMapping(rules)
+
+    def __call__(self, certificate: bytes | None) -> Principal | str:
+        """Return the principal of a certificate in DER, ANONYMOUS without one; or why no rule gives it a name."""
+        if certificate is None:
+            return ANONYMOUS
+        name = distinguished_name(certificate)
+        mapped = self._mapping.name(name)
+        return Principal(USER, mapped) if mapped else f"ssl.principal.mapping.rules have no name for {name}"

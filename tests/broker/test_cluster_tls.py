@@ -1,0 +1,61 @@
+"""A cluster whose clients speak TLS, with the brokers on a listener of their own."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.config.sources import load_cluster_config
+from tests.certificates import Certificates
+
+
+@asynccontextmanager
+async def running(certificates: Certificates, **settings: str) -> AsyncIterator[Cluster]:
+    given = {
+        "listeners": "SSL://127.0.0.1:0",
+        "ssl.keystore.location": str(certificates.broker),
+        "ssl.truststore.location": str(certificates.authority),
+        **settings,
+    }
+    async with Cluster(load_cluster_config(settings=given), admin=False) as cluster:
+        yield cluster
+
+
+def trusting(certificates: Certificates, *, alice: bool = False) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(certificates.authority))
+    if alice:
+        context.load_cert_chain(str(certificates.alice))
+    return context
+
+
+async def test_a_client_with_tls_produces_to_all_replicas_and_consumes(certificates: Certificates) -> None:
+    async with running(certificates) as cluster:
+        client = {
+            "bootstrap_servers": cluster.bootstrap,
+            "security_protocol": "SSL",
+            "ssl_context": trusting(certificates),
+        }
+        async with AIOKafkaProducer(**client, acks="all") as producer:
+            await producer.send_and_wait("orders", b"x" * 100_000)
+        async with AIOKafkaConsumer("orders", **client, auto_offset_reset="earliest") as consumer:
+            assert (await consumer.getone()).value == b"x" * 100_000
+
+
+async def test_a_certificate_gives_a_client_its_name(certificates: Certificates) -> None:
+    rules = {"listener.name.ssl.ssl.principal.mapping.rules": "RULE:^.*CN=([a-z]+),.*$/$1/U,DEFAULT"}
+    async with running(certificates, **{"ssl.client.auth": "requested"}, **rules) as cluster:
+        for alice, principal in ((True, "User:ALICE"), (False, "User:ANONYMOUS")):
+            context = trusting(certificates, alice=alice)
+            client = {"bootstrap_servers": cluster.bootstrap, "security_protocol": "SSL", "ssl_context": context}
+            async with AIOKafkaProducer(**client, client_id=principal):
+                named = {
+                    str(connection.session.principal)
+                    for broker in cluster.brokers
+                    for connection in broker.listeners["SSL"]._connections
+                    if connection.session.client_id == principal
+                }
+                assert named == {principal}
