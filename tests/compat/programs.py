@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -76,10 +77,10 @@ def found(program: str, name: str) -> str:
     return path
 
 
-def run_install(command: list[str], folder: Path) -> None:
-    """Run a command that needs a package registry."""
+def run_install(command: list[str], folder: Path, environ: Mapping[str, str] | None = None) -> None:
+    """Run a command that needs a package registry; the test is skipped if it fails, but fails itself in CI."""
     ran = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_SECONDS, check=False
+        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_SECONDS, check=False
     )
     if ran.returncode and not os.environ.get("CI"):
         pytest.skip(f"{Path(command[0]).name} cannot bring what the client needs: {ran.stdout}{ran.stderr}"[:500])

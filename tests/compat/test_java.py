@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,37 +9,25 @@ from pathlib import Path
 import pytest
 
 from tests.compat.conftest import RunningCluster
+from tests.compat.programs import INSTALL_TIMEOUT_SECONDS
+from tests.java import SHORT, class_path, compiled, needs_java
 
-JAVA, MAVEN = shutil.which("java"), shutil.which("mvn")
-pytestmark = pytest.mark.skipif(
-    (JAVA is None or MAVEN is None) and not os.environ.get("CI"),
-    reason="Java 17 or Maven is not installed (Debian: apt-get install default-jdk-headless maven)",
-)
+pytestmark = needs_java
 FOLDER = Path(__file__).parent / "java"
-MAVEN_TIMEOUT_SECONDS = 300
 CHECK_TIMEOUT_SECONDS = 90
 
 Check = Callable[[str, str], list[str]]
 
 
 @pytest.fixture(scope="session")
-def run_check(cluster: RunningCluster, tmp_path_factory: pytest.TempPathFactory) -> Check:
+def run_check(cluster: RunningCluster, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Check:
     """Runs a check of `Checks.java` against the cluster, with a topic's name; returns the lines that it prints."""
-    assert JAVA is not None, "CI installs Java"
-    assert MAVEN is not None, "CI installs Maven"
-    folder = tmp_path_factory.mktemp("java")
-    shutil.copy(FOLDER / "pom.xml", folder)
-    copy = [MAVEN, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder / 'lib'}"]
-    copied = subprocess.run(
-        copy, cwd=folder, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_SECONDS, check=False
+    path = compiled(
+        FOLDER / "Checks.java", class_path(FOLDER / "pom.xml", pytestconfig.cache), tmp_path_factory.mktemp("java")
     )
-    if copied.returncode and not os.environ.get("CI"):
-        pytest.skip("Maven cannot reach Maven Central")
-    assert copied.returncode == 0, copied.stdout + copied.stderr
 
     def check(name: str, topic: str) -> list[str]:
-        # Java compiles a single source file when it runs it.
-        command = [JAVA, "-cp", str(folder / "lib" / "*"), str(FOLDER / "Checks.java"), name, cluster.bootstrap, topic]
+        command = ["java", *SHORT, "-cp", path, "Checks", name, cluster.bootstrap, topic]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_TIMEOUT_SECONDS, check=False)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return ran.stdout.splitlines()
@@ -49,26 +35,26 @@ def run_check(cluster: RunningCluster, tmp_path_factory: pytest.TempPathFactory)
     return check
 
 
-@pytest.mark.timeout(MAVEN_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
+@pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
 def test_topics_are_described_with_their_eligible_leader_replicas(run_check: Check, topic: str) -> None:
     assert run_check("describe", topic) == [f"{index} replicas=3 isr=3 elr=[] last=[]" for index in (0, 1)]
 
 
-@pytest.mark.timeout(MAVEN_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
+@pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
 def test_records_of_an_idempotent_producer_are_read_back_in_order_with_every_codec(
     run_check: Check, topic: str
 ) -> None:
     assert run_check("round-trip", topic) == ["1000 in order: true"]
 
 
-@pytest.mark.timeout(MAVEN_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
+@pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
 def test_kip_467_the_producer_tells_a_record_at_fault_from_its_neighbours(run_check: Check, topic: str) -> None:
     good, bad = run_check("record-errors", topic)
     assert good.startswith("KafkaException: Failed to append record because it was part of a batch")
     assert bad == "InvalidRecordException: it has no key, and the topic is compacted"
 
 
-@pytest.mark.timeout(MAVEN_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
+@pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
 def test_configs_offsets_and_deletions_are_as_the_admin_client_expects(run_check: Check, topic: str) -> None:
     assert run_check("admin", topic) == [
         "retention.ms=60000",
@@ -80,7 +66,7 @@ def test_configs_offsets_and_deletions_are_as_the_admin_client_expects(run_check
     ]
 
 
-@pytest.mark.timeout(MAVEN_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
+@pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
 def test_kip_226_configs_of_brokers_are_changed_described_with_their_synonyms_and_reset(
     run_check: Check, topic: str
 ) -> None:
@@ -97,7 +83,7 @@ def test_kip_226_configs_of_brokers_are_changed_described_with_their_synonyms_an
     ]
 
 
-@pytest.mark.timeout(MAVEN_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
+@pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
 @pytest.mark.parametrize("check", ["group", "consumer-protocol"])
 def test_consumers_of_both_group_protocols_share_a_topic_and_resume(run_check: Check, topic: str, check: str) -> None:
     assert run_check(check, topic) == ["alone: 2", "shared: true", "alone again: 2", "resumed at 5", "resumed at 5"]

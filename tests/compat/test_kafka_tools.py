@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import base64
 import json
-import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -16,18 +15,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compat.conftest import RunningCluster
+from tests.compat.programs import INSTALL_TIMEOUT_SECONDS
+from tests.java import SHORT, class_path, compiled, needs_java
 
-JAVA, MAVEN = shutil.which("java"), shutil.which("mvn")
-MAVEN_TIMEOUT_SECONDS = 300
 TOOL_TIMEOUT_SECONDS = 60
 PATIENCE_SECONDS = 20
-pytestmark = [
-    pytest.mark.timeout(MAVEN_TIMEOUT_SECONDS + 4 * TOOL_TIMEOUT_SECONDS),
-    pytest.mark.skipif(
-        (JAVA is None or MAVEN is None) and not os.environ.get("CI"),
-        reason="Java 17 or Maven is not installed (Debian: apt-get install default-jdk-headless maven)",
-    ),
-]
+pytestmark = [pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + 4 * TOOL_TIMEOUT_SECONDS), needs_java]
 FOLDER = Path(__file__).parent / "kafka_tools"
 TOOLS = {
     "kafka-configs": "kafka.admin.ConfigCommand",
@@ -46,28 +39,32 @@ Tool = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def tool(cluster: RunningCluster, tmp_path_factory: pytest.TempPathFactory) -> Tool:
-    """Runs a tool with arguments against the cluster; returns what it prints."""
-    assert JAVA is not None, "CI installs Java"
-    assert MAVEN is not None, "CI installs Maven"
-    folder = tmp_path_factory.mktemp("kafka-tools")
-    shutil.copy(FOLDER / "pom.xml", folder)
-    copy = [MAVEN, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder / 'lib'}"]
-    copied = subprocess.run(
-        copy, cwd=folder, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_SECONDS, check=False
+def tool(
+    cluster: RunningCluster, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Tool]:
+    """Runs a tool with arguments against the cluster; returns what it prints. One process runs them all."""
+    path = compiled(
+        FOLDER / "Tools.java",
+        class_path(FOLDER / "pom.xml", pytestconfig.cache),
+        tmp_path_factory.mktemp("kafka-tools"),
     )
-    if copied.returncode and not os.environ.get("CI"):
-        pytest.skip("Maven cannot reach Maven Central")
-    assert copied.returncode == 0, copied.stdout + copied.stderr
+    process = subprocess.Popen(
+        ["java", *SHORT, "-cp", path, "Tools"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    asked, answers = process.stdin, process.stdout
 
     def run(name: str, arguments: str) -> str:
-        java = [JAVA, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", str(folder / "lib" / "*")]
-        command = [*java, TOOLS[name], "--bootstrap-server", cluster.bootstrap, *arguments.split()]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_SECONDS, check=False)
-        assert "Exception" not in ran.stdout + ran.stderr, ran.stdout + ran.stderr
-        return ran.stdout
+        print(TOOLS[name], "--bootstrap-server", cluster.bootstrap, arguments, file=asked, flush=True)
+        printed, errors = (base64.b64decode(each).decode() for each in answers.readline().split(":")[1:])
+        assert "Exception" not in printed + errors, printed + errors
+        return printed
 
-    return run
+    yield run
+    asked.close()
+    process.wait(TOOL_TIMEOUT_SECONDS)
+    answers.close()
 
 
 @pytest.fixture

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -20,46 +18,32 @@ import pytest
 from purgatorio.protocol.consumer_offsets import KINDS, RecordKind
 from purgatorio.protocol.message import ArrayType, BytesType, Fixed, StructType, WireField, WireType, fields_of
 from purgatorio.protocol.transaction_state import KEYS, VALUES
+from tests.compat.programs import INSTALL_TIMEOUT_SECONDS
+from tests.java import SHORT, class_path, compiled, needs_java
 from tests.protocol.random_messages import Maker
 
-JAVA, MAVEN = shutil.which("java"), shutil.which("mvn")
 FOLDER = Path(__file__).parent / "java"
-MAVEN_TIMEOUT_SECONDS = 300
 JAVA_TIMEOUT_SECONDS = 60
 ROUNDS = 20
 ALWAYS_WRITTEN = "classic_member_metadata"
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.timeout(MAVEN_TIMEOUT_SECONDS + JAVA_TIMEOUT_SECONDS),
-    pytest.mark.skipif(
-        (JAVA is None or MAVEN is None) and not os.environ.get("CI"),
-        reason="Java 17 or Maven is not installed (Debian: apt-get install default-jdk-headless maven)",
-    ),
+    pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + JAVA_TIMEOUT_SECONDS),
+    needs_java,
 ]
 
 
 @pytest.fixture(scope="module")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Kafka's classes, as Java's class path."""
-    assert MAVEN is not None, "CI installs Maven"
-    folder = tmp_path_factory.mktemp("internal-topics")
-    shutil.copy(FOLDER / "pom.xml", folder)
-    copy = [MAVEN, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder / 'lib'}"]
-    copied = subprocess.run(
-        copy, cwd=folder, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_SECONDS, check=False
-    )
-    if copied.returncode and not os.environ.get("CI"):
-        pytest.skip("Maven cannot reach Maven Central")
-    assert copied.returncode == 0, copied.stdout + copied.stderr
-    return str(folder / "lib" / "*")
+def records_class(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> str:
+    """The class path of `Records.java` and of Kafka's classes."""
+    libraries = class_path(FOLDER / "pom.xml", pytestconfig.cache)
+    return compiled(FOLDER / "Records.java", libraries, tmp_path_factory.mktemp("internal-topics"))
 
 
-def kafka_reads(libraries: str, topic: str, records: list[tuple[bytes, bytes]]) -> list[list[str]]:
+def kafka_reads(path: str, topic: str, records: list[tuple[bytes, bytes]]) -> list[list[str]]:
     """Return for each record its key and value as Kafka's JSON, and as the hexadecimal bytes that Kafka writes."""
-    assert JAVA is not None, "CI installs Java"
-    # Java compiles a single source file when it runs it.
-    command = [JAVA, "-cp", libraries, "-Dfile.encoding=UTF-8", str(FOLDER / "Records.java"), topic]
+    command = ["java", *SHORT, "-cp", path, "-Dfile.encoding=UTF-8", "Records", topic]
     lines = "".join(f"{key.hex()} {value.hex()}\n" for key, value in records)
     ran = subprocess.run(command, input=lines.encode(), capture_output=True, timeout=JAVA_TIMEOUT_SECONDS, check=False)
     assert ran.returncode == 0, ran.stderr.decode()
@@ -136,20 +120,20 @@ def our_name(name: str) -> str:
     return "group_id" if snake == "group" else snake
 
 
-def test_kafka_reads_and_writes_the_same_groups(libraries: str) -> None:
+def test_kafka_reads_and_writes_the_same_groups(records_class: str) -> None:
     records = random_records()
     encoded = [
         (kind.keys.encode(key, record_type), kind.values.encode(value, version))
         for kind, record_type, version, key, value in records
     ]
-    answers = kafka_reads(libraries, "__consumer_offsets", encoded)
+    answers = kafka_reads(records_class, "__consumer_offsets", encoded)
     assert_the_same([(version, key, value) for _, _, version, key, value in records], encoded, answers)
 
 
-def test_kafka_reads_and_writes_the_same_transactions(libraries: str) -> None:
+def test_kafka_reads_and_writes_the_same_transactions(records_class: str) -> None:
     records = random_transactions()
     encoded = [(KEYS.encode(key, 0), VALUES.encode(value, version)) for version, key, value in records]
-    assert_the_same(records, encoded, kafka_reads(libraries, "__transaction_state", encoded))
+    assert_the_same(records, encoded, kafka_reads(records_class, "__transaction_state", encoded))
 
 
 def assert_the_same(
