@@ -44,7 +44,8 @@ class Request:
         broker: the id of the broker that was asked.
         api, version: the API's name and version.
         client: the client id.
-        topics: the topics that it names, at most ten; a topic's id in hexadecimal digits if it names no names.
+        topics: the topics that it names, at most ten; a topic that the broker does not know is an id in hexadecimal
+            digits.
         ended: "waiting", "answered", "unanswered" (a produce request with acks=0), or "disconnected".
         took_ms: the time until its end; None while it waits.
         errors: the names of the errors in the answer, each once.

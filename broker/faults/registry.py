@@ -149,7 +149,7 @@ class Faults:
     def _before(self, broker: BrokerAccess, newest_first: list[FaultRule], key: int, route: Route) -> Handler:
         rules = [live for live in newest_first if can_match(live.matcher, live.rule, key)]
         handler = self._interceptor(broker, key, route, rules) if rules else route.handler
-        return handler if self.log is None else self.log.before(handler, broker.broker_id, key)
+        return handler if self.log is None else self.log.before(handler, broker.broker_id, key, broker.topics)
 
     def _interceptor(self, broker: BrokerAccess, key: int, route: Route, rules: list[FaultRule]) -> Handler:
         behind = tuple((skipper(live.matcher, live.rule, key, broker.topics), live) for live in rules)

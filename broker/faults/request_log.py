@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, Literal
 
+from purgatorio.broker.faults.matching import KnownTopics
 from purgatorio.broker.faults.names import api_name
 from purgatorio.broker.faults.partitions import topic_attributes
 from purgatorio.broker.faults.rule import broker_of
@@ -31,7 +32,8 @@ class LoggedRequest:
     Attributes:
         number: counts the requests of the cluster.
         at_ms: when it was received, on the broker's monotonic clock.
-        topics: the topics that it names; at most `MAX_TOPICS`.
+        topics: the topics that it names; at most `MAX_TOPICS`. One that the broker knows by no name is an id in
+            hexadecimal digits.
         ended_ms: when it was answered; -1: not yet.
         ended: "unanswered" is a request that wants no answer (produce with acks=0).
         errors: the names of the errors in the answer, each once.
@@ -118,8 +120,12 @@ class RequestLog:
         self._count = 0
         self.entries: deque[LoggedRequest] = deque(maxlen=MAX_REQUESTS)
 
-    def before(self, handler: Handler, broker_id: int, api_key: int) -> Handler:
-        """Return a handler that notes each request, and passes it on."""
+    def before(self, handler: Handler, broker_id: int, api_key: int, known: KnownTopics) -> Handler:
+        """Return a handler that notes each request, and passes it on.
+
+        Args:
+            known: the topics that the broker knows, for requests that name topics by their ids (KIP-516).
+        """
         attributes = topic_attributes(api_key)
 
         def logged(ctx: RequestContext, request: Any, reply: Reply) -> None:
@@ -128,7 +134,7 @@ class RequestLog:
                 handler(ctx, request, reply)
                 return
             self._count += 1
-            topics = _topics(request, attributes) if attributes is not None else ()
+            topics = _topics(request, attributes, known) if attributes is not None else ()
             entry = LoggedRequest(self._count, broker_id, ctx, topics, reply, self._now_ms)
             self.entries.append(entry)
             handler(ctx, request, entry)
@@ -141,9 +147,13 @@ class RequestLog:
         self._count = 0
 
 
-def _topics(request: Any, attributes: tuple[str, str]) -> tuple[str, ...]:
+def _topics(request: Any, attributes: tuple[str, str], known: KnownTopics) -> tuple[str, ...]:
     topics = getattr(request, attributes[0]) or ()
-    return tuple([getattr(topic, attributes[1]) or topic.topic_id.hex() for topic in topics[:MAX_TOPICS]])
+    return tuple([getattr(topic, attributes[1]) or _name(topic.topic_id, known) for topic in topics[:MAX_TOPICS]])
+
+
+def _name(topic_id: bytes, known: KnownTopics) -> str:
+    return known.topic_name(topic_id) or topic_id.hex()
 
 
 def errors_in(response: Any) -> tuple[str, ...]:

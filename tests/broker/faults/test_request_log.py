@@ -48,6 +48,12 @@ def test_a_request_is_kept_with_its_topics_and_its_answers_errors(broker: FakeBr
     ]
 
 
+def test_topics_that_a_request_names_by_their_ids_are_kept_by_name_if_the_broker_knows_them(broker: FakeBroker) -> None:
+    topics = [TopicProduceData(topic_id=b"orders".ljust(16)), TopicProduceData(topic_id=b"gone".ljust(16))]
+    broker.ask(ApiKey.PRODUCE, ProduceRequest(topic_data=topics), version=13)
+    assert entries(broker)[0].topics == ("orders", b"gone".ljust(16).hex())
+
+
 def test_requests_between_brokers_are_left_out(broker: FakeBroker) -> None:
     broker.ask(ApiKey.HEARTBEAT, HeartbeatRequest(), version=3, client="broker-2-fetcher")
     broker.ask(ApiKey.HEARTBEAT, HeartbeatRequest(), version=3, client="broker-of-mine")
