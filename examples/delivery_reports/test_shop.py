@@ -1,6 +1,6 @@
 """A follower is held back: is an order confirmed that it does not have?
 
-It needs ``pip install purgatorio confluent-kafka pytest``. Run it: ``pytest examples/delivery_reports``
+It needs ``pip install -r requirements.txt``. Run it: ``pytest``
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,9 @@ import pytest
 from confluent_kafka import Producer
 from shop import place_order, place_order_broken
 
-BROKEN = pytest.mark.xfail(strict=True, reason="it confirms orders that only the client's queue has")
+BROKEN = pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="it confirms orders that only the client's queue has"
+)
 
 
 @pytest.fixture

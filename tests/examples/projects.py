@@ -1,0 +1,20 @@
+"""The projects in examples/: each has code with a bug and without, and a test that tells them apart."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PROJECTS: Final = {
+    "commit_late": 1,
+    "dead_letters": 1,
+    "delivery_reports": 2,
+    "exactly_once": 1,
+    "in_flight": 1,
+    "outbox": 1,
+    "quix": 1,
+    "spark_job": 1,
+}
+"""How many tests of each pass. One more, that of the code with the bug, is expected to fail."""
+
+LIGHT: Final = [name for name in PROJECTS if name not in ("quix", "spark_job")]
+"""Those that the tests' own environment runs in seconds: Quix wants an older confluent-kafka, Spark half a minute."""
