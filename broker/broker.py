@@ -39,6 +39,7 @@ from purgatorio.broker.metadata_publisher import BrokerMetadataPublisher
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatories import BrokerPurgatories
 from purgatorio.broker.purgatory import FinishedOperation
+from purgatorio.broker.quotas import broker_quotas
 from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
 from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.fetcher_manager import ReplicaFetcherManager
@@ -85,6 +86,7 @@ class Broker:
         transactions: the transactional ids that this broker coordinates.
         coordinators: both, and the end markers of transactions.
         layers: what stands before the handlers of its APIs.
+        quotas: the client quotas.
         fault_access: what fault rules need of this broker.
     """
 
@@ -215,6 +217,7 @@ class Broker:
             purgatories=self._parked.metadata,
             recorder=self.recorder,
             coordinators=self.coordinators,
+            quotas=self.quotas,
             reconfigured=self._reconfigure,
         )
 
@@ -255,6 +258,14 @@ class Broker:
         )
         routes = build_routes(services)
         self.layers = RouteLayers(services.routes)
+        self.quotas = broker_quotas(
+            self.layers,
+            self._parked,
+            clock=self.clock,
+            dynamic=self.dynamic,
+            image=lambda: self.image,
+            sessions=self.fetch_sessions,
+        )
         self.fault_access = BrokerAccess(
             broker_id=config.broker_id,
             layers=self.layers,

@@ -12,6 +12,7 @@ from purgatorio.broker.delays.recorder import DelayRecorder
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.purgatories import MetadataPurgatories
+from purgatorio.broker.quota.client_quotas import BrokerQuotas
 from purgatorio.broker.replica.fetcher_manager import ReplicaFetcherManager
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 
@@ -31,6 +32,7 @@ class BrokerMetadataPublisher:
         purgatories: of operations that wait for metadata.
         recorder: records finished operations.
         coordinators: of groups and transactions.
+        quotas: of clients.
         reconfigured: makes configs that changed take effect.
     """
 
@@ -44,6 +46,7 @@ class BrokerMetadataPublisher:
         purgatories: MetadataPurgatories,
         recorder: DelayRecorder,
         coordinators: Coordinators,
+        quotas: BrokerQuotas,
         reconfigured: Callable[[Mapping[str, Any]], None],
     ) -> None:
         self._dynamic = dynamic
@@ -53,6 +56,7 @@ class BrokerMetadataPublisher:
         self._purgatories = purgatories
         self._recorder = recorder
         self._coordinators = coordinators
+        self._quotas = quotas
         self._reconfigured = reconfigured
         self._has_queued_roles = asyncio.Event()
         self._follows_leaders = True
@@ -70,6 +74,7 @@ class BrokerMetadataPublisher:
         self._purgatories.image_changed(image)
         self._recorder.image_changed(image)
         self._coordinators.image_changed(image)
+        self._quotas.image_changed(image)
         self._roles_changed()
 
     def follow_no_more(self) -> None:

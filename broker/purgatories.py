@@ -11,6 +11,7 @@ from purgatorio.broker.faults.parked import PURGATORY as FAULT
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Reaper, Timer
+from purgatorio.broker.quota.throttled_channel import PURGATORY as THROTTLED
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.delayed_verification import ProduceOperation
@@ -47,6 +48,7 @@ class BrokerPurgatories:
         self.actions = ActionQueue()
         self.all: list[Purgatory[Any]] = []
         self._fault: Purgatory[Any] | None = None
+        self._throttled: Purgatory[Any] | None = None
         self.timer = Timer(member_now_ms)
         self.reaper = Reaper(clock.now_ms, [self.timer], actions=self.actions, call_later=clock.call_later)
         self._clock = clock
@@ -69,6 +71,12 @@ class BrokerPurgatories:
         if self._fault is None:
             self._fault = self._add(FAULT)
         return self._fault
+
+    def throttled(self) -> Purgatory[Any]:
+        """Return the purgatory of connections that a quota mutes; it is made when the first one is."""
+        if self._throttled is None:
+            self._throttled = self._add(THROTTLED)
+        return self._throttled
 
     def _add(
         self, name: str, purge_interval: int = 1_000, *, now_ms: Callable[[], int] | None = None

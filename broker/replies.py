@@ -26,7 +26,7 @@ class AlteredReply:
 
     def __call__(self, response: Any) -> None:
         """Send the altered response."""
-        self._reply(self._alter(_message(self._ctx, response)))
+        self._reply(self._alter(message_of(self._ctx, response)))
 
     def nothing(self) -> None:
         """Send nothing: there is no answer to alter."""
@@ -62,7 +62,14 @@ class LostReply:
         self._instead()
 
 
-def _message(ctx: RequestContext, response: Any) -> Any:
+def throttled(response: Any, throttle_ms: int) -> Any:
+    """Return the response with a throttle time, if it has a place for one."""
+    if throttle_ms and hasattr(response, "throttle_time_ms"):
+        response.throttle_time_ms = throttle_ms
+    return response
+
+
+def message_of(ctx: RequestContext, response: Any) -> Any:
     """Return a response as a message; a handler may have encoded it."""
     if not isinstance(response, EncodedResponse):
         return response

@@ -41,6 +41,14 @@ class Channel(Protocol):
         """Take back one `mute`. Requests that waited start in a later turn of the event loop, in their order."""
         ...
 
+    def throttle(self) -> None:
+        """Mute, and read nothing until `unthrottle`; one quota at a time may."""
+        ...
+
+    def unthrottle(self) -> None:
+        """Take back `throttle`."""
+        ...
+
 
 class _NoChannel:
     """The channel of a session whose connection is gone."""
@@ -51,9 +59,23 @@ class _NoChannel:
     def unmute(self) -> None:
         """Do nothing."""
 
+    def throttle(self) -> None:
+        """Do nothing."""
+
+    def unthrottle(self) -> None:
+        """Do nothing."""
+
 
 NO_CHANNEL: Final[Channel] = _NoChannel()
 """The channel of a session without a connection: it is gone, or a test has none."""
+
+
+class Throttled(Protocol):
+    """What throttles a connection."""
+
+    def channel_lost(self) -> None:
+        """End: the connection is gone."""
+        ...
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -69,7 +91,8 @@ class Session:
         peer: the client's address and port, as `host:port`; or `unknown`.
         client_id: the client id of the newest request.
         principal: the identity of the client; only authentication changes it.
-        channel: the connection, to be muted.
+        channel: the connection, to be muted; `NO_CHANNEL` as soon as it is gone.
+        throttled_by: what throttles the connection now, if anything does.
     """
 
     connection_id: str
@@ -79,6 +102,13 @@ class Session:
     client_id: str | None = None
     principal: Principal = ANONYMOUS
     channel: Channel = NO_CHANNEL
+    throttled_by: Throttled | None = None
+
+    def lost(self) -> None:
+        """Forget the connection: it is gone, and parked requests that keep their session need no more of it."""
+        self.channel = NO_CHANNEL
+        if self.throttled_by is not None:
+            self.throttled_by.channel_lost()
 
 
 class RequestContext:
@@ -88,18 +118,26 @@ class RequestContext:
         session: the connection of the request.
         client_id: the client id of this request; `session` has that of the newest request.
         received_ms: the clock's monotonic time when the last byte of the request was received.
+        request_bytes: the size of the request on the wire.
     """
 
-    __slots__ = ("api_key", "api_version", "client_id", "received_ms", "session")
+    __slots__ = ("api_key", "api_version", "client_id", "received_ms", "request_bytes", "session")
 
     def __init__(
-        self, session: Session, client_id: str | None, api_key: int, api_version: int, received_ms: int
+        self,
+        session: Session,
+        client_id: str | None,
+        api_key: int,
+        api_version: int,
+        received_ms: int,
+        request_bytes: int = 0,
     ) -> None:
         self.session = session
         self.client_id = client_id
         self.api_key = api_key
         self.api_version = api_version
         self.received_ms = received_ms
+        self.request_bytes = request_bytes
 
 
 class Reply(Protocol):

@@ -319,6 +319,16 @@ class BrokerConfig(BaseModel):
         1_000, "Fetch sessions that the broker keeps; clients without one name all their partitions each time.", ge=0
     )
 
+    # Quotas
+    quota_window_num: int = number(
+        11, "Samples over which the rates of client quotas are measured; the newest of them is filling.", ge=2, le=1_000
+    )
+    quota_window_size_seconds: int = number(1, "Time that each of these samples takes.", ge=1, le=3_600)
+    controller_quota_window_num: int = number(
+        11, "Samples for the quotas of controller mutations: a client's bucket holds as many.", ge=2, le=1_000
+    )
+    controller_quota_window_size_seconds: int = number(1, "Time that each of these samples takes.", ge=1, le=3_600)
+
     # Shutdown
     shutdown_grace_ms: int = number(
         2_000,

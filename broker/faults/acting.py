@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from purgatorio.broker.faults.altered import corrupted, failed_topics, throttled
+from purgatorio.broker.faults.altered import corrupted, failed_topics
 from purgatorio.broker.faults.live_rule import FaultRule
 from purgatorio.broker.faults.matching import KnownTopics
 from purgatorio.broker.faults.names import api_name
@@ -15,7 +15,7 @@ from purgatorio.broker.faults.parked import HOLD_MS, FaultedRequest
 from purgatorio.broker.faults.partitions import SPLIT, Named, merge, named_partitions, split
 from purgatorio.broker.faults.skipping import Skips
 from purgatorio.broker.purgatory import Purgatory
-from purgatorio.broker.replies import AlteredReply, LostReply
+from purgatorio.broker.replies import AlteredReply, LostReply, throttled
 from purgatorio.broker.request import Handler, Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

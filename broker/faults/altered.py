@@ -11,13 +11,6 @@ from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 
 
-def throttled(response: Any, throttle_ms: int) -> Any:
-    """Return the response with a throttle time, if it has a place for one."""
-    if throttle_ms and hasattr(response, "throttle_time_ms"):
-        response.throttle_time_ms = throttle_ms
-    return response
-
-
 def failed_topics(response: Any, topics: Collection[str] | None, error: ErrorCode) -> Any:
     """Return a Metadata response whose topics, these or all, have an error instead of partitions."""
     for topic in response.topics:

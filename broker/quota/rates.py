@@ -164,3 +164,23 @@ class TokenBucket:
 def _whole_ms(duration_ms: float) -> int:
     """Round as Java's `Math.round` does; no more than an answer can tell."""
     return MAX_THROTTLE_MS if duration_ms >= MAX_THROTTLE_MS else int(duration_ms + 0.5)
+
+
+class Average:
+    """The average of the values of a window of time, such as of throttle times; None without any."""
+
+    __slots__ = ("_counts", "_sums")
+
+    def __init__(self, window: RateWindow) -> None:
+        self._sums = SimpleRate(window)
+        self._counts = SimpleRate(window)
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Count a value."""
+        self._sums.record(value, now_ms)
+        self._counts.record(1, now_ms)
+
+    def value(self, now_ms: int) -> float | None:
+        """Return the average."""
+        count = self._counts.total(now_ms)
+        return self._sums.total(now_ms) / count if count else None

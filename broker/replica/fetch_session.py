@@ -179,6 +179,14 @@ class FetchSession(FetchContext):
         fetch.log_start_offset = NOT_TOLD if refused else data.log_start_offset
         return self.is_full or size_bytes > 0 or refused or differs
 
+    def untold(self, keys: Iterable[Hashable]) -> None:
+        """Note that the client did not get an answer with these partitions: they are read and told again."""
+        for key in keys:
+            fetch = self._by_key.get(key)
+            if fetch is not None:
+                fetch.high_watermark = fetch.log_start_offset = NOT_TOLD
+                self.marked[fetch] = self.telling[fetch] = None
+
     def end(self) -> None:
         """Drop the partitions, which refer to the session; see `FetchContext.answered`."""
         self.forget(list(self._by_key))
@@ -287,6 +295,22 @@ class FetchSessionCache:
     def is_overfull(self) -> bool:
         """Whether the sessions of consumers have grown past their limit."""
         return self._consumer_partitions > self._max_consumer_partitions
+
+    def withheld(self, session_id: int, keys: Iterable[Hashable], *, was_full: bool) -> None:
+        """Undo what an answer changed that the client did not get.
+
+        Args:
+            session_id: the answer's.
+            keys: the partitions in it, as `key_of` names them.
+            was_full: whether the request named all its partitions; the client takes its session for ended then.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            return
+        if was_full:
+            self.close(session)
+        else:
+            session.untold(keys)
 
     def close(self, session: FetchSession) -> None:
         """End a session."""

@@ -9,7 +9,7 @@ pauses while
 * `max_in_flight_requests` requests are unanswered,
 * answers back up: in the transport because the client does not read them, or here behind a parked one,
 * requests that were read wait for their turn,
-* the channel is muted, and as many requests wait for its end as may be in flight,
+* the channel is muted, and as many requests wait for its end as may be in flight; or a quota throttles it,
 * the memory for requests is spent, or the listener stops.
 
 The event that ends one of these states calls `wake`, and the next turn of the event loop goes on with what is left. No
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from purgatorio.broker.clock import Clock
-from purgatorio.broker.request import NO_CHANNEL, Principal, Session
+from purgatorio.broker.request import Principal, Session
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.deadlines import Deadlines
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
@@ -236,7 +236,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget all requests; the answers of parked ones will find `closed` set."""
         self.closed = True
-        self.session.channel = NO_CHANNEL  # parked requests keep their session, and need no more of this
+        self.session.lost()
         self._requests.leave(self)
         self._replies.clear()
         if self._gate is not None:
@@ -295,6 +295,17 @@ class Connection(asyncio.Protocol):
         """Take back one `mute`; see `Channel`."""
         self._replies.mutes -= 1
         self.wake()
+
+    def throttle(self) -> None:
+        """Start no further request and read nothing until `unthrottle`; see `Channel`."""
+        self._replies.throttled = True
+        self.mute()
+        self._pause_reading()
+
+    def unthrottle(self) -> None:
+        """Take back `throttle`; see `Channel`."""
+        self._replies.throttled = False
+        self.unmute()
 
     # Answering.
 
@@ -433,15 +444,21 @@ class Connection(asyncio.Protocol):
             taken_bytes=self._bytes_out - buffered_bytes,
         )
         if overdue is None:
-            reads = requests.partial_bytes and not self._reading_paused
             overdue = self._deadlines.in_the_way(
                 now_ms,
-                partial_bytes=requests.partial_bytes if reads and self._services.memory.waiting else None,
+                partial_bytes=self._held_in_the_way() if self._services.memory.waiting else None,
                 taken_bytes=self._bytes_out - buffered_bytes if buffered_bytes and answers_short else None,
             )
         if overdue is not None:
             self._log_refusal(*overdue)
             self.abort()
+
+    def _held_in_the_way(self) -> int | None:
+        """Return the bytes of requests that wait here for this client or for its quota; None without any."""
+        requests = self._requests
+        if self._replies.throttled:
+            return requests.complete_bytes + requests.partial_bytes or None
+        return None if self._reading_paused else requests.partial_bytes or None
 
     def hold(self) -> None:
         """Read nothing and send nothing until `release`, as if this process stood still."""

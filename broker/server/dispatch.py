@@ -57,7 +57,9 @@ class Dispatcher:
             _log.exception("decoder failed", peer=session.peer, api=api_name(exchange.api_key))
             exchange.refuse(Refusal.INTERNAL_ERROR, "the decoder failed")
             return
-        context = RequestContext(session, header.client_id, header.api_key, header.api_version, received_ms)
+        context = RequestContext(
+            session, header.client_id, header.api_key, header.api_version, received_ms, exchange.request_bytes
+        )
         try:
             route.handler(context, request, exchange)
         except Exception:  # a bug in a handler costs the request that met it, and no other

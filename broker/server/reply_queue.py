@@ -32,6 +32,7 @@ class ReplyQueue:
         unsent_bytes: the size of their answers, as far as they have any.
         accepting: whether further requests may be started at all.
         mutes: how many hold further requests back; above zero, none is started.
+        throttled: whether one of them is a quota, under which nothing is read either.
         writing_paused: whether the transport holds so many answers that the connection must wait for the client.
         in_turn: whether the connection is starting requests; it sends afterwards.
         turn_scheduled: whether the connection has asked the event loop for a turn; it sends then.
@@ -49,6 +50,7 @@ class ReplyQueue:
         "in_flight",
         "in_turn",
         "mutes",
+        "throttled",
         "turn_scheduled",
         "unsent_bytes",
         "writing_paused",
@@ -64,6 +66,7 @@ class ReplyQueue:
         self.unsent_bytes = 0
         self.accepting = True
         self.mutes = 0
+        self.throttled = False
         self.writing_paused = False
         self.in_turn = False
         self.turn_scheduled = False
@@ -87,6 +90,7 @@ class ReplyQueue:
         """
         return (
             self.mutes > 0
+            and not self.throttled
             and self.accepting
             and not self.writing_paused
             and len(self.in_flight) + waiting < self._max_in_flight

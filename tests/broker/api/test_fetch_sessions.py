@@ -458,3 +458,27 @@ def test_a_session_that_ends_hears_of_nothing_any_more(broker: Harness, client: 
     assert watch.partitions() == [ORDERS]
     client.send(session=(client.session_id, -1))
     assert watch.partitions() == []
+
+
+def test_an_answer_that_was_withheld_is_told_again(broker: Harness, client: Client) -> None:
+    """A quota keeps it from the client: also what needs no records to be told."""
+    client.fetch(("orders", 0, 0), ("payments", 0, 0))
+    broker.produce(acks=1)
+    response = client.fetch()
+    assert told(response).keys() == {"orders-0"}
+    broker.fetch_sessions.withheld(client.session_id, [("orders", 0)], was_full=False)
+    again = client.fetch()
+    assert records(again) == records(response)
+    assert told(again)["orders-0"].high_watermark == told(response)["orders-0"].high_watermark
+    client.fetch(("orders", 0, 1))
+    assert told(client.fetch()) == {}
+    broker.fetch_sessions.withheld(client.session_id, [("orders", 0), ("gone", 0)], was_full=False)
+    assert told(client.fetch()).keys() == {"orders-0"}, "its high watermark"
+    assert told(client.fetch()) == {}
+
+
+def test_a_session_that_its_client_never_saw_ends(broker: Harness, client: Client) -> None:
+    client.fetch(("orders", 0, 0))
+    broker.fetch_sessions.withheld(client.session_id, [("orders", 0)], was_full=True)
+    assert len(broker.fetch_sessions) == 0
+    broker.fetch_sessions.withheld(client.session_id, [], was_full=True)

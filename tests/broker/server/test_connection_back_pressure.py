@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from purgatorio.broker.request import Reply
@@ -269,3 +270,67 @@ def test_a_connection_that_is_gone_may_be_unmuted(make_bench: MakeBench, request
     bench.run()
     assert bench.handler.contexts == []
     assert session.channel is not connection, "a parked request that keeps its session keeps no connection"
+
+
+# Quotas.
+
+
+def test_a_throttled_connection_reads_nothing_and_starts_nothing_until_its_time_is_over(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """What was started before goes on, and is answered."""
+    bench = make_bench()
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1))
+    connection.throttle()
+    assert not transport.reading
+    connection.data_received(requests_of(request_of, 2, first=2))
+    answer(bench)
+    bench.run()
+    assert transport.correlation_ids() == [1]
+    assert not transport.reading
+    assert len(bench.handler.contexts) == 1
+    connection.unthrottle()
+    bench.run()
+    assert len(bench.handler.contexts) == 3
+    assert transport.reading
+
+
+def test_the_answer_of_the_request_that_throttles_is_sent_before(make_bench: MakeBench, request_of: RequestOf) -> None:
+    bench = make_bench()
+    connection, transport = bench.connect()
+
+    def answer_and_throttle(reply: Reply) -> None:
+        bench.handler.answer(reply)
+        connection.throttle()
+
+    bench.handler.decide = answer_and_throttle
+    connection.data_received(requests_of(request_of, 2))
+    assert transport.correlation_ids() == [1]
+    assert not transport.reading
+
+
+def test_what_throttles_a_connection_hears_that_it_is_gone(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    connection, _ = bench.connect()
+    lost: list[str] = []
+    connection.session.throttled_by = SimpleNamespace(channel_lost=lambda: lost.append("lost"))
+    connection.connection_lost(None)
+    assert lost == ["lost"]
+
+
+def test_a_throttled_connection_holds_no_memory_for_which_others_wait(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """Its client is closed while memory is short, and sends again."""
+    bench = make_bench(request_memory_bytes=2 * len(request_of(1)), shortage_ms=100)
+    connection, transport = bench.connect()
+    other, other_transport = bench.connect()
+    connection.throttle()
+    connection.data_received(requests_of(request_of, 2))
+    other.data_received(request_of(3))
+    assert not other_transport.reading
+    connection.enforce_deadlines(bench.clock.now_ms())
+    bench.clock.advance_ms(101)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    assert transport.aborted

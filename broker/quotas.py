@@ -1,0 +1,91 @@
+"""The client quotas of one broker, connected with its handlers, its purgatories and its fetch sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.dynamic import DynamicBrokerConfig
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.purgatories import BrokerPurgatories
+from purgatorio.broker.quota.client_quotas import BrokerQuotas, QuotaWindows
+from purgatorio.broker.quota.rates import RateWindow
+from purgatorio.broker.replica.fetch_session import FetchSessionCache
+from purgatorio.broker.route_layers import RouteLayers
+from purgatorio.protocol.messages.fetch import FetchResponse
+
+
+def broker_quotas(
+    layers: RouteLayers,
+    parked: BrokerPurgatories,
+    *,
+    clock: Clock,
+    dynamic: DynamicBrokerConfig,
+    image: Callable[[], ClusterImage],
+    sessions: FetchSessionCache,
+) -> BrokerQuotas:
+    """Return the client quotas of a broker.
+
+    Args:
+        layers: before its handlers.
+        parked: its purgatories.
+        clock: its clock.
+        dynamic: its configs.
+        image: returns its image.
+        sessions: its fetch sessions.
+    """
+
+    def withheld(response: FetchResponse, was_full: bool) -> None:
+        by_id = any(any(topic.topic_id) for topic in response.responses)
+        keys = [
+            (topic.topic_id if by_id else topic.topic, partition.partition_index)
+            for topic in response.responses
+            for partition in topic.partitions
+        ]
+        sessions.withheld(response.session_id, keys, was_full=was_full)
+
+    return BrokerQuotas(
+        layers,
+        parked.throttled,
+        now_ms=clock.now_ms,
+        now_seconds=clock.now_seconds,
+        windows=quota_windows(dynamic.current),
+        topics=ImagePartitions(image, dynamic),
+        withheld=withheld,
+    )
+
+
+def quota_windows(config: BrokerConfig) -> QuotaWindows:
+    """Return the times over which quotas are measured from the broker's configs."""
+    return QuotaWindows(
+        RateWindow(config.quota_window_num, config.quota_window_size_seconds * 1_000),
+        RateWindow(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1_000),
+    )
+
+
+class ImagePartitions:
+    """The topics of the cluster by a broker's image.
+
+    Args:
+        image: returns the image.
+        dynamic: the broker's configs.
+    """
+
+    def __init__(self, image: Callable[[], ClusterImage], dynamic: DynamicBrokerConfig) -> None:
+        self._image = image
+        self._dynamic = dynamic
+
+    def count(self, topic: str) -> int | None:
+        """Return the number of a topic's partitions; None if there is no such topic."""
+        found = self._image().topics.get(topic)
+        return None if found is None else len(found.partitions)
+
+    def name(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with this id."""
+        found = self._image().topic_by_id(topic_id)
+        return None if found is None else found.name
+
+    def default_count(self) -> int:
+        """Return the number of partitions of a topic that is created without one."""
+        return self._dynamic.current.num_partitions
