@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
@@ -15,12 +16,13 @@ from typing import Any
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import Services
 from purgatorio.broker.api.routes import build_routes
+from purgatorio.broker.broker_connections import BrokerConnections
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.descriptions import describe
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
 from purgatorio.broker.config.limits import fetch_settings
-from purgatorio.broker.config.listeners import BROKERS
+from purgatorio.broker.config.listeners import BROKERS, has_security
 from purgatorio.broker.config.topics import topic_settings, topic_synonyms
 from purgatorio.broker.coordinators import Coordinators
 from purgatorio.broker.delays.finished import FinishedOperations
@@ -47,8 +49,9 @@ from purgatorio.broker.replica.follower import FollowerGate
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import ROLES_PER_STEP
-from purgatorio.broker.route_layers import RouteLayers
-from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.route_layers import Layer, RouteLayers
+from purgatorio.broker.security.broker_credentials import BrokerCredentials
+from purgatorio.broker.security.brokers_only import brokers_only
 from purgatorio.broker.server.peers import Peers
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.wires import Wires
@@ -72,6 +75,7 @@ class Broker:
         member_now_ms: the clock of groups' members; by default that of the lease.
         slowest_rate: see `BrokerLifecycleManager`.
         roles_per_step: the most replicas that get their roles at once when an image changes many.
+        credentials: those of the cluster's brokers; by default this broker is the only one.
         connections_cap: the connections for which the process has files, whatever max.connections is changed to.
 
     Attributes:
@@ -102,8 +106,10 @@ class Broker:
         slowest_rate: float = 1.0,
         connections_cap: int | None = None,
         roles_per_step: int = ROLES_PER_STEP,
+        credentials: BrokerCredentials | None = None,
     ) -> None:
         self.config = config
+        self._credentials = credentials or BrokerCredentials(secrets.token_bytes())
         self.dynamic = DynamicBrokerConfig(config)
         self.broker_id = config.broker_id
         self.clock = clock
@@ -122,7 +128,35 @@ class Broker:
         self.produce_purgatory, self.fetch_purgatory = parked.produce, parked.fetch
         self._topics = topic_settings(config)
         self.lifecycle = self._build_lifecycle(lease_clock, slowest_rate)
-        self.replicas = ReplicaManager(
+        self.replicas = self._build_replicas(lease_clock, roles_per_step)
+        self.fetch_sessions = FetchSessionCache(
+            slots=config.max_incremental_fetch_session_cache_slots,
+            now_ms=lease_clock.now_ms,
+            rng=rng,
+            closed=self.replicas.end_session,
+        )
+        self.recorder = DelayRecorder(self.replicas, clock, self.metrics)
+        self.wires = Wires()
+        self._connections = BrokerConnections(
+            config, self._credentials, image=lambda: self.image, clock=clock, wires=self.wires
+        )
+        self.peers = Peers(partial(self._connections.connect, client="coordinator"))
+        self.coordinators = self._build_coordinators()
+        self.groups, self.transactions = self.coordinators.groups, self.coordinators.transactions
+        self.request_memory = RequestMemory(config.queued_max_request_bytes)
+        self._listeners = self._build_listeners()
+        self.listeners = self._listeners.by_name
+        self.fetchers = self._build_fetchers()
+        self._publisher = self._build_publisher()
+        self._upkeep = self._build_upkeep()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._children: list[asyncio.Task[None]] = []
+        self._main: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+
+    def _build_replicas(self, lease_clock: Clock, roles_per_step: int) -> ReplicaManager:
+        config, clock, parked = self.config, self.clock, self._parked
+        return ReplicaManager(
             config.broker_id,
             clock=lease_clock,
             log_defaults=self._topics.log,
@@ -138,27 +172,6 @@ class Broker:
             producer_id_expiration_ms=config.producer_id_expiration_ms,
             roles_per_step=roles_per_step,
         )
-        self.fetch_sessions = FetchSessionCache(
-            slots=config.max_incremental_fetch_session_cache_slots,
-            now_ms=lease_clock.now_ms,
-            rng=rng,
-            closed=self.replicas.end_session,
-        )
-        self.recorder = DelayRecorder(self.replicas, clock, self.metrics)
-        self.wires = Wires()
-        self.peers = Peers(partial(self._connect, client="coordinator"))
-        self.coordinators = self._build_coordinators()
-        self.groups, self.transactions = self.coordinators.groups, self.coordinators.transactions
-        self.request_memory = RequestMemory(config.queued_max_request_bytes)
-        self._listeners = self._build_listeners()
-        self.listeners = self._listeners.by_name
-        self.fetchers = self._build_fetchers()
-        self._publisher = self._build_publisher()
-        self._upkeep = self._build_upkeep()
-        self._tasks: asyncio.TaskGroup | None = None
-        self._children: list[asyncio.Task[None]] = []
-        self._main: asyncio.Task[None] | None = None
-        self._stopping = asyncio.Event()
 
     def _build_lifecycle(self, lease_clock: Clock, slowest_rate: float) -> BrokerLifecycleManager:
         config = self.config
@@ -200,7 +213,7 @@ class Broker:
         return ReplicaFetcherManager(
             self.replicas,
             broker_epoch=lambda: self.lifecycle.broker_epoch,
-            connect=partial(self._connect, client="fetcher"),
+            connect=partial(self._connections.connect, client="fetcher"),
             settings=fetch_settings(self.config),
             gate=self.gate,
             clock=self.clock,
@@ -272,7 +285,16 @@ class Broker:
             topics=ImageTopics(lambda: self.image),
             purgatory=self._parked.fault,
         )
-        return BrokerListeners(config, routes, clock=self.clock, observer=self.metrics, memory=self.request_memory)
+        if has_security(config):
+            self.layers.put(Layer.ACCESS, brokers_only)
+        return BrokerListeners(
+            config,
+            routes,
+            clock=self.clock,
+            observer=self.metrics,
+            memory=self.request_memory,
+            credentials=self._credentials,
+        )
 
     def _operation_finished(self, operation: FinishedOperation) -> None:
         self.finished.add(operation)
@@ -417,26 +439,6 @@ class Broker:
         session timeout, after which a dead broker is fenced.
         """
         return self.fetchers.seems_dead(broker_id, self.config.broker_session_timeout_ms)
-
-    # --- other brokers ---
-
-    async def _connect(self, broker_id: int, *, client: str) -> PeerConnection:
-        """Open a connection to another broker, for one part of this broker.
-
-        Raises:
-            OSError: the broker is not registered, or refuses the connection.
-            TimeoutError: the connection was not accepted in time.
-        """
-        registration = self.store.image.brokers.get(broker_id)
-        endpoint = None if registration is None else registration.endpoint(self._listeners.inter_broker)
-        if endpoint is None:
-            raise ConnectionError(
-                f"broker {broker_id} is not registered with a listener {self._listeners.inter_broker}"
-            )
-        peer = PeerConnection(self.clock, client_id=f"broker-{self.broker_id}-{client}")
-        await peer.connect(endpoint.host, endpoint.port)
-        self.wires.connected(broker_id, peer)
-        return peer
 
     # --- upkeep ---
 

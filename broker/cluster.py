@@ -10,6 +10,7 @@ import asyncio
 import base64
 import contextlib
 import random
+import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from itertools import chain
@@ -30,6 +31,7 @@ from purgatorio.broker.operator import OperationRefused, snapshots
 from purgatorio.broker.operator.leadership import Leadership
 from purgatorio.broker.operator.network import Network
 from purgatorio.broker.operator.snapshots import Snapshot
+from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
 from purgatorio.broker.web.server import AdminServer
 
@@ -80,6 +82,7 @@ class Cluster:
         self._garbage = garbage
         self._garbage_alarm: Alarm | None = None
         self._rng = random.SystemRandom() if seed is None else random.Random(seed)
+        self._credentials = BrokerCredentials(secrets.token_bytes())
         self.cluster_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
         self.lease_clock = RunningClock(self.clock)
         self.member_clock = MemberClock(self.lease_clock)
@@ -111,6 +114,7 @@ class Cluster:
             rng=rng,
             lease_clock=self.lease_clock,
             member_now_ms=self.member_clock.now_ms,
+            credentials=self._credentials,
             connections_cap=open_files.connections_per_broker(self.config.brokers),
         )
         self.faults.attach(broker.fault_access)

@@ -9,10 +9,18 @@ from typing import Any
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.limits import connection_limits
-from purgatorio.broker.config.listeners import ListenerConfig, brokers_own, inter_broker_listener, listener_configs
+from purgatorio.broker.config.listeners import (
+    BROKERS,
+    ListenerConfig,
+    brokers_own,
+    inter_broker_listener,
+    listener_configs,
+)
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.request import Routes
+from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
 from purgatorio.broker.security.client_certificate import ClientCertificates
+from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.security.tls import ReloadedContext, TlsSettings
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.observer import ServerObserver
@@ -28,6 +36,7 @@ class BrokerListeners:
         clock: the source of time.
         observer: is told of connections and requests.
         memory: where the bytes of all requests are counted.
+        credentials: the brokers' own.
 
     Attributes:
         by_name: the listeners, in the order of the setting.
@@ -45,6 +54,7 @@ class BrokerListeners:
         clock: Clock,
         observer: ServerObserver,
         memory: RequestMemory,
+        credentials: BrokerCredentials,
     ) -> None:
         self._config = config
         self._configs = (*listener_configs(config), *brokers_own(config))
@@ -57,6 +67,7 @@ class BrokerListeners:
                 name=each.name,
                 observer=observer,
                 memory=memory,
+                sasl=SaslSettings(mechanisms={NAME: credentials}) if each.name == BROKERS else None,
                 **(_tls(config, each) if each.protocol.has_tls else {}),
             )
             for each in self._configs

@@ -9,24 +9,32 @@ from typing import Any, Final, Protocol
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
+USER: Final = "User"
+BROKER: Final = "Broker"
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
     """The authenticated identity of a client; its text is ``User:alice``, as in Kafka's ACLs and logs.
 
     Attributes:
-        type: the kind of principal; Kafka's own authenticators know `User` only.
+        type: USER, or BROKER for the other brokers of the cluster; Kafka's own authenticators know users only.
         name: unique within its kind.
     """
 
     type: str
     name: str
 
+    @property
+    def is_broker(self) -> bool:
+        """Whether this is a broker of the cluster."""
+        return self.type == BROKER
+
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"
 
 
-ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """The principal of a client that has not authenticated (Kafka's `KafkaPrincipal.ANONYMOUS`)."""
 
 

@@ -97,7 +97,7 @@ def brokers_own(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
     return (
         ListenerConfig(
             name=BROKERS,
-            protocol=SecurityProtocol.PLAINTEXT,
+            protocol=SecurityProtocol.SASL_PLAINTEXT,
             host=_LOOPBACK,
             port=0,
             advertised=(_LOOPBACK, 0),

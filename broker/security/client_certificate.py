@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from purgatorio.broker.request import ANONYMOUS, Principal
+from purgatorio.broker.request import ANONYMOUS, USER, Principal
 from purgatorio.broker.security.distinguished_name import PrincipalMapping, distinguished_name
-
-USER: Final = "User"
 
 
 class ClientCertificates:

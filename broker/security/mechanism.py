@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
+from purgatorio.broker.request import USER
+
 
 class AuthenticationFailed(Exception):
     """A client failed to prove its identity. The text is for the broker's log only: it may tell which users exist."""
@@ -16,10 +18,12 @@ class Identity(NamedTuple):
     Attributes:
         name: the user's.
         expires_ms: when the credentials expire, in wall milliseconds since 1970; None if they do not.
+        type: of the principal.
     """
 
     name: str
     expires_ms: int | None = None
+    type: str = USER
 
 
 class Step(NamedTuple):

@@ -142,7 +142,7 @@ class SaslSession:
 
     def _finish(self, identity: Identity) -> None:
         """Begin the session; raises `AuthenticationFailed` if it was another principal's, or is over already."""
-        principal = Principal("User", identity.name)
+        principal = Principal(identity.type, identity.name)
         if self.principal not in (None, principal):
             raise AuthenticationFailed(f"{self.principal} may not become {principal}")
         lifetimes_ms = [self._settings.max_reauth_ms] if self._settings.max_reauth_ms else []

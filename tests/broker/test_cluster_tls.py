@@ -6,10 +6,20 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
+from purgatorio.broker.clock import SystemClock
 from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.config.listeners import BROKERS
 from purgatorio.broker.config.sources import load_cluster_config
+from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
+from purgatorio.broker.server.broker_login import log_in
+from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from purgatorio.protocol.messages.fetch import FetchRequest, ReplicaState
 from tests.certificates import Certificates
 
 
@@ -59,3 +69,26 @@ async def test_a_certificate_gives_a_client_its_name(certificates: Certificates)
                     if connection.session.client_id == principal
                 }
                 assert named == {principal}
+
+
+async def test_a_client_cannot_pose_as_a_broker(certificates: Certificates) -> None:
+    """It is refused as a follower on the clients' listener, and has no credentials for that of the brokers."""
+    async with running(certificates, listeners="PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0") as cluster:
+        broker = cluster.brokers[0]
+        peer = PeerConnection(SystemClock(), client_id="impostor")
+        await peer.connect(*broker.listeners["PLAINTEXT"].address)
+        for fetch in (
+            (FetchRequest(replica_id=2, topics=[]), 12),
+            (FetchRequest(replica_state=ReplicaState(replica_id=2, replica_epoch=1), topics=[]), 16),
+        ):
+            response = await peer.request(ApiKey.FETCH, fetch[1], fetch[0], timeout_ms=10_000)
+            assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        verify = AddPartitionsToTxnRequest(transactions=[])
+        response = await peer.request(ApiKey.ADD_PARTITIONS_TO_TXN, 5, verify, timeout_ms=10_000)
+        assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        peer.close()
+        peer = PeerConnection(SystemClock(), client_id="impostor")
+        await peer.connect(*broker.listeners[BROKERS].address)
+        with pytest.raises(ConnectionError, match="SASL_AUTHENTICATION_FAILED"):
+            await log_in(peer, NAME, BrokerCredentials(b"guessed").token(2))
+        await peer.wait_closed()
