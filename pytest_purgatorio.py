@@ -21,6 +21,7 @@ its tests, and the nearest one wins. Defaults are in the ini file::
         message.max.bytes = 2000
     kafka_leaks = error              # for clients that a test leaves connected: "warn" (the default), "error", "ignore"
     kafka_faults = error             # for fault rules that matched no request by the end of the test: the same choice
+    kafka_fault_rules = faults.toml  # files of fault rules for all tests, as `purgatorio cluster --faults` takes them
 
 The cluster runs in a thread of its own. *Clients* belong to the event loop that made them: one that a fixture of the
 session made fails in tests whose loop is another ("attached to a different loop"), or times out. Make it in a fixture
@@ -51,7 +52,7 @@ MARKER: Final = "kafka"
 SCOPES: Final = ("function", "session")
 TELLING: Final = ("warn", "error", "ignore")
 """What becomes of a finding that is no failure of the test's own."""
-OWN_OPTIONS: Final = ("brokers", "racks", "topics")
+OWN_OPTIONS: Final = ("brokers", "racks", "topics", "faults")
 """The options of a cluster that are no settings of brokers."""
 OTHER_LOOP: Final = "different loop"
 OTHER_LOOP_HINT: Final = (
@@ -85,6 +86,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("kafka_racks", "racks of the brokers, in turn", type="args", default=[])
     parser.addini("kafka_settings", "broker settings, one name=value per line", type="linelist", default=[])
     parser.addini("kafka_faults", "a fault rule that matches no request: 'warn', 'error' or 'ignore'", default="warn")
+    parser.addini("kafka_fault_rules", "TOML files of fault rules, from the ini file's place", type="paths", default=[])
     parser.addini("kafka_leaks", "a client left connected by a test: 'warn', 'error' or 'ignore'", default="warn")
 
 
@@ -92,7 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Check the ini options, and describe the marker for ``pytest --markers`` and ``--strict-markers``."""
     config.addinivalue_line(
         "markers",
-        "kafka(brokers=3, racks=(), topics={}, scope='function', **settings): the cluster of the fixture `kafka`; "
+        "kafka(brokers=3, racks=(), topics={}, faults=(), scope='function', **settings): the fixture's cluster; "
         "settings are Kafka's broker settings with underscores for dots, for example min_insync_replicas=2",
     )
     try:
@@ -126,7 +128,12 @@ def _ini_options(config: pytest.Config) -> dict[str, Any]:
     brokers = str(config.getini("kafka_brokers"))
     if not brokers.isdecimal():
         raise ValueError(f"kafka_brokers must be a whole number, not {brokers!r}")
-    return {"brokers": int(brokers), "racks": tuple(config.getini("kafka_racks")), **settings}
+    own = {
+        "brokers": int(brokers),
+        "racks": tuple(config.getini("kafka_racks")),
+        "faults": tuple(config.getini("kafka_fault_rules")),
+    }
+    return own | settings
 
 
 def _merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
@@ -247,14 +254,18 @@ def _findings(request: pytest.FixtureRequest, running: Kafka, of_session: Collec
     """Return what is to be told of a test that ends: its fault rules that matched nothing, its clients that stay."""
     config, name = request.config, request.node.name
     found: list[UserWarning] = []
-    if config.getini("kafka_faults") != "ignore" and (
-        idle := [str(each) for each in running.faults if not each.matched]
-    ):
+    if config.getini("kafka_faults") != "ignore" and (idle := _idle_faults(request.node, running)):
         found.append(KafkaFaultWarning(f"{name} has fault rules that matched no request: {'; '.join(idle)}"))
     if config.getini("kafka_leaks") != "ignore" and (left := running.left_open(of_session)):
         told = f"{name} left Kafka clients connected: {', '.join(left)}. Close them in the test."
         found.append(KafkaLeakWarning(told))
     return found
+
+
+def _idle_faults(node: pytest.Item, running: Kafka) -> list[str]:
+    """Return the fault rules that matched no request, without those that several tests share."""
+    own = any("faults" in marker.kwargs for marker in node.own_markers if marker.name == MARKER)
+    return [str(each) for each in running.faults if not each.matched and (own or not each.at_start)]
 
 
 def _tell(config: pytest.Config, finding: UserWarning) -> None:

@@ -12,6 +12,7 @@ from purgatorio.broker.broker import Broker
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.topics import topic_settings
+from purgatorio.broker.faults import FaultRule, Rule
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
@@ -48,43 +49,58 @@ class Controls:
     Args:
         cluster: the cluster, on a clock that can be moved.
         topics: topics to create at the start, with their numbers of partitions.
+        rules: fault rules from the start on.
 
     Attributes:
         timeline: the last changes of leaders and in-sync replicas.
         time: moves the brokers' clock.
         groups: reads groups.
+        faults_at_start: the rules with which the cluster began, as they are at work now.
     """
 
-    def __init__(self, cluster: Cluster, clock: MovableClock, topics: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: MovableClock,
+        topics: Mapping[str, int] | None = None,
+        rules: Sequence[Rule] = (),
+    ) -> None:
         self.cluster = cluster
         self._topics = topics or {}
         self._rng = random.Random()
         self.timeline = Timeline(clock)
-        cluster.when_renewed = lambda: self.timeline.follow(cluster.store)
+        self._rules = rules
+        self.faults_at_start: list[FaultRule] = []
+        cluster.when_renewed = self._begin
         self.time = TimeControls(cluster, clock, self.timeline)
         self.groups = GroupControls(cluster)
         self._starting_admin = asyncio.Lock()
         self._has_admin = False
 
     @classmethod
-    async def start(cls, config: ClusterConfig, topics: Mapping[str, int]) -> Controls:
-        """Start a cluster, create these topics with their numbers of partitions, and return its controls.
+    async def start(cls, config: ClusterConfig, topics: Mapping[str, int], rules: Sequence[Rule] = ()) -> Controls:
+        """Start a cluster with these fault rules, create topics with their numbers of partitions, return its controls.
 
         Raises:
             OSError: a broker cannot listen.
             ValueError: a topic is refused.
         """
         clock = MovableClock()
-        controls = cls(Cluster(config, clock, admin=False), clock, topics)
+        controls = cls(Cluster(config, clock, admin=False), clock, topics, rules)
         controls.cluster.faults.record_requests()
         await controls.cluster.start()
-        controls.timeline.follow(controls.cluster.store)
+        controls._begin()
         try:
             await controls._create_topics()
         except BaseException:
             await controls.end()
             raise
         return controls
+
+    def _begin(self) -> None:
+        """Begin with new brokers: follow their metadata, and put them under the rules."""
+        self.timeline.follow(self.cluster.store)
+        self.faults_at_start = [self.cluster.faults.add(rule) for rule in self._rules]
 
     async def _create_topics(self) -> None:
         for name, partitions in self._topics.items():

@@ -49,11 +49,16 @@ class Fault:
     Args:
         thread: the cluster's.
         rule: the rule at work.
+        at_start: whether the cluster began with it.
+
+    Attributes:
+        at_start: whether the cluster began with it (``cluster(faults=[…])``).
     """
 
-    def __init__(self, thread: LoopThread, rule: FaultRule) -> None:
+    def __init__(self, thread: LoopThread, rule: FaultRule, *, at_start: bool = False) -> None:
         self._thread = thread
         self._rule = rule
+        self.at_start = at_start
 
     def __repr__(self) -> str:
         return f"<Fault {self.id}: {self._rule.rule}>"

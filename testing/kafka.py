@@ -12,7 +12,7 @@ from purgatorio.testing.clients import client_config
 from purgatorio.testing.clock import KafkaClock
 from purgatorio.testing.faults import Fault, requests
 from purgatorio.testing.loop_thread import LoopThread
-from purgatorio.testing.options import ClusterOptions, text
+from purgatorio.testing.options import ClusterOptions, FaultSource, text
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Kafka(BrokerControls):
         clock: the brokers' time, which the test can move: ``kafka.clock.advance(30)``.
 
     Raises:
-        ValueError: a setting is unknown, or its value is not allowed; or a topic is refused.
+        ValueError: a setting is unknown, or its value is not allowed; a fault rule cannot be; or a topic is refused.
         RuntimeError: the brokers cannot start; the message says why.
     """
 
@@ -45,10 +45,12 @@ class Kafka(BrokerControls):
         from purgatorio.testing.controls import Controls
 
         options = options or ClusterOptions()
-        config = options.config()
+        config, rules = options.config(), options.rules()
         self._thread = LoopThread()
         try:
-            self._controls: Controls = self._thread.run(Controls.start(config, options.topics), "start the cluster")
+            self._controls: Controls = self._thread.run(
+                Controls.start(config, options.topics, rules), "start the cluster"
+            )
         except OSError as error:
             raise RuntimeError(f"the Kafka cluster did not start: {error}") from error
         self._cluster: Cluster = self._controls.cluster
@@ -280,7 +282,7 @@ class Kafka(BrokerControls):
 
         What is absent matches any request; requests between brokers only if `replica` asks for them. The newest rule
         that matches acts, and no other. Functions (`when`, `reply`) are called in the cluster's thread, with the
-        request message. Rules are gone at the cluster's end, and by `reset`.
+        request message. Rules are gone at the cluster's end, and by `reset`, but for those of ``cluster(faults=[…])``.
 
         Raises:
             ValueError: a name or a value is unknown, in which case the nearest one is named; or the rule can match no
@@ -295,8 +297,10 @@ class Kafka(BrokerControls):
     @property
     def faults(self) -> list[Fault]:
         """The fault rules, oldest first."""
-        rules = self._call(lambda: self._cluster.faults.rules, "list the faults")
-        return [Fault(self._thread, each) for each in rules]
+        rules, first = self._call(
+            lambda: (self._cluster.faults.rules, self._controls.faults_at_start), "list the faults"
+        )
+        return [Fault(self._thread, each, at_start=each in first) for each in rules]
 
     def clear_faults(self) -> None:
         """Remove all fault rules; requests that they hold go on."""
@@ -347,8 +351,8 @@ class Kafka(BrokerControls):
         """Make the cluster as it was at its start, at the same addresses; takes a few milliseconds.
 
         All brokers run, none is held, topics, groups, producers, transactions, configs and fault rules are gone, and
-        the topics of the options are empty. Clients lose their connections; those that live on connect again. Use it
-        between the examples of a `hypothesis` test, which share a fixture.
+        the topics of the options are empty; the options' fault rules count from zero. Clients lose their connections;
+        those that live on connect again. Use it between the examples of a `hypothesis` test, which share a fixture.
         """
         self._thread.run(self._controls.reset(), "reset the cluster")
 
@@ -373,6 +377,7 @@ def cluster(
     brokers: int = 3,
     racks: Sequence[str] = (),
     topics: Mapping[str, int] | None = None,
+    faults: FaultSource | Sequence[FaultSource] = (),
     **settings: Any,
 ) -> Iterator[Kafka]:
     """Run a cluster for the length of a ``with`` block; an exception that leaves it gets the report as a note.
@@ -381,12 +386,13 @@ def cluster(
     `enterClassContext`, in `setUpClass` and then ``self.kafka.reset()`` in `setUp`.
 
     Args:
-        brokers, racks, topics, settings: see `purgatorio.testing.options.ClusterOptions`.
+        brokers, racks, topics, faults, settings: see `purgatorio.testing.options.ClusterOptions`.
 
     Raises:
-        ValueError: a setting is unknown, or its value is not allowed.
+        ValueError: a setting is unknown, or its value is not allowed; or a fault rule cannot be.
     """
-    kafka = Kafka(ClusterOptions(brokers=brokers, racks=racks, topics=topics or {}, settings=settings))
+    options = ClusterOptions(brokers=brokers, racks=racks, topics=topics or {}, faults=faults, settings=settings)
+    kafka = Kafka(options)
     try:
         yield kafka
     except Exception as error:

@@ -1,14 +1,20 @@
-"""What a test may ask of its cluster: brokers, racks, settings by Kafka's names, topics."""
+"""What a test may ask of its cluster: brokers, racks, settings by Kafka's names, topics, fault rules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from purgatorio.broker.config import ClusterConfig
+    from purgatorio.broker.faults import Rule
+
+FaultSource: TypeAlias = "Mapping[str, object] | str | PathLike[str]"
+"""A fault rule as data, or the path of a file of rules."""
 
 TEST_PROFILE: Final[Mapping[str, str]] = {
     "port": "0",
@@ -31,12 +37,15 @@ class ClusterOptions:
         brokers: how many; their ids are 1 and up.
         racks: the rack of each broker, in turn; empty: none has one.
         topics: names of topics to create at the start, with their number of partitions.
+        faults: fault rules from the start on, and again after each reset: the names and values of `Kafka.fault`, or
+            the path of a TOML file that ``purgatorio cluster --faults`` takes; or a list of these.
         settings: broker settings, by Kafka's names with dots or underscores; text is read as in a configuration file.
     """
 
     brokers: int = 3
     racks: Sequence[str] = ()
     topics: Mapping[str, int] = field(default_factory=dict)
+    faults: FaultSource | Sequence[FaultSource] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self) -> ClusterConfig:
@@ -46,6 +55,27 @@ class ClusterOptions:
             ValueError: a setting is unknown, in which case the nearest one is named, or its value is not allowed.
         """
         return _config(self.brokers, tuple(self.racks), _texts(self.settings))
+
+    def rules(self) -> list[Rule]:
+        """Return the fault rules.
+
+        Raises:
+            ValueError: a file cannot be read, or a rule cannot be; the message says which, and what is wrong.
+        """
+        sources = [self.faults] if isinstance(self.faults, (str, PathLike, Mapping)) else self.faults
+        if not sources:
+            return []
+        from purgatorio.broker.faults.rule_file import parse_rules, read_rules
+
+        found: list[Rule] = []
+        place = 0
+        for source in sources:
+            if isinstance(source, (str, PathLike)):
+                found += read_rules(Path(source))
+            else:
+                place += 1
+                found += parse_rules([source], "faults", functions=True, first=place)
+        return found
 
 
 def canonical(name: str) -> str:

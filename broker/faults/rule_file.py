@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from purgatorio.broker.faults.names import nearest
@@ -35,10 +36,26 @@ def read_rules(path: Path) -> list[Rule]:
     tables = content.get("fault", [])
     if not isinstance(tables, list):
         raise FaultError(f"{path}: begin each rule with [[fault]], in double brackets")
+    return parse_rules(tables, str(path))
+
+
+def parse_rules(tables: Iterable[object], source: str, *, functions: bool = False, first: int = 1) -> list[Rule]:
+    """Return the rules that these tables describe, in their order.
+
+    Args:
+        source: where they are from, for messages.
+        functions: whether values may be functions, as in Python.
+        first: the place of the first one.
+
+    Raises:
+        FaultError: a rule cannot be; the message has the source, and the rule's place in it.
+    """
     rules = []
-    for place, table in enumerate(tables, start=1):
+    for place, table in enumerate(tables, start=first):
         try:
-            rules.append(parse_rule(table))
+            if not isinstance(table, Mapping):
+                raise FaultError("a rule must have names and values, such as api and error")
+            rules.append(parse_rule(table, functions=functions))
         except FaultError as error:
-            raise FaultError(f"{path}: rule {place}: {error}") from None
+            raise FaultError(f"{source}: rule {place}: {error}") from None
     return rules

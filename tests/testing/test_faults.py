@@ -165,3 +165,16 @@ def test_the_log_of_requests_is_empty_after_a_reset(kafka: Kafka) -> None:
     assert kafka.requests() == []
     with pytest.raises(ValueError, match="did you mean Produce"):
         kafka.requests(api="Prodce")
+
+
+def test_a_cluster_begins_with_rules_and_has_them_again_after_a_reset() -> None:
+    with cluster(faults=[{"api": "Produce", "topic": "orders", "observe": True}]) as kafka:
+        (first,) = kafka.faults
+        assert first.at_start
+        assert not kafka.fault(api="Fetch", observe=True).at_start
+        kafka.reset()
+        (again,) = kafka.faults
+        assert again.at_start
+        assert str(again) == str(first)
+        kafka.restore(kafka.snapshot())
+        assert [str(each) for each in kafka.faults] == [str(first)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,3 +53,31 @@ def test_the_same_options_are_parsed_once() -> None:
 def test_values_as_text() -> None:
     assert [text(value) for value in (True, 1, "a", ["compact", "delete"])] == ["true", "1", "a", "compact,delete"]
     assert canonical("Min.Insync-replicas") == "min_insync_replicas"
+
+
+def test_fault_rules_are_data_or_files(tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text('[[fault]]\napi = "Fetch"\nhold = true\n')
+    data = {"api": "Produce", "error": "REQUEST_TIMED_OUT"}
+    for faults in ([data, file], (str(file), data)):
+        assert {str(rule) for rule in ClusterOptions(faults=faults).rules()} == {
+            "api=Produce error=REQUEST_TIMED_OUT",
+            "api=Fetch hold=true",
+        }
+    assert [rule.api for rule in ClusterOptions(faults=file).rules()] == ["Fetch"]
+    assert [rule.api for rule in ClusterOptions(faults=data).rules()] == ["Produce"]
+    assert ClusterOptions().rules() == []
+
+
+@pytest.mark.parametrize(
+    ("faults", "why"),
+    [
+        ([{"api": "Fetch", "hold": True}, {"api": "Fetsch"}], "faults: rule 2: there is no API 'Fetsch'; did you mean"),
+        ([{"apy": "Fetch"}], "faults: rule 1: a fault rule has no 'apy'; did you mean api?"),
+        ([7], "faults: rule 1: a rule must have names and values"),
+        ("none.toml", "none.toml: No such file"),
+    ],
+)
+def test_a_fault_rule_that_cannot_be_is_told_by_its_place(faults: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        ClusterOptions(faults=faults).rules()

@@ -166,3 +166,31 @@ def test_a_fixture_of_the_session_shares_the_cluster_and_the_examples_of_hypothe
             assert [record.value for record in kafka_session.records("orders")] == [*values, b"last"]
     """
     run(source).assert_outcomes(passed=1)
+
+
+RULES = """
+    import pytest
+
+    @pytest.mark.kafka(faults=[{"api": "Fetch", "topic": "orders", "hold": True}])
+    def test_own(kafka):
+        assert [str(each) for each in kafka.faults] == ["api=Fetch topic=orders hold=true"]
+
+    def test_of_all(kafka):
+        assert [str(each) for each in kafka.faults] == ["api=Produce topic=orders observe=true"]
+"""
+
+
+@pytest.mark.parametrize("scope", ["function", "session"])
+def test_fault_rules_are_there_from_the_start_and_only_a_tests_own_must_match(
+    run: Run, pytester: pytest.Pytester, scope: str
+) -> None:
+    pytester.makefile(".toml", rules='[[fault]]\napi = "Produce"\ntopic = "orders"\nobserve = true\n')
+    result = run(RULES, ini=f"kafka_scope = {scope}\nkafka_fault_rules = rules.toml")
+    result.assert_outcomes(passed=2, warnings=1)
+    result.stdout.fnmatch_lines(["*KafkaFaultWarning: test_own has fault rules that matched no request: api=Fetch*"])
+
+
+def test_a_marker_with_a_wrong_fault_rule_fails_the_test_with_a_sentence(run: Run) -> None:
+    result = run("import pytest\n@pytest.mark.kafka(faults=[{'api': 'Fetsch'}])\ndef test_it(kafka): pass")
+    result.stdout.fnmatch_lines(["*kafka: faults: rule 1: there is no API 'Fetsch'; did you mean Fetch?*"])
+    result.assert_outcomes(errors=1)
