@@ -1,5 +1,5 @@
 """The groups of commands that operate a running cluster: ``purgatorio broker``, ``topics``, ``groups``, ``txn``,
-``fault``, ``clock``, ``network``, ``parked``, ``snapshot``."""
+``fault``, ``clock``, ``network``, ``parked``, ``snapshot``, ``users``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from purgatorio.broker.cli.parked_commands import add_parked_commands
 from purgatorio.broker.cli.snapshot_commands import add_snapshot_commands
 from purgatorio.broker.cli.topic_commands import add_topic_commands
 from purgatorio.broker.cli.txn_commands import add_txn_commands
+from purgatorio.broker.cli.user_commands import add_user_commands
 
 __all__ = ["ADMIN_VARIABLE", "add_commands"]
 
@@ -30,3 +31,4 @@ def add_commands(commands: Any) -> None:
     add_network_commands(commands)
     add_parked_commands(commands)
     add_snapshot_commands(commands)
+    add_user_commands(commands)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.broker import Broker
 from purgatorio.broker.coordinator.shard import ShardState
@@ -43,12 +43,15 @@ class Snapshot:
         logs: their partitions.
         broker_configs: the dynamic configs of brokers.
         next_producer_id: the first producer id that was not allocated.
+        security: the metadata that is no topic's and no broker's: quotas, ACLs and credentials, by their names in
+            `ClusterImage`.
     """
 
     topics: Mapping[str, Topic] = field(repr=False)
     logs: Mapping[TopicPartition, SavedPartition] = field(repr=False)
     broker_configs: Mapping[str, Mapping[str, str]] = field(repr=False)
     next_producer_id: int = field(repr=False)
+    security: Mapping[str, Any] = field(repr=False)
 
     def __str__(self) -> str:
         names = [name for name in sorted(self.topics) if not name.startswith("__")]
@@ -69,7 +72,8 @@ def take(image: ClusterImage, brokers: Sequence[Broker]) -> Snapshot:
     for name, topic in image.topics.items():
         for index, state in enumerate(topic.partitions):
             logs[TopicPartition(name, index)] = _saved(TopicPartition(name, index), state.leader, brokers)
-    return Snapshot(dict(image.topics), logs, image.broker_configs, image.next_producer_id)
+    security = {name: getattr(image, name) for name in ("client_quotas", "acls", "scram_credentials")}
+    return Snapshot(dict(image.topics), logs, image.broker_configs, image.next_producer_id, security)
 
 
 def _saved(tp: TopicPartition, leader: int, brokers: Sequence[Broker]) -> SavedPartition:
@@ -172,6 +176,7 @@ def _without_leaders(image: ClusterImage, snapshot: Snapshot) -> ClusterImage:
         image,
         broker_configs=snapshot.broker_configs,
         next_producer_id=max(image.next_producer_id, snapshot.next_producer_id),
+        **snapshot.security,
     )
     return more.with_topics(topics)
 

@@ -6,7 +6,8 @@ Errors are ``{"error": "…"}`` with status 400 (malformed), 403 (another site, 
 about consumer groups in `purgatorio.broker.web.groups`, those about transactions in
 `purgatorio.broker.web.transactions`, and those about fault rules in `purgatorio.broker.web.faults`, about
 time in `purgatorio.broker.web.clock`, about standing still in `purgatorio.broker.web.network`, about leaders in
-`purgatorio.broker.web.leadership`, about snapshots in `purgatorio.broker.web.snapshots`.
+`purgatorio.broker.web.leadership`, about snapshots in `purgatorio.broker.web.snapshots`,
+about users in `purgatorio.broker.web.users`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from purgatorio.broker.web.state import (
     read_state,
 )
 from purgatorio.broker.web.transactions import TRANSACTION_ENDPOINTS
+from purgatorio.broker.web.users import USER_ENDPOINTS
 from purgatorio.broker.web.views import ClusterView, ShownBroker
 
 MAX_OPERATIONS: Final = 1000
@@ -220,4 +222,5 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
     *NETWORK_ENDPOINTS,
     *LEADERSHIP_ENDPOINTS,
     *SNAPSHOT_ENDPOINTS,
+    *USER_ENDPOINTS,
 ]

@@ -28,6 +28,7 @@ from purgatorio.broker.web.network import NetworkApi
 from purgatorio.broker.web.requests import json_response
 from purgatorio.broker.web.snapshots import SnapshotsApi
 from purgatorio.broker.web.transactions import TransactionsApi
+from purgatorio.broker.web.users import UsersApi
 from purgatorio.broker.web.views import ClusterView
 
 
@@ -61,6 +62,7 @@ def create_app(
             *NetworkApi(cluster, allowed_host).routes(),
             *LeadershipApi(cluster, allowed_host).routes(),
             *SnapshotsApi(cluster, control, allowed_host).routes(),
+            *UsersApi(cluster, allowed_host).routes(),
             *TransactionsApi(cluster, control, transactions, allowed_host).routes(),
         ],
         exception_handlers={HTTPException: _refused, OperationRefused: not_done, Exception: _failed},

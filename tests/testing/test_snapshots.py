@@ -10,6 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
+from purgatorio.broker.cli import main as cli
 from purgatorio.testing import Kafka, cluster
 
 ORDERS = TopicPartition("orders", 0)
@@ -142,3 +143,20 @@ def test_a_small_snapshot_takes_milliseconds(kafka: Kafka) -> None:
         kafka.restore(kafka.snapshot())
         took.append(time.monotonic() - before)
     assert min(took) < 0.5, "some 10 ms on an idle machine"
+
+
+def test_users_come_back_as_they_were(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
+    """And with them all that is no topic's and no broker's."""
+
+    def users(*argv: str) -> str:
+        assert cli.main(["users", *argv, "--admin", kafka.admin_url]) == 0
+        return capsys.readouterr().out
+
+    of_alice = ("alice", "--mechanism", "SCRAM-SHA-256")
+    users("add", *of_alice, "--password", "secret")
+    snapshot = kafka.snapshot()
+    users("delete", *of_alice)
+    kafka.restore(snapshot)
+    assert "alice" in users("list")
+    kafka.reset()
+    assert "alice" not in users("list")

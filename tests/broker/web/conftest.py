@@ -222,7 +222,7 @@ class FakeCluster:
         return next(broker.link for broker in self.brokers if broker.broker_id == broker_id)
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(dict(self.store.image.topics), {}, {}, 0)
+        return Snapshot(dict(self.store.image.topics), {}, {}, 0, {})
 
     async def restore(self, snapshot: Snapshot) -> None:
         self.change_image(lambda image: image.with_topics(list(snapshot.topics.values())))

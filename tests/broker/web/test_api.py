@@ -8,7 +8,18 @@ import pytest
 from starlette.requests import Request
 
 from purgatorio.broker.clock import Clock
-from purgatorio.broker.web import api, control, groups, guard, leadership, network, requests, snapshots, transactions
+from purgatorio.broker.web import (
+    api,
+    control,
+    groups,
+    guard,
+    leadership,
+    network,
+    requests,
+    snapshots,
+    transactions,
+    users,
+)
 from purgatorio.broker.web.api import ENDPOINTS
 
 FOLLOWER = "/api/v1/brokers/2/follower"
@@ -150,6 +161,7 @@ async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient,
     expected |= {"move-coordinator": 404, "expire-member": 404, "transactions/1/expire": 404}
     expected |= {"snapshots/Produce": 404, "snapshots/Produce/restore": 404}
     expected |= {"transactions/1": 404, "transactions/1/abort": 404, "hanging-transactions/abort": 400}
+    expected |= {"users/set": 400, "users/delete": 400}
     names = {"id": "1", "name": "Produce", "operation": "1"}
     listed = (await client.get("/api/v1")).json()["endpoints"]
     assert listed == ENDPOINTS
@@ -173,6 +185,7 @@ def test_every_handler_says_how_it_is_called(cluster: Any) -> None:
         *network.NetworkApi(cluster, "").routes(),
         *leadership.LeadershipApi(cluster, "").routes(),
         *snapshots.SnapshotsApi(cluster, cluster.control, "").routes(),
+        *users.UsersApi(cluster, "").routes(),
     ]:
         said = route.endpoint.__doc__ or ""
         assert any(f"``{method} " in said for method in ("GET", "POST", "DELETE")), route.path

@@ -1,0 +1,82 @@
+"""AlterUserScramCredentials (key 51): set and delete users' SCRAM credentials (KIP-554). Version 0.
+
+Any broker answers. Each user has a result of its own; one that is named twice is refused, also with two mechanisms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from purgatorio.broker.api.context import AdminContext, submit
+from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.metadata.cluster_change import ClusterChange
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.security.scram_users import ScramEdit, ScramResult, alter_scram_credentials
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+
+_WATCHED: Final = "scram credentials"
+"""The watch key of these requests."""
+
+
+def handle(admin: AdminContext, ctx: RequestContext, request: AlterUserScramCredentialsRequest, reply: Reply) -> None:
+    """Change the credentials."""
+    submit(admin, ctx, _AlterScramCredentials(request), reply)
+
+
+class _AlterScramCredentials(ClusterChange[ScramResult]):
+    def __init__(self, request: AlterUserScramCredentialsRequest) -> None:
+        super().__init__((_WATCHED,))
+        self._request = request
+        self._edits = _edits(request)
+
+    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[ScramResult]]:
+        return alter_scram_credentials(image, self._edits)
+
+    def respond(self, results: Sequence[ScramResult]) -> AlterUserScramCredentialsResponse:
+        return _response(results)
+
+    def refuse(self, error_code: ErrorCode) -> AlterUserScramCredentialsResponse:
+        return error_response(self._request, error_code)
+
+
+def _edits(request: AlterUserScramCredentialsRequest) -> list[ScramEdit]:
+    deletions = [ScramEdit(each.name, each.mechanism) for each in request.deletions]
+    return deletions + [
+        ScramEdit(each.name, each.mechanism, each.iterations, bytes(each.salt), bytes(each.salted_password))
+        for each in request.upsertions
+    ]
+
+
+def _response(results: Iterable[ScramResult]) -> AlterUserScramCredentialsResponse:
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user=result.name, error_code=result.error, error_message=result.message)
+            for result in results
+        ]
+    )
+
+
+def error_response(
+    request: AlterUserScramCredentialsRequest, error_code: ErrorCode
+) -> AlterUserScramCredentialsResponse:
+    """Return the response with `error_code` for every user."""
+    names = dict.fromkeys(edit.name for edit in _edits(request))
+    return _response(ScramResult(name, error_code) for name in names)
+
+
+API: Final = ApiHandler(
+    key=ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    min_version=0,
+    max_version=0,
+    bind=lambda services: partial(handle, services.admin),
+    error_response=error_response,
+)
