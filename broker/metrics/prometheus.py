@@ -19,6 +19,7 @@ from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
+from purgatorio.broker.metrics.api_names import api_name
 from purgatorio.broker.metrics.counters import (
     LATENCY_BUCKETS_MS,
     OTHER_REQUESTS,
@@ -28,10 +29,10 @@ from purgatorio.broker.metrics.counters import (
 )
 from purgatorio.broker.metrics.family import counter, gauge
 from purgatorio.broker.metrics.groups import group_steps
+from purgatorio.broker.metrics.quotas import quota_steps
 from purgatorio.broker.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, Steps, replica_steps
 from purgatorio.broker.metrics.transactions import transactions
 from purgatorio.broker.metrics.views import BrokerView
-from purgatorio.protocol.api_key import ApiKey
 
 
 class BrokerCollector(Collector):
@@ -51,6 +52,7 @@ class BrokerCollector(Collector):
         brokers = list(self._brokers())
         yield from replica_steps(brokers, per_partition=self._per_partition)
         yield from group_steps(brokers, per_partition=self._per_partition)
+        yield from quota_steps(brokers)
         for read in _READERS:
             yield None
             yield from read(brokers)
@@ -137,14 +139,6 @@ def _topics(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
     yield replicated_out.metric
 
 
-def _api_name(api_key: int) -> str:
-    """Return Kafka's name of an API: Fetch for FETCH, ListOffsets for LIST_OFFSETS."""
-    try:
-        return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
-    except ValueError:
-        return "Other"
-
-
 def _requests(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
     prefix = "kafka_network_requestmetrics"
     count = counter(f"{prefix}_requests", "Requests answered, by API and version.", "request", "version")
@@ -156,7 +150,7 @@ def _requests(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
     for broker in brokers:
         by_api: dict[str, list[RequestStats]] = {}
         for kind, stats in broker.metrics.requests.items():
-            name = _api_name(kind[0])
+            name = api_name(kind[0])
             count.add(broker, stats.count, name, "other" if kind == OTHER_REQUESTS else str(kind[1]))
             by_api.setdefault(name, []).append(stats)
         for name, versions in by_api.items():
@@ -261,4 +255,4 @@ _READERS: Final = (
     _recorder,
     transactions,
 )
-"""What reads the metrics of the brokers, but for those of their replicas and groups."""
+"""What reads the metrics of the brokers, but for those of their replicas, groups and quotas."""

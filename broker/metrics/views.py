@@ -9,6 +9,7 @@ from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metrics.counters import BrokerMetrics
+from purgatorio.broker.quota.client_quotas import BrokerQuotas
 from purgatorio.broker.txn.overview import TransactionNumbers
 
 
@@ -213,6 +214,11 @@ class BrokerView(Protocol):
     @property
     def coordinators(self) -> CoordinatorsView:
         """Its coordinators."""
+        ...
+
+    @property
+    def quotas(self) -> BrokerQuotas:
+        """The client quotas."""
         ...
 
     def replica(self, tp: TopicPartition) -> PartitionView | None:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from purgatorio.broker.quota.client_rates import ClientBuckets, ClientRates
+from purgatorio.broker.quota.client_rates import ClientAccounts, ClientBuckets, ClientRates
 from purgatorio.broker.quota.rates import Rate
-from purgatorio.broker.quota.throttle import Throttle, larger
+from purgatorio.broker.quota.throttle import QuotaKind, Throttle, larger
 from purgatorio.broker.quota.throttle_times import ThrottleTimes
 from purgatorio.broker.quota.throttled_channel import Muting
 from purgatorio.broker.replies import message_of, throttled
@@ -56,6 +56,11 @@ class ClientCharges:
     now_seconds: Callable[[], float]
     times: ThrottleTimes = field(default_factory=ThrottleTimes)
 
+    def of(self, kind: QuotaKind) -> ClientAccounts[Any]:
+        """Return the accounts of one kind of quota."""
+        every: tuple[ClientAccounts[Any], ...] = (self.produce, self.fetch, self.request, self.mutations)
+        return next(each for each in every if each.kind is kind)
+
     def charge(self, rates: ClientRates, ctx: RequestContext, amount: float) -> Throttle | None:
         """Charge a request; return how its client is throttled."""
         limit = rates.limit(ctx.session.principal.name, ctx.client_id or "")
@@ -71,8 +76,7 @@ class ClientCharges:
 
     def mute(self, ctx: RequestContext, throttle: Throttle) -> None:
         """Mute a client's connection, and count it."""
-        accounts = (self.produce, self.fetch, self.request, self.mutations)
-        next(each for each in accounts if each.kind is throttle.kind).throttled(throttle)
+        self.of(throttle.kind).throttled(throttle)
         self.times.told(ctx.api_key, throttle.delay_ms)
         self.muting.mute(ctx.session, throttle)
 

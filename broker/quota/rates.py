@@ -129,11 +129,12 @@ class TokenBucket:
         last_ms: the time of the last record.
     """
 
-    __slots__ = ("_refilled_ms", "_tokens", "_window", "last_ms")
+    __slots__ = ("_rate", "_refilled_ms", "_tokens", "_window", "last_ms")
 
     def __init__(self, window: RateWindow, limit: float, now_ms: int) -> None:
         self._window = window
         self._tokens = self._capacity(limit)
+        self._rate = Rate(window)
         self._refilled_ms = self.last_ms = now_ms
 
     def tokens(self, limit: float, now_ms: int) -> float:
@@ -150,7 +151,12 @@ class TokenBucket:
     def take(self, amount: float, limit: float, now_ms: int) -> None:
         """Take tokens, even if there are fewer; a negative amount puts some back."""
         self._tokens = min(self._capacity(limit), self.tokens(limit, now_ms) - amount)
+        self._rate.record(amount, now_ms)
         self.last_ms = now_ms
+
+    def per_second(self, now_ms: int) -> float:
+        """Return the rate at which tokens are taken."""
+        return self._rate.per_second(now_ms)
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
         """Return for how long the bucket is overdrawn; 0 if it is not."""

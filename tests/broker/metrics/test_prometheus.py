@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -78,6 +80,7 @@ class FakeBroker:
         self.fetch_sessions = FakeFetchSessions()
         self.groups = FakeGroups()
         self.coordinators = FakeCoordinators()
+        self.quotas: Any = SimpleNamespace(is_active=False)
 
     def replica(self, tp: TopicPartition) -> FakePartition | None:
         return next((partition for partition in self.partitions if partition.tp == tp), None)
