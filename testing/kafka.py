@@ -46,6 +46,7 @@ class Kafka(BrokerControls):
 
         options = options or ClusterOptions()
         config, rules = options.config(), options.rules()
+        self._protocol = options.protocol
         self._thread = LoopThread()
         try:
             self._controls: Controls = self._thread.run(
@@ -67,7 +68,7 @@ class Kafka(BrokerControls):
         """The brokers' addresses as a list, for clients that want one."""
         return self.bootstrap.split(",")
 
-    def client_config(self, library: str, role: str | None = None) -> dict[str, Any]:
+    def client_config(self, library: str, role: str | None = None, *, user: str | None = None) -> dict[str, Any]:
         """Return settings with which a client of this cluster needs milliseconds where others need seconds.
 
         They have the addresses, and for consumers a short heartbeat interval: a member learns by its heartbeat that its
@@ -79,11 +80,13 @@ class Kafka(BrokerControls):
         Args:
             library: "confluent" (and others over librdkafka), "aiokafka" or "kafka-python".
             role: "consumer", "producer" or "admin"; not given: what all of them know.
+            user: who the client is, on a cluster with TLS: its certificate makes it the principal ``User:…`` of this
+                name.
 
         Raises:
-            ValueError: the library or the role is unknown.
+            ValueError: the library or the role is unknown, or the cluster knows no users.
         """
-        return client_config(library, role, self.bootstrap)
+        return client_config(library, role, self.bootstrap, self._protocol, user)
 
     @property
     def admin_url(self) -> str:
@@ -378,6 +381,7 @@ def cluster(
     racks: Sequence[str] = (),
     topics: Mapping[str, int] | None = None,
     faults: FaultSource | Sequence[FaultSource] = (),
+    tls: bool = False,
     **settings: Any,
 ) -> Iterator[Kafka]:
     """Run a cluster for the length of a ``with`` block; an exception that leaves it gets the report as a note.
@@ -386,12 +390,14 @@ def cluster(
     `enterClassContext`, in `setUpClass` and then ``self.kafka.reset()`` in `setUp`.
 
     Args:
-        brokers, racks, topics, faults, settings: see `purgatorio.testing.options.ClusterOptions`.
+        brokers, racks, topics, faults, tls, settings: see `purgatorio.testing.options.ClusterOptions`.
 
     Raises:
         ValueError: a setting is unknown, or its value is not allowed; or a fault rule cannot be.
     """
-    options = ClusterOptions(brokers=brokers, racks=racks, topics=topics or {}, faults=faults, settings=settings)
+    options = ClusterOptions(
+        brokers=brokers, racks=racks, topics=topics or {}, faults=faults, tls=tls, settings=settings
+    )
     kafka = Kafka(options)
     try:
         yield kafka

@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from purgatorio.testing.certificates import broker_settings
+
 if TYPE_CHECKING:
     from purgatorio.broker.config import ClusterConfig
     from purgatorio.broker.faults import Rule
@@ -40,6 +42,7 @@ class ClusterOptions:
         faults: fault rules from the start on, and again after each reset: the names and values of `Kafka.fault`, or
             the path of a TOML file that ``purgatorio cluster --faults`` takes; or a list of these.
         settings: broker settings, by Kafka's names with dots or underscores; text is read as in a configuration file.
+        tls: whether clients speak TLS, with certificates of an authority that ends with this process.
     """
 
     brokers: int = 3
@@ -47,6 +50,7 @@ class ClusterOptions:
     topics: Mapping[str, int] = field(default_factory=dict)
     faults: FaultSource | Sequence[FaultSource] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    tls: bool = False
 
     def config(self) -> ClusterConfig:
         """Return the cluster's configuration: free ports on loopback.
@@ -54,7 +58,15 @@ class ClusterOptions:
         Raises:
             ValueError: a setting is unknown, in which case the nearest one is named, or its value is not allowed.
         """
-        return _config(self.brokers, tuple(self.racks), _texts(self.settings))
+        settings = dict(_texts(self.settings))
+        if self.tls:
+            settings = {"listeners": f"{self.protocol}://127.0.0.1:0", **broker_settings(), **settings}
+        return _config(self.brokers, tuple(self.racks), tuple(settings.items()))
+
+    @property
+    def protocol(self) -> str:
+        """How clients speak to the cluster, by Kafka's name (security.protocol)."""
+        return "SSL" if self.tls else "PLAINTEXT"
 
     def rules(self) -> list[Rule]:
         """Return the fault rules.

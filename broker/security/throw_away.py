@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+_NO_HOST: Final = "client.invalid"
+"""A certificate has the name of a host at least; nobody is to take a client for one."""
 
 
-class CertificatesUnavailable(Exception):
+class CertificatesUnavailable(RuntimeError):
     """No certificates can be made; the text says what to install, or which file is in the way."""
 
 
@@ -25,6 +30,46 @@ class CertificateFiles(NamedTuple):
     client: Path
 
 
+class ThrowAwayAuthority:
+    """An authority that lives as long as this object; what it signs can be read from its folder.
+
+    Args:
+        folder: is made if it is not there.
+
+    Raises:
+        CertificatesUnavailable: the extra `security` is not installed, or the folder cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            import trustme
+        except ModuleNotFoundError:
+            raise CertificatesUnavailable("certificates need an extra: pip install 'purgatorio[security]'") from None
+        self._authority = trustme.CA(organization_name="Purgatorio", organization_unit_name="throw-away")
+        self._folder = folder
+        self.certificate = folder / "ca.pem"
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._authority.cert_pem.write_to_path(str(self.certificate))
+
+    def issue(self, name: str, *hosts: str) -> Path:
+        """Return a keystore for the common name `name` and these names and addresses of hosts."""
+        leaf = self._authority.issue_cert(*(hosts or (_NO_HOST,)), common_name=name)
+        path = self._folder / f"{name}.pem"
+        with _writing(self._folder):
+            path.touch(mode=0o600)
+            leaf.private_key_and_cert_chain_pem.write_to_path(str(path))
+        return path
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CertificatesUnavailable(f"cannot write certificates to {folder}: {error.strerror}") from None
+
+
 def throw_away_certificates(folder: Path, hosts: Iterable[str]) -> CertificateFiles:
     """Make certificates in a folder, or return those that are there already.
 
@@ -37,20 +82,6 @@ def throw_away_certificates(folder: Path, hosts: Iterable[str]) -> CertificateFi
     files = CertificateFiles(folder / "ca.pem", folder / "broker.pem", folder / "client.pem")
     if all(each.exists() for each in files):
         return files
-    try:
-        import trustme
-    except ModuleNotFoundError:
-        raise CertificatesUnavailable("certificates need an extra: pip install 'purgatorio[security]'") from None
-    authority = trustme.CA(organization_name="Purgatorio", organization_unit_name="throw-away")
-    names = dict.fromkeys([*hosts, "localhost", "127.0.0.1", "::1"])
-    broker = authority.issue_cert(*names, common_name="broker")
-    client = authority.issue_cert("client.invalid", common_name="client")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for leaf, path in ((broker, files.broker), (client, files.client)):
-            path.touch(mode=0o600)
-            leaf.private_key_and_cert_chain_pem.write_to_path(str(path))
-        authority.cert_pem.write_to_path(str(files.authority))
-    except OSError as error:
-        raise CertificatesUnavailable(f"cannot write certificates to {folder}: {error.strerror}") from None
-    return files
+    authority = ThrowAwayAuthority(folder)
+    names = dict.fromkeys([*hosts, *LOCAL_HOSTS])
+    return CertificateFiles(authority.certificate, authority.issue("broker", *names), authority.issue("client"))
