@@ -11,6 +11,8 @@ before a pass. It changes the whole process: the commands of `purgatorio` use it
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 THRESHOLDS: Final = (10_000, 5, 100)
@@ -19,6 +21,18 @@ THRESHOLDS: Final = (10_000, 5, 100)
 Measured: a pass visits 10,000 objects in 0.5 ms and 50,000 in 3 ms, on an idle core; 20,000 pipelined requests with
 acks=all cause no pass (650 of the youngest and five full ones with the defaults); the creation of 3,000 partitions with
 three replicas causes forty short ones and no full one, so that nothing is gained by freezing those partitions too."""
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Let the collector rest while modules are imported, whose objects all stay: it takes a tenth of their time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class GarbageTuning:

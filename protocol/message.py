@@ -259,13 +259,38 @@ def wire_struct(cls: Any = None, /, *, frozen: bool = False) -> Any:
 
 
 def _declare(cls: Any) -> Any:
-    """Make a dataclass that shares how it is shown and compared with all others.
+    """Make a dataclass that shares how it is shown and compared with all others, and whose constructor comes late.
 
     A dataclass compiles these methods for each class; for all messages that took a tenth of the broker's import.
     """
     for name, method in _SHARED_METHODS.items():
         setattr(cls, name, method)
-    return dataclass(slots=True, kw_only=True, repr=False, eq=False)(cls)
+    made: Any = dataclass(slots=True, kw_only=True, repr=False, eq=False, init=False)(cls)
+
+    def first_init(self: object, **values: object) -> None:
+        made.__init__ = init = _constructor(made)
+        init(self, **values)
+
+    made.__init__ = first_init
+    return made
+
+
+def _constructor(cls: type) -> Callable[..., None]:
+    """Compile the constructor of a message, at its first one: most of the classes of a process are never used."""
+    names: dict[str, Any] = {}
+    parameters, lines = [], []
+    for field in fields_of(cls):
+        name, default = field.name, f"d_{field.name}"
+        names[default] = field.default if field.fresh is None else field.fresh
+        parameters.append(f"{name}={default}")
+        fresh = "" if field.fresh is None else f"{default}() if {name} is {default} else "
+        lines.append(f"    self.{name} = {fresh}{name}\n")
+    keywords = f", *, {', '.join(parameters)}" if parameters else ""
+    source = f"def __init__(self{keywords}):\n{''.join(lines) or '    pass'}"
+    exec(source, names)
+    made: Callable[..., None] = names["__init__"]
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    return made
 
 
 def _shown(self: object) -> str:

@@ -42,10 +42,13 @@ class Kafka(BrokerControls):
     """
 
     def __init__(self, options: ClusterOptions | None = None) -> None:
-        from purgatorio.testing.controls import Controls
+        from purgatorio.broker import garbage
 
         options = options or ClusterOptions()
-        config, rules = options.config(), options.rules()
+        with garbage.paused():
+            from purgatorio.testing.controls import Controls
+
+            config, rules = options.config(), options.rules()
         self._protocol = options.protocol
         self._thread = LoopThread()
         try:

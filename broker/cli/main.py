@@ -208,16 +208,19 @@ def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
 
 
 def _run_brokers(args: argparse.Namespace) -> int:
-    config = _load_config(args)
-    if config is None:
-        return EXIT_USAGE
-    from pathlib import Path
+    from purgatorio.broker import garbage
 
-    from purgatorio.broker.cli.certificates import certificates_for
-    from purgatorio.broker.cli.serving import run
-    from purgatorio.broker.faults import FaultError
-    from purgatorio.broker.faults.rule_file import read_rules
-    from purgatorio.broker.security.throw_away import CertificatesUnavailable
+    with garbage.paused():
+        config = _load_config(args)
+        if config is None:
+            return EXIT_USAGE
+        from pathlib import Path
+
+        from purgatorio.broker.cli.certificates import certificates_for
+        from purgatorio.broker.cli.serving import run
+        from purgatorio.broker.faults import FaultError
+        from purgatorio.broker.faults.rule_file import read_rules
+        from purgatorio.broker.security.throw_away import CertificatesUnavailable
 
     try:
         faults = read_rules(Path(args.faults)) if args.faults else []

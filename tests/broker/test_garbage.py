@@ -10,7 +10,7 @@ import pytest
 
 from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.cluster import GARBAGE_DELAY_MS, Cluster
-from purgatorio.broker.garbage import THRESHOLDS, GarbageTuning
+from purgatorio.broker.garbage import THRESHOLDS, GarbageTuning, paused
 from tests.broker.test_cluster import config, create
 
 
@@ -20,6 +20,15 @@ def collector_as_it_was() -> Iterator[None]:
     thresholds, frozen = gc.get_threshold(), gc.get_freeze_count()
     yield
     assert (gc.get_threshold(), gc.get_freeze_count()) == (thresholds, frozen)
+
+
+def test_the_collector_rests_for_a_while_and_is_left_as_it_was() -> None:
+    with paused():
+        assert not gc.isenabled()
+        with paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
 
 
 def test_begin_freezes_all_objects_and_makes_passes_rare_and_end_undoes_both() -> None:
