@@ -284,6 +284,7 @@ class Broker:
             layers=self.layers,
             topics=ImageTopics(lambda: self.image),
             purgatory=self._parked.fault,
+            toxics=lambda toxics: self._listeners.pass_toxics(toxics),
         )
         if has_security(config):
             self.layers.put(Layer.ACCESS, brokers_only)

@@ -16,6 +16,7 @@ from purgatorio.broker.config.listeners import (
     inter_broker_listener,
     listener_configs,
 )
+from purgatorio.broker.faults.toxic_rule import Toxics
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.request import Routes
 from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
@@ -100,6 +101,11 @@ class BrokerListeners:
         """Accept no connection beyond these numbers, in total and from one address, at each listener."""
         for listener in self.by_name.values():
             listener.allow_connections(most, most_per_ip)
+
+    def pass_toxics(self, toxics: Toxics) -> None:
+        """Have the bytes of all connections, present and new ones, pass these toxics, in place of those before."""
+        for listener in self.by_name.values():
+            listener.pass_toxics(toxics)
 
     def stop_accepting(self) -> None:
         """Accept no more connections."""

@@ -12,7 +12,7 @@ from purgatorio.broker.broker import Broker
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.topics import topic_settings
-from purgatorio.broker.faults import FaultRule, Rule
+from purgatorio.broker.faults import AnyFault, AnyLive
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
@@ -63,14 +63,14 @@ class Controls:
         cluster: Cluster,
         clock: MovableClock,
         topics: Mapping[str, int] | None = None,
-        rules: Sequence[Rule] = (),
+        rules: Sequence[AnyFault] = (),
     ) -> None:
         self.cluster = cluster
         self._topics = topics or {}
         self._rng = random.Random()
         self.timeline = Timeline(clock)
         self._rules = rules
-        self.faults_at_start: list[FaultRule] = []
+        self.faults_at_start: list[AnyLive] = []
         cluster.when_renewed = self._begin
         self.time = TimeControls(cluster, clock, self.timeline)
         self.groups = GroupControls(cluster)
@@ -78,7 +78,7 @@ class Controls:
         self._has_admin = False
 
     @classmethod
-    async def start(cls, config: ClusterConfig, topics: Mapping[str, int], rules: Sequence[Rule] = ()) -> Controls:
+    async def start(cls, config: ClusterConfig, topics: Mapping[str, int], rules: Sequence[AnyFault] = ()) -> Controls:
         """Start a cluster with these fault rules, create topics with their numbers of partitions, return its controls.
 
         Raises:

@@ -12,7 +12,7 @@ from purgatorio.testing.values import Request
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
 if TYPE_CHECKING:
-    from purgatorio.broker.faults import FaultRule, Faults
+    from purgatorio.broker.faults import AnyLive, Faults
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class Fault:
         at_start: whether the cluster began with it (``cluster(faults=[…])``).
     """
 
-    def __init__(self, thread: LoopThread, rule: FaultRule, *, at_start: bool = False) -> None:
+    def __init__(self, thread: LoopThread, rule: AnyLive, *, at_start: bool = False) -> None:
         self._thread = thread
         self._rule = rule
         self.at_start = at_start

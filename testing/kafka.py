@@ -294,11 +294,30 @@ class Kafka(BrokerControls):
             ValueError: a name or a value is unknown, in which case the nearest one is named; or the rule can match no
                 request, or does nothing.
         """
-        from purgatorio.broker.faults import parse_rule
+        from purgatorio.broker.faults import parse_fault
 
-        parsed = parse_rule(rule, functions=True)
+        parsed = parse_fault(rule, functions=True)
         live = self._call(lambda: self._cluster.faults.add(parsed), f"add the fault {parsed}")
         return Fault(self._thread, live)
+
+    def network(self, toxic: str, **toxic_is: object) -> Fault:
+        """Make the network between clients and brokers bad, with a toxic; see `purgatorio.broker.faults.toxic.Toxic`.
+
+        ::
+
+            kafka.network("latency", latency_ms=100, jitter_ms=20, client="billing")
+            kafka.network("bandwidth", rate_kb=64, stream="upstream", broker=2)
+            kafka.network("reset_peer", toxicity=0.5)
+            kafka.network("timeout", replica=3)                   # broker 3 hears nothing of its leaders
+
+        The names are Toxiproxy's, with units. It acts on connections that are open and on new ones; on those between
+        brokers only if `replica` asks for them. It is a fault rule: listed in `faults`, counted by connections, and
+        gone by `remove`, `clear_faults` and `reset`. Its time is the brokers', so that `clock.advance` moves it.
+
+        Raises:
+            ValueError: a name or a value is unknown, in which case the nearest one is named; or the toxic does nothing.
+        """
+        return self.fault(toxic=toxic, **toxic_is)
 
     @property
     def faults(self) -> list[Fault]:

@@ -13,7 +13,7 @@ from purgatorio.testing.certificates import broker_settings
 
 if TYPE_CHECKING:
     from purgatorio.broker.config import ClusterConfig
-    from purgatorio.broker.faults import Rule
+    from purgatorio.broker.faults import AnyFault
 
 FaultSource: TypeAlias = "Mapping[str, object] | str | PathLike[str]"
 """A fault rule as data, or the path of a file of rules."""
@@ -68,7 +68,7 @@ class ClusterOptions:
         """How clients speak to the cluster, by Kafka's name (security.protocol)."""
         return "SSL" if self.tls else "PLAINTEXT"
 
-    def rules(self) -> list[Rule]:
+    def rules(self) -> list[AnyFault]:
         """Return the fault rules.
 
         Raises:
@@ -79,7 +79,7 @@ class ClusterOptions:
             return []
         from purgatorio.broker.faults.rule_file import parse_rules, read_rules
 
-        found: list[Rule] = []
+        found: list[AnyFault] = []
         place = 0
         for source in sources:
             if isinstance(source, (str, PathLike)):

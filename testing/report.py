@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from purgatorio.broker.broker import Broker
+from purgatorio.broker.faults import ToxicRule
 from purgatorio.testing.client_ids import is_broker
 from purgatorio.testing.controls import Controls
 
@@ -76,7 +77,11 @@ def _changes(controls: Controls) -> list[str]:
 
 def _faults(controls: Controls) -> list[str]:
     faults = controls.cluster.faults
-    rules = [f"{live.id}: {live.rule}: {_counted(live.fired, live.matched)}" for live in faults.rules]
+    rules = [
+        f"{live.id}: {live.rule}: "
+        f"{_counted(live.fired, live.matched, 'connection' if isinstance(live, ToxicRule) else 'request')}"
+        for live in faults.rules
+    ]
     fired = [
         f"at {each.at_ms / 1000:.3f} s fault {each.rule} on broker {each.broker}: {each.api} of {each.client}"
         f"{' for ' + ', '.join(each.partitions) if each.partitions else ''}: {each.action}"
@@ -100,10 +105,10 @@ def _requests(controls: Controls) -> list[str]:
     return section("last requests", lines, 0, len(entries) - REQUESTS_SHOWN)
 
 
-def _counted(fired: int, matched: int) -> str:
+def _counted(fired: int, matched: int, what: str) -> str:
     if fired:
         return f"fired {fired} time{'s' * (fired > 1)}"
-    return f"matched {matched} requests, never fired" if matched else "matched no request"
+    return f"matched {matched} {what}s, never fired" if matched else f"matched no {what}"
 
 
 def section(title: str, lines: Iterable[str], later: int = 0, earlier: int = 0) -> list[str]:

@@ -11,7 +11,11 @@ from purgatorio.broker.cli.printable import printable
 if TYPE_CHECKING:
     from purgatorio.broker.cli.admin_client import AdminClient
 
-_NUMBERS: Final = ("version", "partition", "broker", "replica", "nth", "count", "delay_ms", "throttle_ms")
+_NUMBERS: Final = (
+    *("version", "partition", "broker", "replica", "nth", "count", "delay_ms", "throttle_ms"),
+    *("latency_ms", "jitter_ms", "rate_kb", "timeout_ms", "average_size_bytes", "size_variation_bytes", "limit_bytes"),
+)
+_SHARES: Final = ("probability", "toxicity")
 _FLAGS: Final = ("hold", "corrupt", "observe")
 
 
@@ -25,7 +29,7 @@ def add_fault_commands(commands: Any) -> None:
         metavar="NAME=VALUE",
         nargs="+",
         help="such as: api=Fetch topic=orders error=NOT_LEADER_OR_FOLLOWER count=3; api=Produce hold=true; "
-        "api=Fetch replica=3 delay_ms=200; errors=REQUEST_TIMED_OUT,NONE",
+        "api=Fetch replica=3 delay_ms=200; errors=REQUEST_TIMED_OUT,NONE; toxic=latency latency_ms=100 client=billing",
     )
     _add_rule_command(faults, "remove", _remove, "remove a fault rule; requests that it holds go on")
     _add_rule_command(faults, "release", _release, "let the requests go on that a fault rule holds, and remove it")
@@ -78,9 +82,9 @@ def _parsed(word: str) -> tuple[str, Any]:
     name = name.replace("-", "_")
     if name in _FLAGS:
         return name, {"": not equals or "", "true": True, "false": False}.get(value, value)
-    if name in _NUMBERS or name == "probability":
+    if name in _NUMBERS or name in _SHARES:
         try:
-            return name, float(value) if name == "probability" else int(value)
+            return name, float(value) if name in _SHARES else int(value)
         except ValueError:
             return name, value
     return name, value.split(",") if name == "errors" else value

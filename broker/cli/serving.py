@@ -18,7 +18,7 @@ from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.listeners import PLAINTEXT, ListenerAddress, has_security, listener_configs
 from purgatorio.broker.event_loop import loop_factory
-from purgatorio.broker.faults import Rule
+from purgatorio.broker.faults import AnyFault
 from purgatorio.broker.garbage import GarbageTuning
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.movable_clock import MovableClock
@@ -34,7 +34,7 @@ made in a thread; with Python's default of 5 ms each turn of the loop waits so l
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 
-def run(config: ClusterConfig, faults: Sequence[Rule] = (), certificates: CertificateFiles | None = None) -> int:
+def run(config: ClusterConfig, faults: Sequence[AnyFault] = (), certificates: CertificateFiles | None = None) -> int:
     """Run the cluster until a signal stops it.
 
     Args:
@@ -53,7 +53,7 @@ def run(config: ClusterConfig, faults: Sequence[Rule] = (), certificates: Certif
 
 
 async def serve(
-    config: ClusterConfig, faults: Sequence[Rule] = (), certificates: CertificateFiles | None = None
+    config: ClusterConfig, faults: Sequence[AnyFault] = (), certificates: CertificateFiles | None = None
 ) -> int:
     """Run the cluster until SIGINT or SIGTERM; a second signal ends the process at once. Returns the exit code."""
     stop = asyncio.Event()

@@ -1,5 +1,8 @@
 """Faults by rule: a request that matches one is delayed, held, refused, dropped or answered wrongly, on purpose.
 
+Toxics are rules about connections: `toxic` is one as data, `stages` what each does to bytes, `flow` one direction of a
+connection; `purgatorio.broker.server.toxic_link` stands between a connection and its socket.
+
 Rules are data (`rule`). `Faults` keeps those of a cluster, and puts itself in front of the handlers of the APIs that
 rules are about, and of no other: without rules a request passes no code of this room. `acting` is one request's way
 through the rules, `partitions` knows which part of a request names topics and how a part of it is refused.
@@ -7,10 +10,15 @@ through the rules, `partitions` knows which part of a request names topics and h
 
 from purgatorio.broker.faults.fired import FiredFault
 from purgatorio.broker.faults.live_rule import FaultRule
-from purgatorio.broker.faults.registry import BrokerAccess, Faults, TooManyFaults
+from purgatorio.broker.faults.parsing import AnyFault, parse_fault
+from purgatorio.broker.faults.registry import AnyLive, BrokerAccess, Faults, TooManyFaults
 from purgatorio.broker.faults.rule import FaultError, Rule, parse_rule
+from purgatorio.broker.faults.toxic import Toxic
+from purgatorio.broker.faults.toxic_rule import ToxicRule, Toxics
 
 __all__ = [
+    "AnyFault",
+    "AnyLive",
     "BrokerAccess",
     "FaultError",
     "FaultRule",
@@ -18,5 +26,9 @@ __all__ = [
     "FiredFault",
     "Rule",
     "TooManyFaults",
+    "Toxic",
+    "ToxicRule",
+    "Toxics",
+    "parse_fault",
     "parse_rule",
 ]

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from purgatorio.broker.faults.names import api_named
 from purgatorio.broker.faults.partitions import SPLIT, Named, groups_of, named_partitions, transactional_ids_of
-from purgatorio.broker.faults.rule import BROKERS_ONLY, Rule, broker_of, topic_id_bytes
+from purgatorio.broker.faults.rule import BROKERS_ONLY, Rule, is_from, topic_id_bytes
 from purgatorio.broker.request import RequestContext
 from purgatorio.protocol.api_key import ApiKey
 
@@ -44,15 +44,9 @@ class Matcher:
 
     def _asking(self) -> Callable[[str], bool]:
         rule = self._rule
-        if rule.client is not None:
-            wanted = rule.client
-            return lambda client: client == wanted
-        if rule.replica is not None:
-            replica = str(rule.replica)
-            return lambda client: (found := broker_of(client)) is not None and found[1] == replica
-        if self.api_key in BROKERS_ONLY:
+        if self.api_key in BROKERS_ONLY and rule.client is None and rule.replica is None:
             return lambda client: True
-        return lambda client: not client.startswith("broker-") or broker_of(client) is None
+        return is_from(rule.client, rule.replica)
 
     def may_ask(self, ctx: RequestContext) -> bool:
         """Return whether the rule is about this client and version, whatever the request names."""

@@ -7,15 +7,18 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from purgatorio.broker.faults.acting import Interceptor, WithoutSessions, needs_partitions
 from purgatorio.broker.faults.fired import FiredFault
 from purgatorio.broker.faults.live_rule import FaultRule
 from purgatorio.broker.faults.matching import KnownTopics
+from purgatorio.broker.faults.parsing import AnyFault
 from purgatorio.broker.faults.request_log import RequestLog
 from purgatorio.broker.faults.rule import Rule
 from purgatorio.broker.faults.skipping import can_match, skipper
+from purgatorio.broker.faults.toxic import Toxic
+from purgatorio.broker.faults.toxic_rule import ToxicRule, Toxics
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.request import Handler, Route
 from purgatorio.broker.route_layers import Layer, RouteLayers
@@ -39,12 +42,18 @@ class BrokerAccess:
         layers: of the broker's routes.
         topics: the topics that the broker knows.
         purgatory: returns the broker's purgatory for requests that wait because of a rule; makes it at the first call.
+        toxics: has the broker's connections, present and new ones, pass these toxics.
     """
 
     broker_id: int
     layers: RouteLayers
     topics: KnownTopics
     purgatory: Callable[[], Purgatory[Any]]
+    toxics: Callable[[Toxics], None]
+
+
+AnyLive = FaultRule | ToxicRule
+"""A rule at work, about requests or about connections."""
 
 
 class Faults:
@@ -64,28 +73,36 @@ class Faults:
         self._seed = seed
         self._rng = random.Random(seed)
         self._brokers: dict[int, BrokerAccess] = {}
-        self._rules: dict[int, FaultRule] = {}
+        self._rules: dict[int, FaultRule | ToxicRule] = {}
         self._last_id = 0
         self.fired: deque[FiredFault] = deque(maxlen=MAX_FIRED)
         self.log: RequestLog | None = None
 
     @property
-    def rules(self) -> list[FaultRule]:
-        """The rules, oldest first; the newest one that matches a request acts."""
+    def rules(self) -> list[AnyLive]:
+        """The rules, oldest first. The newest one that matches a request acts; of toxics, each that is about it."""
         return list(self._rules.values())
 
     def attach(self, broker: BrokerAccess) -> None:
         """Apply the rules to a broker, in place of an earlier one of its id."""
         self._brokers[broker.broker_id] = broker
         self._install(broker)
+        if any(isinstance(live, ToxicRule) for live in self._rules.values()):
+            self._poison(broker)
 
     def detach(self, broker: BrokerAccess) -> None:
         """Forget a broker that has ended, with all that belongs to it."""
         if self._brokers.get(broker.broker_id) is broker:
             del self._brokers[broker.broker_id]
 
-    def add(self, rule: Rule) -> FaultRule:
-        """Apply a rule to the requests that are received from now on.
+    @overload
+    def add(self, rule: Rule) -> FaultRule: ...
+    @overload
+    def add(self, rule: Toxic) -> ToxicRule: ...
+    @overload
+    def add(self, rule: AnyFault) -> AnyLive: ...
+    def add(self, rule: AnyFault) -> AnyLive:
+        """Apply a rule to the requests that are received from now on, or to the connections that are open or come.
 
         Raises:
             TooManyFaults: there are `MAX_RULES` rules.
@@ -93,19 +110,24 @@ class Faults:
         if len(self._rules) >= MAX_RULES:
             raise TooManyFaults(f"there are {MAX_RULES} fault rules; remove some")
         self._last_id += 1
-        live = self._rules[self._last_id] = FaultRule(self._last_id, rule, self._removed)
-        self._install_all()
+        live: AnyLive
+        if isinstance(rule, Toxic):
+            live = ToxicRule(self._last_id, rule, self._removed, self._seed)
+        else:
+            live = FaultRule(self._last_id, rule, self._removed)
+        self._rules[live.id] = live
+        self._changed(live)
         return live
 
-    def remove(self, rule_id: int) -> FaultRule | None:
+    def remove(self, rule_id: int) -> AnyLive | None:
         """Remove a rule, and let the requests go on that it holds; return it, or None if there is none of this id."""
         live = self._rules.pop(rule_id, None)
         if live is not None:
-            self._install_all()
+            self._changed(live)
             live.let_go()
         return live
 
-    def _removed(self, live: FaultRule) -> None:
+    def _removed(self, live: AnyLive) -> None:
         """Remove this rule; not another one that has its id since the rules were cleared."""
         if self._rules.get(live.id) is live:
             self.remove(live.id)
@@ -130,6 +152,23 @@ class Faults:
         if self.log is not None:
             self.log.clear()
 
+    def _changed(self, live: AnyLive) -> None:
+        """Apply the rules anew after this one came or went."""
+        if isinstance(live, ToxicRule):
+            for broker in self._brokers.values():
+                self._poison(broker)
+        else:
+            self._install_all()
+
+    def _poison(self, broker: BrokerAccess) -> None:
+        """Have the connections of a broker pass the toxics that may be about them."""
+        rules = [
+            live
+            for live in self._rules.values()
+            if isinstance(live, ToxicRule) and live.rule.broker in (None, broker.broker_id)
+        ]
+        broker.toxics(Toxics(broker.broker_id, rules, self._note))
+
     def _install_all(self) -> None:
         for broker in self._brokers.values():
             self._install(broker)
@@ -139,7 +178,7 @@ class Faults:
         newest_first = [
             live
             for live in reversed(self._rules.values())
-            if live.rule.broker in (None, broker.broker_id) and not live.is_spent
+            if isinstance(live, FaultRule) and live.rule.broker in (None, broker.broker_id) and not live.is_spent
         ]
         if not newest_first and self.log is None:
             broker.layers.remove(Layer.FAULTS)

@@ -36,6 +36,19 @@ broker_of: Final = re.compile(r"broker-(\d+)-[a-z]+").fullmatch
 """Matches the client ids of connections between brokers."""
 
 
+def is_from(client: str | None, replica: int | None) -> Callable[[str], bool]:
+    """Return a function that tells of a client id whether it is this client's, or that of a connection of this broker.
+
+    Without either, it tells whether it is the id of a client and not of a broker.
+    """
+    if client is not None:
+        return lambda client_id: client_id == client
+    if replica is not None:
+        wanted = str(replica)
+        return lambda client_id: (found := broker_of(client_id)) is not None and found[1] == wanted
+    return lambda client_id: not client_id.startswith("broker-") or broker_of(client_id) is None
+
+
 class FaultError(ValueError):
     """The rule cannot be; the message is a sentence for its author."""
 

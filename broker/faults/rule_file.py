@@ -16,10 +16,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from purgatorio.broker.faults.names import nearest
-from purgatorio.broker.faults.rule import FaultError, Rule, parse_rule
+from purgatorio.broker.faults.parsing import AnyFault, parse_fault
+from purgatorio.broker.faults.rule import FaultError
 
 
-def read_rules(path: Path) -> list[Rule]:
+def read_rules(path: Path) -> list[AnyFault]:
     """Return the rules of a file, in its order.
 
     Raises:
@@ -39,7 +40,7 @@ def read_rules(path: Path) -> list[Rule]:
     return parse_rules(tables, str(path))
 
 
-def parse_rules(tables: Iterable[object], source: str, *, functions: bool = False, first: int = 1) -> list[Rule]:
+def parse_rules(tables: Iterable[object], source: str, *, functions: bool = False, first: int = 1) -> list[AnyFault]:
     """Return the rules that these tables describe, in their order.
 
     Args:
@@ -55,7 +56,7 @@ def parse_rules(tables: Iterable[object], source: str, *, functions: bool = Fals
         try:
             if not isinstance(table, Mapping):
                 raise FaultError("a rule must have names and values, such as api and error")
-            rules.append(parse_rule(table, functions=functions))
+            rules.append(parse_fault(table, functions=functions))
         except FaultError as error:
             raise FaultError(f"{source}: rule {place}: {error}") from None
     return rules

@@ -24,8 +24,10 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from purgatorio.broker.clock import Clock
+from purgatorio.broker.faults.toxic_rule import Toxics
 from purgatorio.broker.request import Principal, Session
 from purgatorio.broker.security.sasl import SaslSettings
+from purgatorio.broker.server.connection_snapshot import ConnectionSnapshot
 from purgatorio.broker.server.deadlines import Deadlines
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
@@ -37,6 +39,7 @@ from purgatorio.broker.server.reply_queue import ReplyQueue
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.request_queue import RequestQueue
 from purgatorio.broker.server.sasl_gate import SaslGate
+from purgatorio.broker.server.toxic_link import under_toxics
 from purgatorio.protocol.errors import DecodeError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
 from purgatorio.protocol.framing import SIZE_BYTES
 from purgatorio.protocol.primitives import Buffer
@@ -88,32 +91,6 @@ class ConnectionOwner(Protocol):
     def left(self, connection: Connection) -> None:
         """Remove a connection that was added and is gone now."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionSnapshot:
-    """The state of a connection at one moment.
-
-    Attributes:
-        in_flight: requests that are being worked on, or whose answers wait for those of earlier ones.
-        waiting: requests that were read but not started.
-        unsent_bytes: answers that the client has not taken.
-        reading_paused: whether the connection does not read for now.
-        principal: the client's identity, as ``User:alice``.
-    """
-
-    connection_id: str
-    listener: str
-    peer: str
-    client_id: str | None
-    age_ms: int
-    in_flight: int
-    waiting: int
-    bytes_in: int
-    bytes_out: int
-    unsent_bytes: int
-    reading_paused: bool
-    principal: str
 
 
 class Connection(asyncio.Protocol):
@@ -467,6 +444,20 @@ class Connection(asyncio.Protocol):
     def release(self) -> None:
         """Go on after `hold`."""
         self._transport = released(self._transport)
+
+    def pass_toxics(self, toxics: Toxics) -> None:
+        """Have the bytes of this connection pass these toxics, in place of those before."""
+        limits = self._services.limits
+        client = self.session.client_id
+        self._transport = under_toxics(
+            self._transport,
+            self,
+            toxics,
+            client="" if client is None and self._bytes_in else client,
+            clock=self._services.clock,
+            limits_bytes=(limits.write_high_water_bytes, limits.write_low_water_bytes),
+            waits=self._replies.writing_paused,
+        )
 
     def snapshot(self, now_ms: int) -> ConnectionSnapshot:
         """The state of this connection now."""

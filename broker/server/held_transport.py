@@ -7,7 +7,7 @@ which costs the others nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 Bytes = bytes | bytearray | memoryview
@@ -44,6 +44,10 @@ class HeldTransport(asyncio.Transport):
                 transport.resume_reading()
         self._kept = []
         return transport
+
+    def replace(self, change: Callable[[asyncio.Transport], asyncio.Transport]) -> None:
+        """Hold the transport that `change` returns for the one that is held."""
+        self._transport = change(self._transport)
 
     def write(self, data: Bytes) -> None:
         """Keep the data."""

@@ -13,10 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from purgatorio.broker.clock import Alarm, Clock, time_limit
+from purgatorio.broker.faults.toxic_rule import Toxics
 from purgatorio.broker.request import Routes
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server import open_files
-from purgatorio.broker.server.connection import Connection, ConnectionSnapshot, Identify, SharedServices
+from purgatorio.broker.server.connection import Connection, Identify, SharedServices
+from purgatorio.broker.server.connection_snapshot import ConnectionSnapshot
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.observer import NullObserver, ServerObserver
@@ -72,6 +74,7 @@ class Listener:
         self._address: tuple[str, int] | None = None
         self._accepting = False
         self._held = False
+        self._toxics: Toxics | None = None
         self._files_ran_out = False
         self._sweep_alarm: Alarm | None = None
         self._empty = asyncio.Event()
@@ -222,6 +225,8 @@ class Listener:
         self._connections[connection] = None
         self._empty.clear()
         self._of_address[connection.session.host] += 1
+        if self._toxics is not None:
+            connection.pass_toxics(self._toxics)
         if self._held:
             connection.hold()
         return None
@@ -246,6 +251,14 @@ class Listener:
             del self._of_address[connection.session.host]
         if not self._connections:
             self._empty.set()
+
+    # A bad network.
+
+    def pass_toxics(self, toxics: Toxics) -> None:
+        """Have the bytes of all connections, present and new ones, pass these toxics, in place of those before."""
+        self._toxics = toxics if toxics.rules else None
+        for connection in list(self._connections):
+            connection.pass_toxics(toxics)
 
     # Standing still.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from purgatorio.broker.faults import FaultRule, FiredFault
+from purgatorio.broker.faults import AnyLive, FiredFault
 from purgatorio.broker.web import document
 
 FAULTS: Final = 20
@@ -13,7 +13,7 @@ FIRED: Final = 8
 """The faults that fired last, as many as the page shows."""
 
 
-def fault_row(live: FaultRule) -> document.FaultRule:
+def fault_row(live: AnyLive) -> document.FaultRule:
     """Return a rule with its counts."""
     return {
         "id": live.id,

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from purgatorio.broker.faults import FaultError, FaultRule, TooManyFaults, parse_rule
+from purgatorio.broker.faults import AnyLive, FaultError, TooManyFaults, parse_fault
 from purgatorio.broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
 from purgatorio.broker.web.views import ClusterView
 
@@ -23,7 +23,7 @@ MAX_FIRED_SHOWN: Final = 1_000
 
 
 class AnyRule(Body):
-    """A fault rule; `parse_rule` checks the names."""
+    """A fault rule; `parse_fault` checks the names."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
@@ -67,7 +67,7 @@ class FaultsApi:
         """``POST /api/v1/faults`` with a rule: apply it to the requests that are received from now on."""
         given = await self._changed(request, AnyRule)
         try:
-            live = self._cluster.faults.add(parse_rule(given.model_extra or {}))
+            live = self._cluster.faults.add(parse_fault(given.model_extra or {}))
         except FaultError as error:
             raise HTTPException(400, str(error)) from None
         except TooManyFaults as error:
@@ -99,7 +99,7 @@ class FaultsApi:
     async def _changed(self, request: Request, model: Any) -> Any:
         return await read_change(request, model, self._allowed_host, self._cluster.clock)
 
-    def _found(self, request: Request) -> FaultRule:
+    def _found(self, request: Request) -> AnyLive:
         rule_id = whole_number(request.path_params["rule_id"], most=2**63)
         for live in self._cluster.faults.rules:
             if live.id == rule_id:
@@ -128,6 +128,11 @@ FAULT_ENDPOINTS: Final[list[dict[str, Any]]] = [
             "drop": "request or answer",
             "throttle_ms, corrupt, observe": "change the answer, or only count",
             "name": "for lists",
+            "toxic": "a rule about connections instead: latency, bandwidth, slow_close, timeout, reset_peer, slicer or "
+            "limit_data",
+            "stream, toxicity, client, broker, replica": "downstream or upstream, a share, and which connections",
+            "latency_ms, jitter_ms, rate_kb, delay_ms, timeout_ms": "what the toxic is told",
+            "average_size_bytes, size_variation_bytes, limit_bytes": "what the toxic is told",
         },
     },
     {"method": "DELETE", "path": "/api/v1/faults", "does": "remove all fault rules", "body": {}},

@@ -15,6 +15,7 @@ import pytest
 
 from purgatorio.broker.cli.main import main
 from purgatorio.broker.faults.rule import Rule
+from purgatorio.broker.faults.toxic import TOXICS, Toxic
 from purgatorio.testing import Kafka, cluster
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,3 +148,10 @@ def test_every_word_of_a_fault_rule_is_in_the_tables() -> None:
     first_cells = [row.split("|")[1] for row in tables.splitlines() if row.startswith("| `")]
     told = {word for cell in first_cells for word in re.findall(r"`(\w+)`", cell)}
     assert told == {each.name for each in Rule.__dataclass_fields__.values()} - {"name"}
+
+
+def test_every_word_of_a_toxic_is_on_the_page() -> None:
+    section = PAGE.partition("## Bad networks")[2].partition("\n## ")[0]
+    told = set(re.findall(r"`(\w+)(?==3)?[^`]*`", section))
+    assert set(TOXICS) <= told
+    assert set(Toxic.__dataclass_fields__) - {"name", "toxic"} <= told

@@ -46,15 +46,18 @@ def test_numbers_lists_and_truths_are_understood(run: Run, kafka: Kafka) -> None
     run("add", "errors=REQUEST_TIMED_OUT,NONE", "probability=0.5")
     run("add", "api=Produce", "hold")
     run("add", "api=Produce", "delay-ms=20")
+    run("add", "toxic=latency", "latency-ms=20", "toxicity=0.5", "client=till")
     assert list(map(str, kafka.faults)) == [
         "probability=0.5 errors=REQUEST_TIMED_OUT,NONE",
         "api=Produce hold=true",
         "api=Produce delay_ms=20",
+        "toxic=latency toxicity=0.5 client=till latency_ms=20",
     ]
     assert run("release", "2") == "fault 2 is removed; 0 requests that it held go on\n"
-    assert run("clear") == "2 fault rules are removed\n"
+    assert run("clear") == "3 fault rules are removed\n"
 
 
 def test_what_is_wrong_is_told_with_the_nearest_name(run: Run) -> None:
     assert run("add", "api=Prodce", "hold") == "purgatorio: there is no API 'Prodce'; did you mean Produce?\n"
+    assert run("add", "toxic=latency", "latency=20").endswith("has no 'latency'; did you mean latency_ms?\n")
     assert "'count' must be a whole number" in run("add", "hold", "count=many")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from purgatorio.broker.clock import ManualClock
-from purgatorio.broker.faults import BrokerAccess, FaultRule, Faults, parse_rule
+from purgatorio.broker.faults import BrokerAccess, FaultRule, Faults, Toxics, parse_rule
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.broker.request import RequestContext, Route, Session
 from purgatorio.broker.route_layers import RouteLayers
@@ -56,6 +56,7 @@ class FakeBroker:
     Attributes:
         worked: the requests for which a handler was called.
         channel: the connection of all requests.
+        poisoned: the toxics that its connections were to pass, one after the other.
     """
 
     def __init__(self, answers: dict[int, Callable[[Any], Any]]) -> None:
@@ -65,10 +66,17 @@ class FakeBroker:
         self.purgatory: Purgatory[Any] = Purgatory("Fault", self.timer, actions=ActionQueue())
         self.worked: list[Any] = []
         self.channel = FakeChannel()
+        self.poisoned: list[Toxics] = []
         self.routes = {key: Route(self._handler(answer), 0, 18, _failed(key)) for key, answer in answers.items()}
         self.handlers = {key: route.handler for key, route in self.routes.items()}
         self.faults.attach(
-            BrokerAccess(broker_id=1, layers=RouteLayers(self.routes), topics=self, purgatory=lambda: self.purgatory)
+            BrokerAccess(
+                broker_id=1,
+                layers=RouteLayers(self.routes),
+                topics=self,
+                purgatory=lambda: self.purgatory,
+                toxics=self.poisoned.append,
+            )
         )
 
     def _handler(self, answer: Callable[[Any], Any]) -> Callable[..., None]:

@@ -19,6 +19,8 @@ def rules(tmp_path: Path) -> Path:
 def test_the_rules_come_in_the_order_of_the_file(rules: Path) -> None:
     rules.write_text('[[fault]]\napi = "Fetch"\nhold = true\n\n[[fault]]\nerrors = ["NONE", "REQUEST_TIMED_OUT"]\n')
     assert list(map(str, read_rules(rules))) == ["api=Fetch hold=true", "errors=NONE,REQUEST_TIMED_OUT"]
+    rules.write_text('[[fault]]\ntoxic = "timeout"\nbroker = 2\n')
+    assert list(map(str, read_rules(rules))) == ["toxic=timeout broker=2"]
 
 
 @pytest.mark.parametrize(

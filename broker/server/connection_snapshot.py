@@ -1,0 +1,31 @@
+"""A connection as it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSnapshot:
+    """The state of a connection at one moment.
+
+    Attributes:
+        in_flight: requests that are being worked on, or whose answers wait for those of earlier ones.
+        waiting: requests that were read but not started.
+        unsent_bytes: answers that the client has not taken.
+        reading_paused: whether the connection does not read for now.
+        principal: the client's identity, as ``User:alice``.
+    """
+
+    connection_id: str
+    listener: str
+    peer: str
+    client_id: str | None
+    age_ms: int
+    in_flight: int
+    waiting: int
+    bytes_in: int
+    bytes_out: int
+    unsent_bytes: int
+    reading_paused: bool
+    principal: str
