@@ -192,7 +192,7 @@ def read_partitions(
         limit: the most partitions.
     """
     running = {broker.broker_id: broker for broker in brokers}
-    shown = sorted(_most_telling(running, image, limit), key=lambda tp: (is_internal(tp.topic), tp))
+    shown = sorted(_most_telling(running, image, limit), key=_internal_last)
     rows = []
     for tp in shown:
         state = image.topics[tp.topic].partitions[tp.partition]
@@ -208,14 +208,15 @@ def _most_telling(running: Mapping[int, ShownBroker], image: ClusterImage, limit
     each by name.
 
     Makes names for these only: there may be thousands of partitions, and the page asks each second. Those of internal
-    topics come last, and only those with records: most are empty.
+    topics come last, and only those that are offline or have records: most are empty, and all lack a replica while a
+    broker is down.
     """
     offline, waiting = [], []
     for topic in image.topics.values():
         for index, state in enumerate(topic.partitions):
             if state.leader == NO_LEADER or running.keys().isdisjoint(state.replicas):
                 offline.append(TopicPartition(topic.name, index))
-            elif len(state.isr) < len(state.replicas):
+            elif len(state.isr) < len(state.replicas) and not is_internal(topic.name):
                 waiting.append(TopicPartition(topic.name, index))
     waiting += (
         replica.tp
@@ -227,7 +228,10 @@ def _most_telling(running: Mapping[int, ShownBroker], image: ClusterImage, limit
     )
     chosen = dict.fromkeys(
         tp
-        for tp in (*heapq.nsmallest(limit, offline), *heapq.nsmallest(limit, dict.fromkeys(waiting)))
+        for tp in (
+            *heapq.nsmallest(limit, offline, key=_internal_last),
+            *heapq.nsmallest(limit, dict.fromkeys(waiting)),
+        )
         if image.partition(*tp) is not None  # a broker may still have a topic that the image has lost
     )
     names = heapq.nsmallest(2 * limit, itertools.filterfalse(is_internal, image.topics))
@@ -236,6 +240,10 @@ def _most_telling(running: Mapping[int, ShownBroker], image: ClusterImage, limit
     if len(chosen) < limit:
         chosen.update(dict.fromkeys(_internal_with_records(running, image)))
     return list(itertools.islice(chosen, limit))
+
+
+def _internal_last(tp: TopicPartition) -> tuple[bool, TopicPartition]:
+    return is_internal(tp.topic), tp
 
 
 def _internal_with_records(running: Mapping[int, ShownBroker], image: ClusterImage) -> Iterator[TopicPartition]:

@@ -116,6 +116,15 @@ def test_of_many_partitions_those_that_are_offline_or_wait_for_a_replica_are_kep
     assert ([row["partition"] for row in partitions], total) == ([0, 7, 8, 9], 10)
 
 
+def test_internal_partitions_hide_no_others_when_a_broker_is_down(cluster: Any, state_of: Callable[..., Any]) -> None:
+    """All partitions lack a replica then; of the internal ones those with records are shown, or without any replica."""
+    cluster.has_topic("__consumer_offsets", *(state_of(-1 if each == 9 else 1, isr=(1, 2)) for each in range(10)))
+    cluster.has_topic("orders", *(state_of(1, isr=(1, 2)) for _ in range(3)))
+    partitions, total = read_partitions(cluster.brokers, cluster.control.image, cluster.transactions, 0, limit=6)
+    shown = [(row["topic"], row["partition"]) for row in partitions]
+    assert (shown, total) == ([("orders", 0), ("orders", 1), ("orders", 2), ("__consumer_offsets", 9)], 13)
+
+
 def test_a_finished_operation_says_who_asked_and_whom_it_waited_for_last(cluster: Any) -> None:
     operation = cluster.brokers[0].park_produce()
     operation.client, operation.held_by = "toy", lambda: (2, "no broker")
