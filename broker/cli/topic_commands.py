@@ -32,7 +32,12 @@ def add_topic_commands(commands: Any) -> None:
         action="store_true",
         help="elect any live replica where there is no leader; acknowledged records that it lacks are lost",
     )
-    move = _add_of_partition(topics, "move-leader", _move_leader, "have an in-sync replica lead a partition")
+    move = _add_of_partition(
+        topics,
+        "move-leader",
+        _move_leader,
+        "have an in-sync replica lead a partition, until the preferred one is elected again",
+    )
     move.add_argument("--to", metavar="BROKER", type=int, help="the broker (any other in-sync replica)")
     _add_of_partition(topics, "no-leader", _no_leader, "take a partition's leader away, until it is moved")
 

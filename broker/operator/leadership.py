@@ -36,8 +36,8 @@ class Leadership:
     async def move_leader(self, topic: str, partition: int, to: int | None) -> int:
         """Have an in-sync replica lead a partition; return its id when all brokers know. No record is lost.
 
-        The brokers' preferred leader election takes it back after five minutes (leader.imbalance.check.interval.seconds
-        of Kafka), unless auto.leader.rebalance.enable is false.
+        The preferred replica leads again at its next check (leader.imbalance.check.interval.ms: a second, and in tests
+        five minutes), unless auto.leader.rebalance.enable is false.
 
         Args:
             to: the broker; None: any other in-sync replica.

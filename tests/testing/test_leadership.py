@@ -29,6 +29,15 @@ async def test_a_client_goes_on_with_a_leader_that_was_moved(kafka: Kafka) -> No
     assert kafka.until_in_sync("orders").wait() is None
 
 
+def test_a_leader_that_was_moved_leads_until_the_preferred_one_is_elected_after_five_minutes(kafka: Kafka) -> None:
+    preferred = kafka.leader("orders")
+    moved = kafka.move_leader("orders")
+    kafka.clock.advance(200)  # real time passes besides
+    assert kafka.leader("orders") == moved
+    kafka.clock.advance(101)
+    assert kafka.leader("orders") == preferred
+
+
 def test_only_a_replica_that_is_in_sync_can_lead(kafka: Kafka) -> None:
     with pytest.raises(ValueError, match=r"orders-0 cannot be led by broker 9: the in-sync replicas .* are"):
         kafka.move_leader("orders", to=9)
