@@ -37,6 +37,33 @@ class AlteredReply:
         self._reply.close(reason)
 
 
+class LateReply:
+    """A reply whose response is sent later; only then is it encoded.
+
+    Args:
+        reply: the request's.
+        later: has a function called later.
+    """
+
+    __slots__ = ("_later", "_reply")
+
+    def __init__(self, reply: Reply, later: Callable[[Callable[[], None]], object]) -> None:
+        self._reply = reply
+        self._later = later
+
+    def __call__(self, response: Any) -> None:
+        """Send the response later."""
+        self._later(lambda: self._reply(response))
+
+    def nothing(self) -> None:
+        """Send nothing, at once."""
+        self._reply.nothing()
+
+    def close(self, reason: str) -> None:
+        """Close the connection at once, as the handler wants."""
+        self._reply.close(reason)
+
+
 class LostReply:
     """A reply that sends nothing of what the handler answers.
 

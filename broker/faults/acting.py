@@ -15,7 +15,7 @@ from purgatorio.broker.faults.parked import HOLD_MS, FaultedRequest
 from purgatorio.broker.faults.partitions import SPLIT, Named, merge, named_partitions, split
 from purgatorio.broker.faults.skipping import Skips
 from purgatorio.broker.purgatory import Purgatory
-from purgatorio.broker.replies import AlteredReply, LostReply, throttled
+from purgatorio.broker.replies import AlteredReply, LateReply, LostReply, throttled
 from purgatorio.broker.request import Handler, Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -99,6 +99,9 @@ class Interceptor:
 
     def _act(self, live: FaultRule, named: Sequence[Named], ctx: RequestContext, request: Any, reply: Reply) -> None:
         rule = live.rule
+        if rule.answer_delay_ms:
+            told = f"{live.name} delays its answer by {rule.answer_delay_ms} ms"
+            reply = LateReply(reply, partial(self._park, rule.answer_delay_ms, told, live, named, ctx, reply))
         go_on = partial(self._answer, live, live.error_code(), named, ctx, request, reply)
         if rule.hold:
             told = f"{live.name} holds it until it is released"
@@ -263,6 +266,8 @@ def _action(live: FaultRule) -> str:
     rule = live.rule
     error = live.error_code()
     done = [f"waits {rule.delay_ms} ms"] if rule.delay_ms else ["held"] if rule.hold else []
+    if rule.answer_delay_ms:
+        done.append(f"answer waits {rule.answer_delay_ms} ms")
     if error is not None:
         done.append(error.name if error else "answered normally")
     if rule.reply is not None:

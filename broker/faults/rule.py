@@ -78,6 +78,7 @@ class Rule:
         errors: answer with these error codes in turn; "NONE" answers normally. The number of them is the count.
         reply: is called with the request message, and returns the response message. Python only.
         delay_ms: wait before the work.
+        answer_delay_ms: do the work, and answer so much later.
         hold: do not begin the work before `release` is called.
         disconnect: close the connection "before" or "after" the work.
         drop: leave the "request" undone, or do the work and drop the "answer"; the client is not answered.
@@ -105,6 +106,7 @@ class Rule:
     errors: tuple[str, ...] = ()
     reply: Callable[[Any], Any] | None = None
     delay_ms: int = 0
+    answer_delay_ms: int = 0
     hold: bool = False
     disconnect: str | None = None
     drop: str | None = None
@@ -198,6 +200,7 @@ _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "nth": (1, MAX_COUNT),
     "count": (1, MAX_COUNT),
     "delay_ms": (0, MAX_DELAY_MS),
+    "answer_delay_ms": (0, MAX_DELAY_MS),
     "throttle_ms": (0, MAX_DELAY_MS),
 }
 _CHOICES: Final[Mapping[str, tuple[str, str]]] = {"disconnect": ("before", "after"), "drop": ("request", "answer")}
@@ -287,7 +290,7 @@ def _check_matching(rule: Rule) -> None:
 def _check_action(rule: Rule) -> None:
     """Refuse a rule that does nothing, or two things of which only one can be done."""
     answers = [name for name in ("error", "errors", "reply", "disconnect", "drop", "corrupt") if getattr(rule, name)]
-    waits = [name for name in ("delay_ms", "hold") if getattr(rule, name)]
+    waits = [name for name in ("delay_ms", "answer_delay_ms", "hold") if getattr(rule, name)]
     if rule.observe:
         if answers or waits or rule.throttle_ms:
             raise FaultError("a rule that observes does nothing else")
@@ -296,10 +299,12 @@ def _check_action(rule: Rule) -> None:
         raise FaultError(f"give only one of {' and '.join(map(repr, answers if len(answers) > 1 else waits))}")
     if rule.throttle_ms and answers and answers != ["corrupt"]:
         raise FaultError(f"'throttle_ms' needs the broker's own answer, which {answers[0]!r} replaces")
+    if rule.answer_delay_ms and (rule.disconnect or rule.drop):
+        raise FaultError(f"'answer_delay_ms' needs an answer, which {answers[0]!r} takes away")
     if not (answers or waits or rule.throttle_ms):
         raise FaultError(
-            "the rule does nothing; give error, errors, reply, delay_ms, hold, disconnect, drop, throttle_ms, corrupt "
-            "or observe"
+            "the rule does nothing; give error, errors, reply, delay_ms, answer_delay_ms, hold, disconnect, drop, "
+            "throttle_ms, corrupt or observe"
         )
 
 

@@ -124,6 +124,7 @@ FAULT_ENDPOINTS: Final[list[dict[str, Any]]] = [
             "nth, count, probability": "how often",
             "error, errors": "answer with this error, or with these in turn; the work is not done",
             "delay_ms, hold": "wait before the work, or until the rule is released",
+            "answer_delay_ms": "do the work, and answer later",
             "disconnect": "before or after the work",
             "drop": "request or answer",
             "throttle_ms, corrupt, observe": "change the answer, or only count",

@@ -273,6 +273,20 @@ def test_a_delayed_request_begins_when_its_time_has_come(broker: FakeBroker) -> 
     assert errors(reply) == {0: NOT_LEADER}
 
 
+@pytest.mark.parametrize("error", [None, NOT_LEADER.name])
+def test_a_delayed_answer_comes_after_its_work(broker: FakeBroker, error: str | None) -> None:
+    broker.fault(api="Produce", answer_delay_ms=200, error=error)
+    reply = produce(broker)
+    assert (len(broker.worked), broker.channel.mutes) == (0 if error else 1, 0)
+    (parked,) = broker.purgatory.operations()
+    assert parked.missing == "Produce: fault 1 delays its answer by 200 ms"
+    broker.passes(199)
+    assert reply.ended == "waiting"
+    broker.passes(2)
+    assert errors(reply) == {0: NOT_LEADER if error else OK}
+    assert broker.faults.fired[0].action.startswith("answer waits 200 ms")
+
+
 @pytest.mark.parametrize(
     ("rule", "ended", "worked"),
     [

@@ -60,6 +60,8 @@ def test_errors_in_turn_are_their_own_count() -> None:
         ({"hold": True, "probability": 0}, "'probability' must be"),
         ({"hold": True, "topic": 7}, "'topic' must be text"),
         ({"hold": True, "topic_id": "short"}, "'topic_id' must be 22 letters"),
+        ({"answer_delay_ms": 5, "drop": "answer"}, "needs an answer, which 'drop' takes away"),
+        ({"answer_delay_ms": 5, "hold": True}, "only one of 'answer_delay_ms' and 'hold'"),
         ({"disconnect": "during"}, "'disconnect' must be 'before' or 'after'"),
         ({"errors": []}, "'errors' must be a list"),
         ({"errors": ["NONE"], "count": 2}, "'errors' has its own count"),
