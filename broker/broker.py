@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from purgatorio.broker.access_control import control_access
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import Services
 from purgatorio.broker.api.routes import build_routes
@@ -22,7 +23,7 @@ from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.descriptions import describe
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
 from purgatorio.broker.config.limits import fetch_settings
-from purgatorio.broker.config.listeners import BROKERS, has_security
+from purgatorio.broker.config.listeners import BROKERS
 from purgatorio.broker.config.topics import topic_settings, topic_synonyms
 from purgatorio.broker.coordinators import Coordinators
 from purgatorio.broker.delays.finished import FinishedOperations
@@ -49,9 +50,8 @@ from purgatorio.broker.replica.follower import FollowerGate
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import ROLES_PER_STEP
-from purgatorio.broker.route_layers import Layer, RouteLayers
+from purgatorio.broker.route_layers import RouteLayers
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
-from purgatorio.broker.security.brokers_only import brokers_only
 from purgatorio.broker.server.peers import Peers
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.wires import Wires
@@ -90,6 +90,7 @@ class Broker:
         transactions: the transactional ids that this broker coordinates.
         coordinators: both, and the end markers of transactions.
         layers: what stands before the handlers of its APIs.
+        access: what ACLs allow; None without an authorizer.
         quotas: the client quotas.
         fault_access: what fault rules need of this broker.
     """
@@ -259,6 +260,7 @@ class Broker:
             broker_configs=describe(config),
             dynamic_keys=dynamic_keys(),
             topic_synonyms=topic_synonyms(),
+            has_authorizer=bool(config.authorizer_class_name),
         )
         services = Services(
             admin=admin,
@@ -286,8 +288,9 @@ class Broker:
             purgatory=self._parked.fault,
             toxics=lambda toxics: self._listeners.pass_toxics(toxics),
         )
-        if has_security(config):
-            self.layers.put(Layer.ACCESS, brokers_only)
+        self.access = control_access(
+            self.layers, config, clock=self.clock, image=lambda: self.image, sessions=self.fetch_sessions
+        )
         return BrokerListeners(
             config,
             routes,

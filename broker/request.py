@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from purgatorio.protocol.errors import ErrorCode
@@ -101,6 +101,7 @@ class Session:
         principal: the identity of the client; only authentication changes it.
         channel: the connection, to be muted; `NO_CHANNEL` as soon as it is gone.
         throttled_by: what throttles the connection now, if anything does.
+        permissions: the authorizer's, of this connection; None if there is no authorizer, and before its first request.
     """
 
     connection_id: str
@@ -111,6 +112,7 @@ class Session:
     principal: Principal = ANONYMOUS
     channel: Channel = NO_CHANNEL
     throttled_by: Throttled | None = None
+    permissions: object = field(default=None, repr=False)
 
     def lost(self) -> None:
         """Forget the connection: it is gone, and parked requests that keep their session need no more of it."""

@@ -60,6 +60,7 @@ class AdminContext:
         dynamic_keys: the broker configs that can be changed while brokers run (KIP-226), by Kafka's dotted names.
         topic_synonyms: from topic configs to the broker configs that are their defaults (from retention.ms to
             log.retention.ms); topic configs without such a broker config are absent.
+        has_authorizer: whether ACLs are in effect; without an authorizer there are none.
     """
 
     broker_id: int
@@ -72,6 +73,7 @@ class AdminContext:
     broker_configs: Mapping[str, ConfigValue] = field(default_factory=dict)
     dynamic_keys: Mapping[str, ConfigKey] = field(default_factory=dict)
     topic_synonyms: Mapping[str, str] = field(default_factory=dict)
+    has_authorizer: bool = False
 
 
 def submit(admin: AdminContext, ctx: RequestContext, change: ClusterChange[R], reply: Reply) -> None:

@@ -20,6 +20,7 @@ _KIB: Final = 1024
 _MIB: Final = 1024 * 1024
 WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})
 """Every address of this machine: to listen on, not to connect to."""
+AuthorizerText = Literal["", "StandardAuthorizer", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"]
 _PER_LISTENER: Final = ("ssl_", "sasl_", "connections_max_reauth_ms")
 
 
@@ -100,6 +101,22 @@ class BrokerConfig(BaseModel):
         "DEFAULT",
         "How a client's name is made from its certificate: rules like RULE:^CN=(.*?),.*$/$1/L with commas between; "
         "the first that matches counts, and DEFAULT takes the whole distinguished name (KIP-371).",
+    )
+
+    # Access control
+    authorizer_class_name: AuthorizerText = text(
+        "",
+        "StandardAuthorizer, or Kafka's full name of it: each request needs permissions, which ACLs give. Not set: "
+        "every client may do everything.",
+    )
+    super_users: str = text(
+        "",
+        "Principals that may do everything, with semicolons between, e.g. User:admin;User:CN=root,C=DE. The brokers "
+        "themselves need not be among them.",
+        pattern=r"^\s*([^:;]+:[^;]+(;\s*[^:;]+:[^;]+)*;?)?\s*$",
+    )
+    allow_everyone_if_no_acl_found: bool = flag(
+        False, "Whether every client may use a resource that no ACL is about. Otherwise only super users may."
     )
 
     # Topics

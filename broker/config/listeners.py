@@ -83,8 +83,10 @@ def listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
 
 
 def has_security(config: BrokerConfig) -> bool:
-    """Return whether clients of any listener must show who they are, or hide what they say."""
-    return any(each.protocol is not SecurityProtocol.PLAINTEXT for each in listener_configs(config))
+    """Return whether clients of any listener must show who they are, hide what they say, or need permissions."""
+    return bool(config.authorizer_class_name) or any(
+        each.protocol is not SecurityProtocol.PLAINTEXT for each in listener_configs(config)
+    )
 
 
 def brokers_own(config: BrokerConfig) -> tuple[ListenerConfig, ...]:

@@ -58,6 +58,7 @@ class FetchSession(FetchContext):
         epoch: the epoch of the next request.
         is_privileged: whether it is a follower's session, which consumers do not evict.
         used_ms: the time of the last request.
+        readable_by: what noted that the client may read all topics, of the ACLs that it knew; None: nothing has.
         to_note: the partitions of a follower that is not in their ISR, or whose state the leader does not know any
             more. They are noted with each request, as if it named them: the follower is still at their offsets.
     """
@@ -69,6 +70,7 @@ class FetchSession(FetchContext):
         "epoch",
         "is_privileged",
         "owner",
+        "readable_by",
         "replica",
         "session_id",
         "to_note",
@@ -97,6 +99,7 @@ class FetchSession(FetchContext):
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.created_ms = self.used_ms = now_ms
         self.to_note: dict[PartitionFetch, None] = {}
+        self.readable_by: object = None
         self.is_watched = True
 
     # --- requests ---

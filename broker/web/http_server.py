@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from purgatorio.broker.clock import Alarm, Clock, time_limit
-from purgatorio.broker.server.refusal_log import LineBudget
+from purgatorio.broker.line_budget import LineBudget
 
 MAX_CONNECTIONS: Final = 100
 KEEP_ALIVE_SECONDS: Final = 15

@@ -4,6 +4,7 @@ Any broker may make any decision; the metadata store's compare-and-set serialize
 returns the image that it was given. The caller passes in randomness.
 """
 
+from purgatorio.broker.metadata.controller.acls import AclResult, FilterResult, create_acls, delete_acls
 from purgatorio.broker.metadata.controller.brokers import (
     DuplicateBrokerId,
     allocate_producer_ids,
@@ -35,12 +36,14 @@ from purgatorio.broker.metadata.controller.settings import TopicSettings
 from purgatorio.broker.metadata.controller.topics import NewTopic, TopicReference, create_topics, delete_topics
 
 __all__ = [
+    "AclResult",
     "ConfigChange",
     "ConfigEdit",
     "ConfigOperation",
     "DuplicateBrokerId",
     "ElectionResult",
     "ElectionType",
+    "FilterResult",
     "InSyncProposal",
     "MorePartitions",
     "NewTopic",
@@ -56,8 +59,10 @@ __all__ = [
     "alter_topic_configs",
     "change_in_sync_sets",
     "changing",
+    "create_acls",
     "create_partitions",
     "create_topics",
+    "delete_acls",
     "delete_topics",
     "elect_leaders",
     "fence_broker",

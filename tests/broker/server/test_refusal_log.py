@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.line_budget import LINES_PER_PERIOD, MAX_TEXT_CHARS, PERIOD_MS
 from purgatorio.broker.server.limits import Refusal
-from purgatorio.broker.server.refusal_log import LINES_PER_PERIOD, MAX_TEXT_CHARS, PERIOD_MS, RefusalLog
+from purgatorio.broker.server.refusal_log import RefusalLog
 from tests.logs import capture_logs
 
 

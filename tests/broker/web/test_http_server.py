@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.server.refusal_log import LINES_PER_PERIOD
+from purgatorio.broker.line_budget import LINES_PER_PERIOD
 from purgatorio.broker.web import http_server
 from purgatorio.broker.web.requests import json_response
 from purgatorio.broker.web.server import AdminServer

@@ -1,0 +1,60 @@
+"""The access control of one broker, as its configs want it: ACLs, or only what keeps clients from posing as brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.listeners import has_security
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.replica.fetch_session import FetchSessionCache
+from purgatorio.broker.route_layers import Layer, RouteLayers
+from purgatorio.broker.security.access import Access
+from purgatorio.broker.security.audit import Audit
+from purgatorio.broker.security.authorizer import Authorizer
+from purgatorio.broker.security.brokers_only import brokers_only
+from purgatorio.broker.security.guards.table import before
+
+
+def control_access(
+    layers: RouteLayers,
+    config: BrokerConfig,
+    *,
+    clock: Clock,
+    image: Callable[[], ClusterImage],
+    sessions: FetchSessionCache,
+) -> Access | None:
+    """Put the access control of a broker before its handlers; returns that of ACLs, or None without an authorizer.
+
+    Args:
+        layers: before its handlers.
+        config: its configs.
+        clock: its clock.
+        image: returns its image.
+        sessions: its fetch sessions.
+    """
+    if not config.authorizer_class_name:
+        if has_security(config):
+            layers.put(Layer.ACCESS, brokers_only)
+        return None
+    authorizer = Authorizer(
+        lambda: image().acls,
+        super_users=super_users(config.super_users),
+        allow_everyone=config.allow_everyone_if_no_acl_found,
+    )
+    access = Access(
+        authorizer,
+        image,
+        Audit(config.broker_id, clock.now_ms),
+        find_session=sessions.find,
+        auto_create=config.auto_create_topics_enable,
+    )
+    layers.put(Layer.ACCESS, partial(before, access))
+    return access
+
+
+def super_users(setting: str) -> list[str]:
+    """Return the principals of the setting super.users."""
+    return [each.strip() for each in setting.split(";") if each.strip()]

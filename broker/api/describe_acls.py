@@ -1,0 +1,84 @@
+"""DescribeAcls (key 29): list the access control lists that match a filter (KIP-140). Versions 1–3.
+
+Without an authorizer the answer is SECURITY_DISABLED, as in Kafka; the same holds for CreateAcls and DeleteAcls.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.metadata.acl_filter import AclFilter
+from purgatorio.broker.metadata.acls import AclOperation, PatternType, PermissionType, ResourceType
+from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+
+NO_AUTHORIZER: Final = "No authorizer is configured (authorizer.class.name), so that there are no ACLs."
+UNKNOWN_CODE: Final = "The filter has an unknown code."
+
+
+def handle(admin: AdminContext, ctx: RequestContext, request: DescribeAclsRequest, reply: Reply) -> None:
+    """Answer from this broker's image, by resource pattern."""
+    wanted = read_filter(request)
+    if not admin.has_authorizer:
+        reply(DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER))
+        return
+    if wanted is None:
+        reply(DescribeAclsResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=UNKNOWN_CODE))
+        return
+    resources: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
+    for acl in wanted.find(admin.store.image.acls):
+        resources.setdefault(acl[:3], []).append(
+            AclDescription(
+                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
+            )
+        )
+    reply(
+        DescribeAclsResponse(
+            resources=[
+                DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls)
+                for (kind, name, pattern), acls in resources.items()
+            ]
+        )
+    )
+
+
+def read_filter(asked: Any) -> AclFilter | None:
+    """Return the filter of a DescribeAcls request, or one of a DeleteAcls request; None if a code is unknown."""
+    try:
+        found = AclFilter(
+            ResourceType(asked.resource_type_filter),
+            asked.resource_name_filter,
+            PatternType(asked.pattern_type_filter),
+            asked.principal_filter,
+            asked.host_filter,
+            AclOperation(asked.operation),
+            PermissionType(asked.permission_type),
+        )
+    except ValueError:
+        return None
+    codes = (found.resource_type, found.pattern_type, found.operation, found.permission)
+    return found if all(codes) else None
+
+
+def error_response(request: DescribeAclsRequest, error_code: ErrorCode) -> DescribeAclsResponse:
+    """Return the response to a request that failed with `error_code`."""
+    return DescribeAclsResponse(error_code=error_code)
+
+
+API: Final = ApiHandler(
+    key=ApiKey.DESCRIBE_ACLS,
+    min_version=1,
+    max_version=3,
+    bind=lambda services: partial(handle, services.admin),
+    error_response=error_response,
+)

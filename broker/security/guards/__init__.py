@@ -1,0 +1,1 @@
+"""What stands before the handler of each API if there is an authorizer; `table` has the list."""
