@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from purgatorio.testing.clock import KafkaClock
     from purgatorio.testing.faults import Fault
     from purgatorio.testing.kafka import Kafka, cluster
+    from purgatorio.testing.quotas import Quota
     from purgatorio.testing.values import Advanced, Ended, Group, Parked, Record, Request
 
 _PLACES = {
@@ -33,12 +34,25 @@ _PLACES = {
     "Kafka": "kafka",
     "KafkaClock": "clock",
     "Parked": "values",
+    "Quota": "quotas",
     "Record": "values",
     "Request": "values",
     "cluster": "kafka",
 }
 
-__all__ = ["Advanced", "Ended", "Fault", "Group", "Kafka", "KafkaClock", "Parked", "Record", "Request", "cluster"]
+__all__ = [
+    "Advanced",
+    "Ended",
+    "Fault",
+    "Group",
+    "Kafka",
+    "KafkaClock",
+    "Parked",
+    "Quota",
+    "Record",
+    "Request",
+    "cluster",
+]
 
 
 def __getattr__(name: str) -> object:

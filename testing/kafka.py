@@ -13,6 +13,7 @@ from purgatorio.testing.clock import KafkaClock
 from purgatorio.testing.faults import Fault, requests
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.options import ClusterOptions, FaultSource, text
+from purgatorio.testing.quotas import Quota, entity_of, told
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
 if TYPE_CHECKING:
@@ -273,6 +274,44 @@ class Kafka(BrokerControls):
         from purgatorio.testing.report import report
 
         return self._thread.call(lambda: report(self._controls), "make the report", REPORT_TIMEOUT_SECONDS)
+
+    # --- quotas ---
+
+    def quota(
+        self, *, user: str | None = None, client_id: str | None = None, ip: str | None = None, **quotas: float
+    ) -> Quota:
+        """Set client quotas; return when all brokers apply them.
+
+        ::
+
+            kafka.quota(client_id="billing", producer_byte_rate=1_000_000)
+            with kafka.quota(user="alice", client_id="", consumer_byte_rate=50_000):  # each client of alice
+                ...
+
+        A client above its quota gets the answer at once, with its throttle time, and is not heard until then. What is
+        muted is parked in the purgatory "Throttled": `expire` ends it early. `reset` removes all quotas.
+
+        Args:
+            user: the principal's name; "": each user without a quota of its own. ANONYMOUS without authentication.
+            client_id: likewise.
+            ip: an address, for `connection_creation_rate`; "": each address without a quota of its own.
+            quotas: by Kafka's names: producer_byte_rate, consumer_byte_rate (bytes per second), request_percentage,
+                controller_mutation_rate, connection_creation_rate (per second).
+
+        Raises:
+            ValueError: the brokers refuse it, with their sentence.
+        """
+        from purgatorio.broker.operator.quotas import Quotas
+
+        entity = entity_of(user=user, client_id=client_id, ip=ip)
+        edited = Quotas(self._cluster.network)
+        what = f"set quotas of {told(entity, quotas)}"
+
+        def edit(values: Mapping[str, float | None]) -> None:
+            self._thread.run(self._controls.asked(edited.edit(entity, values)), what)
+
+        edit(dict(quotas))
+        return Quota(told(entity, quotas), lambda: edit(dict.fromkeys(quotas)))
 
     # --- faults ---
 

@@ -1,5 +1,5 @@
 """The groups of commands that operate a running cluster: ``purgatorio broker``, ``topics``, ``groups``, ``txn``,
-``fault``, ``clock``, ``network``, ``parked``, ``snapshot``, ``users``."""
+``fault``, ``clock``, ``network``, ``parked``, ``quotas``, ``snapshot``, ``users``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from purgatorio.broker.cli.fault_commands import add_fault_commands
 from purgatorio.broker.cli.group_commands import add_group_commands
 from purgatorio.broker.cli.network_commands import add_network_commands
 from purgatorio.broker.cli.parked_commands import add_parked_commands
+from purgatorio.broker.cli.quota_commands import add_quota_commands
 from purgatorio.broker.cli.snapshot_commands import add_snapshot_commands
 from purgatorio.broker.cli.topic_commands import add_topic_commands
 from purgatorio.broker.cli.txn_commands import add_txn_commands
@@ -30,5 +31,6 @@ def add_commands(commands: Any) -> None:
     add_clock_commands(commands)
     add_network_commands(commands)
     add_parked_commands(commands)
+    add_quota_commands(commands)
     add_snapshot_commands(commands)
     add_user_commands(commands)

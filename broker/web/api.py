@@ -7,7 +7,7 @@ about consumer groups in `purgatorio.broker.web.groups`, those about transaction
 `purgatorio.broker.web.transactions`, and those about fault rules in `purgatorio.broker.web.faults`, about
 time in `purgatorio.broker.web.clock`, about standing still in `purgatorio.broker.web.network`, about leaders in
 `purgatorio.broker.web.leadership`, about snapshots in `purgatorio.broker.web.snapshots`,
-about users in `purgatorio.broker.web.users`.
+about users in `purgatorio.broker.web.users`, about quotas in `purgatorio.broker.web.quotas`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from purgatorio.broker.web.faults import FAULT_ENDPOINTS
 from purgatorio.broker.web.groups import GROUP_ENDPOINTS
 from purgatorio.broker.web.leadership import LEADERSHIP_ENDPOINTS
 from purgatorio.broker.web.network import NETWORK_ENDPOINTS
+from purgatorio.broker.web.quotas import QUOTA_ENDPOINTS
 from purgatorio.broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
 from purgatorio.broker.web.snapshots import SNAPSHOT_ENDPOINTS
 from purgatorio.broker.web.state import (
@@ -223,4 +224,5 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
     *LEADERSHIP_ENDPOINTS,
     *SNAPSHOT_ENDPOINTS,
     *USER_ENDPOINTS,
+    *QUOTA_ENDPOINTS,
 ]

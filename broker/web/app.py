@@ -25,6 +25,7 @@ from purgatorio.broker.web.groups import GroupsApi
 from purgatorio.broker.web.guard import HostGuard, SecurityHeaders
 from purgatorio.broker.web.leadership import LeadershipApi
 from purgatorio.broker.web.network import NetworkApi
+from purgatorio.broker.web.quotas import QuotasApi
 from purgatorio.broker.web.requests import json_response
 from purgatorio.broker.web.snapshots import SnapshotsApi
 from purgatorio.broker.web.transactions import TransactionsApi
@@ -63,6 +64,7 @@ def create_app(
             *LeadershipApi(cluster, allowed_host).routes(),
             *SnapshotsApi(cluster, control, allowed_host).routes(),
             *UsersApi(cluster, allowed_host).routes(),
+            *QuotasApi(cluster, allowed_host).routes(),
             *TransactionsApi(cluster, control, transactions, allowed_host).routes(),
         ],
         exception_handlers={HTTPException: _refused, OperationRefused: not_done, Exception: _failed},

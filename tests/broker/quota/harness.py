@@ -151,7 +151,7 @@ class FakeBroker:
     @property
     def muted(self) -> list[str]:
         """The sentences of the connections that are muted."""
-        return [operation.missing() for operation in self.purgatory._parked.values()]
+        return [operation.missing for operation in self.purgatory.operations(limit=100)]
 
     def count(self, topic: str) -> int | None:
         return self.counts.get(topic)

@@ -15,6 +15,7 @@ from purgatorio.broker.web import (
     guard,
     leadership,
     network,
+    quotas,
     requests,
     snapshots,
     transactions,
@@ -161,7 +162,7 @@ async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient,
     expected |= {"move-coordinator": 404, "expire-member": 404, "transactions/1/expire": 404}
     expected |= {"snapshots/Produce": 404, "snapshots/Produce/restore": 404}
     expected |= {"transactions/1": 404, "transactions/1/abort": 404, "hanging-transactions/abort": 400}
-    expected |= {"users/set": 400, "users/delete": 400}
+    expected |= {"users/set": 400, "users/delete": 400, "quotas/edit": 400}
     names = {"id": "1", "name": "Produce", "operation": "1"}
     listed = (await client.get("/api/v1")).json()["endpoints"]
     assert listed == ENDPOINTS
@@ -186,6 +187,7 @@ def test_every_handler_says_how_it_is_called(cluster: Any) -> None:
         *leadership.LeadershipApi(cluster, "").routes(),
         *snapshots.SnapshotsApi(cluster, cluster.control, "").routes(),
         *users.UsersApi(cluster, "").routes(),
+        *quotas.QuotasApi(cluster, "").routes(),
     ]:
         said = route.endpoint.__doc__ or ""
         assert any(f"``{method} " in said for method in ("GET", "POST", "DELETE")), route.path
