@@ -99,7 +99,13 @@ class Cluster:
         self.leadership = Leadership(self.network)
         self.when_renewed: Callable[[], object] = lambda: None
         self.brokers = [self._build(broker_config) for broker_config in self._configs.values()]
-        self.admin = AdminServer(self, metrics_per_partition=config.metrics_per_partition)
+        self.admin = AdminServer(
+            self,
+            metrics_per_partition=config.metrics_per_partition,
+            token=config.admin_token,
+            read_token=config.admin_read_token,
+            open_to_all=config.admin_auth == "none",
+        )
 
     def _new_store(self, version: int) -> EmbeddedStore:
         return EmbeddedStore(self.cluster_id, _call_soon, self.lease_clock, version)
@@ -148,6 +154,15 @@ class Cluster:
             RuntimeError: it was not started.
         """
         return self.admin.url
+
+    @property
+    def page_url(self) -> str:
+        """The URL with which a browser opens the page; it has the token, if there is one.
+
+        Raises:
+            RuntimeError: it was not started.
+        """
+        return self.admin.page_url
 
     # --- the cluster ---
 

@@ -8,7 +8,7 @@ import os
 import urllib.error
 import urllib.request
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from purgatorio.broker.cli.printable import printable
 
@@ -36,14 +36,17 @@ class AdminClient:
     """The admin HTTP of one cluster.
 
     Args:
-        url: such as ``http://127.0.0.1:9644``.
+        url: such as ``http://127.0.0.1:9644``; it may have a token, as ``/?token=…``.
+        token: what requests need; that of the URL wins.
 
     Raises:
         AdminUrlError: this is not a URL of HTTP.
     """
 
-    def __init__(self, url: str) -> None:
-        self.url = url.rstrip("/")
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self.url, _, query = url.partition("?")
+        self.url = self.url.rstrip("/")
+        self._token = parse_qs(query).get("token", [token])[0]
         try:
             parts = urlsplit(self.url)
             usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -106,6 +109,8 @@ class AdminClient:
         return answer
 
     def _exchange(self, request: urllib.request.Request, timeout_seconds: float) -> tuple[int, bytes]:
+        if self._token:
+            request.add_header("Authorization", f"Bearer {self._token}")
         try:
             with self._opener.open(request, timeout=timeout_seconds) as response:
                 return response.status, response.read(MAX_ANSWER_BYTES)

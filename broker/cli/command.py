@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 DEFAULT_ADMIN_URL: Final = "http://127.0.0.1:9644"
 ADMIN_VARIABLE: Final = "PURGATORIO_ADMIN"
+TOKEN_VARIABLE: Final = "PURGATORIO_ADMIN_TOKEN"
+"""Also the setting admin.token of a cluster that is started with it."""
 
 _EPILOG: Final = f"""\
 The cluster is the one whose admin HTTP is at --admin or, without it, at the address in the environment variable
-{ADMIN_VARIABLE}. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
+{ADMIN_VARIABLE}. A token that it asks for is in {TOKEN_VARIABLE}, or in the URL as
+the cluster printed it. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
 """
 
 Command = Callable[["AdminClient", argparse.Namespace], int]
@@ -55,7 +58,8 @@ def _run(command: Command, args: argparse.Namespace) -> int:
     from purgatorio.broker.cli.admin_client import AdminClient, AdminError, AdminUrlError
 
     try:
-        return command(AdminClient(args.admin or os.environ.get(ADMIN_VARIABLE) or DEFAULT_ADMIN_URL), args)
+        url = args.admin or os.environ.get(ADMIN_VARIABLE) or DEFAULT_ADMIN_URL
+        return command(AdminClient(url, os.environ.get(TOKEN_VARIABLE)), args)
     except AdminError as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return 2 if isinstance(error, AdminUrlError) else 1

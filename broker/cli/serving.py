@@ -115,7 +115,7 @@ def greeting(cluster: Cluster, certificates: CertificateFiles | None = None, *, 
     url = cluster.admin_url.rstrip("/")
     lines = [f"Purgatorio is running, {len(cluster.endpoints)} broker{'s' * (len(cluster.endpoints) > 1)}:"]
     lines += [f"  broker {broker_id:<4} {_shown(endpoints)}" for broker_id, endpoints in cluster.endpoints]
-    lines += [f"  page        {url}/", f"  metrics     {url}/metrics", ""]
+    lines += [f"  page        {cluster.page_url}", f"  metrics     {url}/metrics", ""]
     if certificates is not None:
         lines += [*client_settings(cluster.bootstrap, certificates), ""]
     elif plain:

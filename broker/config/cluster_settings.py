@@ -8,9 +8,11 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
-from purgatorio.broker.config.declare import flag, number, text
+from purgatorio.broker.config.declare import flag, number, other, text
 from purgatorio.broker.config.listeners import counted_up, listener_configs
+from purgatorio.broker.log.config_keys import ConfigType
 
+_MIN_TOKEN_CHARS: Final = 16
 _CLUSTER_ADDRESS_FIELDS: Final = frozenset({"host", "port", "advertised_host"})
 
 
@@ -40,6 +42,24 @@ class ClusterConfig(BaseModel):
         None, "The address of the admin HTTP: page, metrics, health. Not set: `host`.", min_length=1
     )
     admin_port: int = number(9644, "The port of the admin HTTP; 0 takes any free one.", le=65535)
+    admin_auth: Literal["token", "none"] = text(
+        "token",
+        "none: whoever reaches the admin HTTP may do everything. token: requests need admin.token, if it is set or the "
+        "address can be reached from other machines.",
+    )
+    admin_token: str | None = other(
+        None,
+        "The token that requests to the admin HTTP need. Not set: a new one, which is printed, if other machines can "
+        "reach the address; otherwise none.",
+        ConfigType.PASSWORD,
+        min_length=_MIN_TOKEN_CHARS,
+    )
+    admin_read_token: str | None = other(
+        None,
+        "A second token, with which requests to the admin HTTP may only read: for Prometheus.",
+        ConfigType.PASSWORD,
+        min_length=_MIN_TOKEN_CHARS,
+    )
     metrics_per_partition: bool = flag(
         False,
         "Give /metrics series for each partition. Without it each topic has series, with the sums of its partitions; "
@@ -88,6 +108,8 @@ class ClusterConfig(BaseModel):
             raise ValueError("broker_heartbeat_interval_ms must be shorter than broker_session_timeout_ms")
         if self.admin_port and self.port <= self.admin_port < self.port + self.brokers:
             raise ValueError(f"admin_port is {self.admin_port}, which is also the port of a broker")
+        if self.admin_read_token is not None and self.admin_token is None and self.admin_auth == "token":
+            raise ValueError("admin_read_token is set, but admin_token is not: nobody could change anything")
         self._check_listeners()
         return self
 

@@ -19,7 +19,9 @@ from pydantic_core import ErrorDetails
 
 from purgatorio.broker.config.broker_settings import BrokerConfig, is_per_listener
 from purgatorio.broker.config.cluster_settings import ClusterConfig
+from purgatorio.broker.config.declare import setting_type
 from purgatorio.broker.config.descriptions import settings_of_process
+from purgatorio.broker.log.config_keys import ConfigType
 
 ENVIRONMENT_PREFIX: Final = "PURGATORIO_"
 _ALIASES: Final = {"node_id": "broker_id", "broker_rack": "rack"}
@@ -162,7 +164,8 @@ def _merge(given: Given, settings: Mapping[str, FieldInfo], merged: dict[str, An
         into[key] = parse(given.value)
     except ValidationError as error:
         why = _plain(error.errors(include_url=False)[0])
-        problems.append(f"{given.place}{given.spelling} {why}, not {given.value!r}")
+        is_secret = setting_type(field) is ConfigType.PASSWORD
+        problems.append(f"{given.place}{given.spelling} {why}{'' if is_secret else f', not {given.value!r}'}")
 
 
 def _setting_of_listener(name: str, settings: Mapping[str, FieldInfo]) -> str | None:
@@ -175,6 +178,8 @@ def _setting_of_listener(name: str, settings: Mapping[str, FieldInfo]) -> str | 
 
 def _plain(details: ErrorDetails) -> str:
     """The end of a sentence from pydantic's error for one value."""
+    if details["type"] == "string_too_short" and details["ctx"]["min_length"] > 1:
+        return f"must have at least {details['ctx']['min_length']} characters"
     template = _PLAIN_MESSAGES.get(details["type"])
     return template.format(**details.get("ctx", {})) if template else f"is refused ({details['msg']})"
 

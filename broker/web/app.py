@@ -28,13 +28,19 @@ from purgatorio.broker.web.network import NetworkApi
 from purgatorio.broker.web.quotas import QuotasApi
 from purgatorio.broker.web.requests import json_response
 from purgatorio.broker.web.snapshots import SnapshotsApi
+from purgatorio.broker.web.tokens import AdminTokens, TokenGuard
 from purgatorio.broker.web.transactions import TransactionsApi
 from purgatorio.broker.web.users import UsersApi
 from purgatorio.broker.web.views import ClusterView
 
 
 def create_app(
-    cluster: ClusterView, control: ClusterControl, *, allowed_host: str, metrics_per_partition: bool = False
+    cluster: ClusterView,
+    control: ClusterControl,
+    *,
+    allowed_host: str,
+    metrics_per_partition: bool = False,
+    tokens: AdminTokens | None = None,
 ) -> ASGIApp:
     """Return the application that shows a cluster.
 
@@ -44,6 +50,7 @@ def create_app(
         allowed_host: the configured host; requests that change something must be addressed to it, to localhost, or to
             an IP address.
         metrics_per_partition: whether /metrics has series for each partition, not only for each topic.
+        tokens: what requests need; None: whoever reaches the address may do everything.
     """
     groups = GroupControl(cluster, lambda: control.image)
     transactions = TransactionControl(cluster, lambda: control.image)
@@ -71,7 +78,8 @@ def create_app(
     )
     # A redirect would repeat any Host header, and no route needs one.
     app.router.redirect_slashes = False
-    return SecurityHeaders(HostGuard(app, allowed_host))
+    guarded = app if tokens is None else TokenGuard(app, tokens)
+    return SecurityHeaders(HostGuard(guarded, allowed_host))
 
 
 class _Health:

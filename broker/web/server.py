@@ -6,19 +6,24 @@ import asyncio
 import errno
 import importlib
 import ipaddress
+import secrets
 import socket
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from purgatorio.broker.operator import ClusterControl
 from purgatorio.logger import get_logger
 
 if TYPE_CHECKING:
     from purgatorio.broker.web.http_server import HttpServer
+    from purgatorio.broker.web.tokens import AdminTokens
     from purgatorio.broker.web.views import AdministeredCluster
 
 _log = get_logger(__name__)
 
 ACCEPT_BACKLOG: Final = 128
+TOKEN_BYTES: Final = 24
+"""Random bytes of a token that the server makes."""
 _THIS_MACHINE: Final = ("0.0.0.0", "::", "127.0.0.1")
 
 
@@ -28,10 +33,24 @@ class AdminServer:
     Args:
         cluster: the cluster that is shown and operated.
         metrics_per_partition: whether /metrics has series for each partition, not only for each topic.
+        token: what requests need that may change something. None: beyond this machine the server makes one.
+        read_token: what requests need that only read; None: the other one.
+        open_to_all: whether requests need no token even beyond this machine.
     """
 
-    def __init__(self, cluster: AdministeredCluster, *, metrics_per_partition: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: AdministeredCluster,
+        *,
+        metrics_per_partition: bool = False,
+        token: str | None = None,
+        read_token: str | None = None,
+        open_to_all: bool = False,
+    ) -> None:
         self._cluster = cluster
+        self._token = token
+        self._read_token = read_token
+        self._open_to_all = open_to_all
         self._metrics_per_partition = metrics_per_partition
         self._address: tuple[str, int] | None = None
         self._server: HttpServer | None = None
@@ -60,6 +79,15 @@ class AdminServer:
         shown = "localhost" if host in _THIS_MACHINE else f"[{host}]" if ":" in host else host
         return f"http://{shown}:{port}"
 
+    @property
+    def page_url(self) -> str:
+        """The URL with which a browser on this machine opens the page: it has the token, if there is one.
+
+        Raises:
+            RuntimeError: before `start`.
+        """
+        return f"{self.url}/?token={quote(self._token)}" if self._token else f"{self.url}/"
+
     @staticmethod
     def load() -> None:
         """Import the web framework, which takes some 0.1 s: better before the brokers run on the same event loop."""
@@ -85,10 +113,14 @@ class AdminServer:
 
         sockets = await _listen(host, port)
         self._address = sockets[0].getsockname()[:2]
-        _warn_if_others_reach_it(sockets)
+        tokens = self._tokens(sockets)
         self._control = ClusterControl(self._cluster)  # it remembers the addresses of the brokers, which they have now
         app = create_app(
-            self._cluster, self._control, allowed_host=host, metrics_per_partition=self._metrics_per_partition
+            self._cluster,
+            self._control,
+            allowed_host=host,
+            metrics_per_partition=self._metrics_per_partition,
+            tokens=tokens,
         )
         self._server = server = HttpServer(app, self._cluster.clock)
         self._serving = asyncio.create_task(server.serve(sockets), name="admin http")
@@ -100,6 +132,23 @@ class AdminServer:
         if not server.listening.is_set():
             serving, self._serving = self._serving, None
             await serving
+
+    def _tokens(self, sockets: list[socket.socket]) -> AdminTokens | None:
+        """Return the tokens that requests need, None if they need none; makes one if there must be one."""
+        from purgatorio.broker.web.tokens import AdminTokens
+
+        exposed = _exposed(sockets)
+        if self._open_to_all:
+            if exposed:
+                _log.warning(
+                    "the admin HTTP asks for no token and listens beyond this machine: each client may stop brokers",
+                    addresses=", ".join(exposed),
+                    remedy="set admin_auth=token, or let only trusted machines reach it",
+                )
+            return None
+        if exposed and self._token is None:
+            self._token = secrets.token_urlsafe(TOKEN_BYTES)
+        return AdminTokens(self._token, self._read_token) if self._token is not None else None
 
     async def stop(self) -> None:
         """Close the port and all connections, within a second of the clock; do nothing if it is not running.
@@ -114,16 +163,10 @@ class AdminServer:
         await self._control.close()
 
 
-def _warn_if_others_reach_it(sockets: list[socket.socket]) -> None:
-    """Warn if other machines may reach the server: every client of it may stop brokers."""
+def _exposed(sockets: list[socket.socket]) -> list[str]:
+    """Return the addresses at which other machines may reach the server: every client of it may stop brokers."""
     addresses = [str(opened.getsockname()[0]) for opened in sockets]
-    exposed = [address for address in addresses if not ipaddress.ip_address(address.partition("%")[0]).is_loopback]
-    if exposed:
-        _log.warning(
-            "the admin HTTP has no users and listens beyond this machine: each client may stop brokers",
-            addresses=", ".join(exposed),
-            remedy="--admin-host 127.0.0.1, or let only trusted machines reach it",
-        )
+    return [address for address in addresses if not ipaddress.ip_address(address.partition("%")[0]).is_loopback]
 
 
 async def _listen(host: str, port: int) -> list[socket.socket]:

@@ -37,7 +37,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
     def asked(answer: dict[str, Any], *argv: str) -> tuple[FakeAdmin, str]:
         admin = FakeAdmin(answer)
-        monkeypatch.setattr("purgatorio.broker.cli.admin_client.AdminClient", lambda url: admin)
+        monkeypatch.setattr("purgatorio.broker.cli.admin_client.AdminClient", lambda *_: admin)
         assert cli.main(["groups", *argv]) == 0
         return admin, capsys.readouterr().out
 

@@ -45,7 +45,8 @@ from purgatorio.broker.cli import serving
 class Hanging:
     endpoints = [(1, [serving.Endpoint("PLAINTEXT", "127.0.0.1", 9092)])]
     bootstrap = "127.0.0.1:9092"
-    admin_url = "http://127.0.0.1:9644/"
+    admin_url = "http://127.0.0.1:9644"
+    page_url = "http://127.0.0.1:9644/"
     def __init__(self, config, clock, garbage): pass
     async def start(self): pass
     async def failed(self):
@@ -82,7 +83,8 @@ from purgatorio.broker.cli import serving
 class Showing:
     endpoints = [(1, [serving.Endpoint("PLAINTEXT", "127.0.0.1", 9092)])]
     bootstrap = "127.0.0.1:9092"
-    admin_url = "http://127.0.0.1:9644/"
+    admin_url = "http://127.0.0.1:9644"
+    page_url = "http://127.0.0.1:9644/"
     def __init__(self, config, clock, garbage): self.garbage = garbage
     async def start(self): print(type(self.garbage).__name__, sys.getswitchinterval())
     async def failed(self): pass

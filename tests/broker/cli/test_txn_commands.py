@@ -40,7 +40,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         answers: dict[str, dict[str, Any]], *argv: str, refusal: str = "refused", code: int = 0
     ) -> tuple[FakeAdmin, str]:
         admin = FakeAdmin(answers, refusal)
-        monkeypatch.setattr("purgatorio.broker.cli.admin_client.AdminClient", lambda url: admin)
+        monkeypatch.setattr("purgatorio.broker.cli.admin_client.AdminClient", lambda *_: admin)
         assert cli.main(["txn", *argv]) == code
         outcome = capsys.readouterr()
         return admin, outcome.err if code else outcome.out

@@ -110,7 +110,10 @@ def test_the_web_server_is_loaded_only_when_it_is_started() -> None:
 
 
 @pytest.mark.parametrize(("host", "warnings"), [("127.0.0.1", 0), ("localhost", 0), ("0.0.0.0", 1)])
-async def test_it_warns_when_other_machines_may_reach_it(admin: AdminServer, host: str, warnings: int) -> None:
+async def test_it_warns_when_other_machines_may_reach_it_without_a_token(
+    admin: AdminServer, host: str, warnings: int
+) -> None:
+    admin._open_to_all = True
     with capture_logs() as logs:
         await admin.start(host, 0)
     assert [line["addresses"] for line in logs if line["log_level"] == "warning"] == [host] * warnings
