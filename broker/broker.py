@@ -20,6 +20,7 @@ from purgatorio.broker.api.routes import build_routes
 from purgatorio.broker.broker_connections import BrokerConnections
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.authentication import AuthenticationServices
 from purgatorio.broker.config.descriptions import describe
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
 from purgatorio.broker.config.limits import fetch_settings
@@ -298,6 +299,11 @@ class Broker:
             observer=self.metrics,
             memory=self.request_memory,
             credentials=self._credentials,
+            clients=AuthenticationServices(
+                credentials=lambda: self.image.scram_credentials,
+                random_bytes=self._rng.randbytes,
+                secret=self._credentials.derived(b"scram"),
+            ),
         )
 
     def _operation_finished(self, operation: FinishedOperation) -> None:

@@ -20,6 +20,7 @@ from typing import Final
 from purgatorio.broker.broker import Broker
 from purgatorio.broker.clock import Alarm, Clock, RunningClock, SystemClock
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
+from purgatorio.broker.config.authentication import first_credentials
 from purgatorio.broker.config.listeners import with_ports
 from purgatorio.broker.faults import Faults
 from purgatorio.broker.garbage import GarbageTuning
@@ -87,6 +88,7 @@ class Cluster:
         self.lease_clock = RunningClock(self.clock)
         self.member_clock = MemberClock(self.lease_clock)
         self.loop_lag = LoopLag(SystemClock())
+        self._first_credentials = first_credentials(config.broker, self._rng.randbytes)
         self.store = self._new_store(version=0)
         self._configs = {each.broker_id: _within_open_files(each, config.brokers) for each in config.broker_configs()}
         self._links: dict[int, DirectLink] = {}
@@ -108,7 +110,7 @@ class Cluster:
         )
 
     def _new_store(self, version: int) -> EmbeddedStore:
-        return EmbeddedStore(self.cluster_id, _call_soon, self.lease_clock, version)
+        return EmbeddedStore(self.cluster_id, _call_soon, self.lease_clock, version, self._first_credentials)
 
     def _build(self, config: BrokerConfig) -> Broker:
         rng = self._rng if self._seed is None else random.Random(self._rng.random())

@@ -8,6 +8,7 @@ from typing import Any
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.authentication import AuthenticationServices, sasl_settings
 from purgatorio.broker.config.limits import connection_limits
 from purgatorio.broker.config.listeners import (
     BROKERS,
@@ -38,6 +39,7 @@ class BrokerListeners:
         observer: is told of connections and requests.
         memory: where the bytes of all requests are counted.
         credentials: the brokers' own.
+        clients: what the mechanisms need by which clients authenticate.
 
     Attributes:
         by_name: the listeners, in the order of the setting.
@@ -56,6 +58,7 @@ class BrokerListeners:
         observer: ServerObserver,
         memory: RequestMemory,
         credentials: BrokerCredentials,
+        clients: AuthenticationServices,
     ) -> None:
         self._config = config
         self._configs = (*listener_configs(config), *brokers_own(config))
@@ -68,7 +71,7 @@ class BrokerListeners:
                 name=each.name,
                 observer=observer,
                 memory=memory,
-                sasl=SaslSettings(mechanisms={NAME: credentials}) if each.name == BROKERS else None,
+                sasl=_sasl(config, each, credentials, clients),
                 **(_tls(config, each) if each.protocol.has_tls else {}),
             )
             for each in self._configs
@@ -123,6 +126,15 @@ class BrokerListeners:
             listener.abort()
 
 
+def _sasl(
+    config: BrokerConfig, listener: ListenerConfig, credentials: BrokerCredentials, clients: AuthenticationServices
+) -> SaslSettings | None:
+    """Return how the clients of a listener authenticate, or the other brokers; None if they do not."""
+    if listener.name == BROKERS:
+        return SaslSettings(mechanisms={NAME: credentials})
+    return sasl_settings(config, listener, clients) if listener.protocol.has_sasl else None
+
+
 def _tls(config: BrokerConfig, listener: ListenerConfig) -> dict[str, Any]:
     """Return what makes a listener speak TLS."""
     given = {**config.model_dump(), **listener.settings}
@@ -135,6 +147,6 @@ def _tls(config: BrokerConfig, listener: ListenerConfig) -> dict[str, Any]:
         principal_mapping_rules=given["ssl_principal_mapping_rules"],
     )
     arguments: dict[str, Any] = {"tls": ReloadedContext(settings)}
-    if settings.client_auth != "none":
+    if settings.client_auth != "none" and not listener.protocol.has_sasl:  # there SASL tells who the client is
         arguments["identify"] = ClientCertificates(settings.principal_mapping_rules)
     return arguments

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
-from purgatorio.testing import certificates
+from purgatorio.testing.client_security import ClientSecurity
 
-PLAINTEXT: Final = "PLAINTEXT"
 HEARTBEAT_MS: Final = 100
 """A member of a group learns of a rebalance by its heartbeat, every 3 s by default: so long a second member waits."""
 RETRY_MS: Final = 10
@@ -41,23 +40,15 @@ ROLES: Final = ("consumer", "producer", "admin")
 
 
 def client_config(
-    library: str, role: str | None, bootstrap: str, protocol: str = PLAINTEXT, user: str | None = None
+    library: str, role: str | None, bootstrap: str, security: ClientSecurity | None = None, user: str | None = None
 ) -> dict[str, Any]:
     """See `Kafka.client_config`."""
     _known(library, tuple(_COMMON), "client library")
     if role is not None:
         _known(role, ROLES, "role")
     of_role = _CONSUMERS[library] if role == "consumer" else {}
-    return {_ADDRESSES[library]: bootstrap, **_COMMON[library], **of_role, **_security(library, protocol, user)}
-
-
-def _security(library: str, protocol: str, user: str | None) -> dict[str, Any]:
-    if protocol == PLAINTEXT:
-        if user is not None:
-            raise ValueError(f"nobody is {user!r} on a cluster without security: ask for one with tls=True")
-        return {}
-    name = "security.protocol" if library == "confluent" else "security_protocol"
-    return {name: protocol, **certificates.client_settings(library, user)}
+    settings = (security or ClientSecurity()).client_settings(library, user)
+    return {_ADDRESSES[library]: bootstrap, **_COMMON[library], **of_role, **settings}
 
 
 def _known(value: str, known: tuple[str, ...], what: str) -> None:

@@ -50,7 +50,7 @@ class Kafka(BrokerControls):
             from purgatorio.testing.controls import Controls
 
             config, rules = options.config(), options.rules()
-        self._protocol = options.protocol
+        self._security = options.security
         self._thread = LoopThread()
         try:
             self._controls: Controls = self._thread.run(
@@ -84,13 +84,13 @@ class Kafka(BrokerControls):
         Args:
             library: "confluent" (and others over librdkafka), "aiokafka" or "kafka-python".
             role: "consumer", "producer" or "admin"; not given: what all of them know.
-            user: who the client is, on a cluster with TLS: its certificate makes it the principal ``User:…`` of this
-                name.
+            user: who the client is: the principal ``User:…`` of this name. With SASL one of the cluster's users, by
+                default the first; with TLS alone any name, which its certificate has, by default none.
 
         Raises:
             ValueError: the library or the role is unknown, or the cluster knows no users.
         """
-        return client_config(library, role, self.bootstrap, self._protocol, user)
+        return client_config(library, role, self.bootstrap, self._security, user)
 
     @property
     def admin_url(self) -> str:
@@ -443,6 +443,7 @@ def cluster(
     topics: Mapping[str, int] | None = None,
     faults: FaultSource | Sequence[FaultSource] = (),
     tls: bool = False,
+    sasl: str | None = None,
     **settings: Any,
 ) -> Iterator[Kafka]:
     """Run a cluster for the length of a ``with`` block; an exception that leaves it gets the report as a note.
@@ -451,13 +452,13 @@ def cluster(
     `enterClassContext`, in `setUpClass` and then ``self.kafka.reset()`` in `setUp`.
 
     Args:
-        brokers, racks, topics, faults, tls, settings: see `purgatorio.testing.options.ClusterOptions`.
+        brokers, racks, topics, faults, tls, sasl, settings: see `purgatorio.testing.options.ClusterOptions`.
 
     Raises:
         ValueError: a setting is unknown, or its value is not allowed; or a fault rule cannot be.
     """
     options = ClusterOptions(
-        brokers=brokers, racks=racks, topics=topics or {}, faults=faults, tls=tls, settings=settings
+        brokers=brokers, racks=racks, topics=topics or {}, faults=faults, tls=tls, sasl=sasl, settings=settings
     )
     kafka = Kafka(options)
     try:

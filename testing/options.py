@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from purgatorio.testing.certificates import broker_settings
+from purgatorio.testing.client_security import USERS_SETTING, ClientSecurity, client_security
 
 if TYPE_CHECKING:
     from purgatorio.broker.config import ClusterConfig
@@ -44,6 +44,8 @@ class ClusterOptions:
             the path of a TOML file that ``purgatorio cluster --faults`` takes; or a list of these.
         settings: broker settings, by Kafka's names with dots or underscores; text is read as in a configuration file.
         tls: whether clients speak TLS, with certificates of an authority that ends with this process.
+        sasl: the SASL mechanism by which clients log in; None: they do not. The users are alice with the password
+            alice-secret and bob with bob-secret, or those of the setting `sasl_users`.
     """
 
     brokers: int = 3
@@ -52,6 +54,7 @@ class ClusterOptions:
     faults: FaultSource | Sequence[FaultSource] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     tls: bool = False
+    sasl: str | None = None
 
     def config(self) -> ClusterConfig:
         """Return the cluster's configuration: free ports on loopback.
@@ -59,15 +62,18 @@ class ClusterOptions:
         Raises:
             ValueError: a setting is unknown, in which case the nearest one is named, or its value is not allowed.
         """
-        settings = dict(_texts(self.settings))
-        if self.tls:
-            settings = {"listeners": f"{self.protocol}://127.0.0.1:0", **broker_settings(), **settings}
+        settings = {**self.security.broker_settings(), **dict(_texts(self.settings))}
         return _config(self.brokers, tuple(self.racks), tuple(settings.items()))
 
     @property
-    def protocol(self) -> str:
-        """How clients speak to the cluster, by Kafka's name (security.protocol)."""
-        return "SSL" if self.tls else "PLAINTEXT"
+    def security(self) -> ClientSecurity:
+        """How clients speak to the cluster.
+
+        Raises:
+            ValueError: `sasl` is no mechanism, or the users are in another form.
+        """
+        named = {canonical(name): value for name, value in self.settings.items()}
+        return client_security(self.tls, self.sasl, named.get(USERS_SETTING))
 
     def rules(self) -> list[AnyFault]:
         """Return the fault rules.

@@ -21,6 +21,7 @@ _MIB: Final = 1024 * 1024
 WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})
 """Every address of this machine: to listen on, not to connect to."""
 AuthorizerText = Literal["", "StandardAuthorizer", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"]
+_MECHANISM: Final = "(PLAIN|SCRAM-SHA-256|SCRAM-SHA-512)"
 _PER_LISTENER: Final = ("ssl_", "sasl_", "connections_max_reauth_ms")
 
 
@@ -32,7 +33,13 @@ def is_per_listener(name: str) -> bool:
 class BrokerConfig(BaseModel):
     """The settings of one broker."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        validate_default=True,
+        hide_input_in_errors=True,  # passwords
+    )
 
     # Identity and address
     broker_id: int = number(1, "The broker's id; in a cluster, the id of its first broker.", le=MAX_INT - 100)
@@ -117,6 +124,33 @@ class BrokerConfig(BaseModel):
     )
     allow_everyone_if_no_acl_found: bool = flag(
         False, "Whether every client may use a resource that no ACL is about. Otherwise only super users may."
+    )
+
+    # SASL
+    sasl_enabled_mechanisms: str = text(
+        "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "The mechanisms by which clients of SASL listeners authenticate. Kafka's default is GSSAPI, which is not here.",
+        pattern=rf"^{_MECHANISM}(,{_MECHANISM})*$",
+    )
+    sasl_users: str | None = other(
+        None,
+        "Purgatorio's own: the first users, e.g. alice=alice-secret,bob=bob-secret, for PLAIN and SCRAM. Those of "
+        "SCRAM can be changed later.",
+        ConfigType.PASSWORD,
+    )
+    sasl_jaas_config: str | None = other(
+        None,
+        "Users of PLAIN as Kafka's brokers have them; of one listener: listener.name.external.plain.sasl.jaas.config.",
+        ConfigType.PASSWORD,
+    )
+    sasl_server_max_receive_size: int = number(
+        512 * _KIB, "Largest request of a client that has not authenticated.", ge=_KIB
+    )
+    connections_max_reauth_ms: int = number(
+        0, "Time after which clients must authenticate again (KIP-368); 0: their sessions last.", long=True
+    )
+    connection_failed_authentication_delay_ms: int = number(
+        100, "Time that the answer to a failed authentication waits (KIP-306)."
     )
 
     # Topics

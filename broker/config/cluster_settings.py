@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from purgatorio.broker.config.authentication import check_authentication
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.declare import flag, number, other, text
 from purgatorio.broker.config.listeners import counted_up, listener_configs
@@ -22,7 +23,13 @@ class ClusterConfig(BaseModel):
     Broker number i (from 0) gets id ``broker.broker_id + i`` and port ``port + i`` (0 stays 0); see `broker_configs`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        validate_default=True,
+        hide_input_in_errors=True,  # passwords
+    )
 
     brokers: int = number(3, "Brokers in this process.", ge=1, le=100)
     host: str = text("127.0.0.1", "The address to listen on for Kafka clients.", min_length=1)
@@ -111,6 +118,7 @@ class ClusterConfig(BaseModel):
         if self.admin_read_token is not None and self.admin_token is None and self.admin_auth == "token":
             raise ValueError("admin_read_token is set, but admin_token is not: nobody could change anything")
         self._check_listeners()
+        check_authentication(self.broker_configs()[0])
         return self
 
     def _check_listeners(self) -> None:

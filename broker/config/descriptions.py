@@ -21,6 +21,9 @@ _ADDRESS_FIELDS: Final = frozenset(
 )
 
 
+_HIDDEN: Final = "(not shown)"
+
+
 class SettingValue(NamedTuple):
     """One setting as DescribeConfigs shows it; `value` is in Kafka's text form (None: not set)."""
 
@@ -83,9 +86,22 @@ def as_toml(config: ClusterConfig) -> str:
         value = getattr(config if own else config.broker, name)
         default = field.default if own else getattr(template, name)
         lines += [f"# {line}" for line in textwrap.wrap(field.description or "", width=100)]
-        shown = value if setting_type(field) is not ConfigType.PASSWORD or value is None else "(not shown)"
-        lines += [f"{'# ' if value == default else ''}{name} ={_toml_value(shown)}", ""]
+        lines += [f"{'# ' if value == default else ''}{name} ={_toml_value(_shown(field, value))}", ""]
     return "\n".join(lines)
+
+
+def _shown(field: FieldInfo, value: object) -> object:
+    """Return a value without passwords, also those among the settings of listeners."""
+    if isinstance(value, dict):
+        return {key: _HIDDEN if key.endswith(_secrets()) else each for key, each in value.items()}
+    return _HIDDEN if setting_type(field) is ConfigType.PASSWORD and value is not None else value
+
+
+@cache
+def _secrets() -> tuple[str, ...]:
+    """The names of the settings that hold passwords."""
+    fields = settings_of_process().items()
+    return tuple(name for name, field in fields if name != "broker" and setting_type(field) is ConfigType.PASSWORD)
 
 
 def _toml_value(value: object) -> str:

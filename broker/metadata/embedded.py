@@ -13,10 +13,12 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.metadata.image import NO_LEASE, ClusterImage
+from purgatorio.broker.metadata.scram_credentials import ScramCredentials
 from purgatorio.broker.metadata.store import Decision, LeaseLost, StoreClosed, StoreContended, StoreOverloaded, T
 
 MAX_PENDING_DECISIONS: Final = 10_000
@@ -107,13 +109,21 @@ class EmbeddedStore:
         call_soon: runs a function in a later turn of the loop, in the order of the calls: `loop.call_soon`.
         clock: times leases. Brokers that share a process use a `RunningClock`: leases must not expire while the
             process is suspended.
-        version: the version of the first image, which is empty.
+        version: the version of the first image, which is empty but for `credentials`.
+        credentials: the cluster's first users.
     """
 
-    def __init__(self, cluster_id: str, call_soon: CallSoon, clock: Clock, version: int = 0) -> None:
+    def __init__(
+        self,
+        cluster_id: str,
+        call_soon: CallSoon,
+        clock: Clock,
+        version: int = 0,
+        credentials: ScramCredentials = MappingProxyType({}),
+    ) -> None:
         self._call_soon = call_soon
         self._clock = clock
-        self._image = ClusterImage(version=version, cluster_id=cluster_id)
+        self._image = ClusterImage(version=version, cluster_id=cluster_id, scram_credentials=credentials)
         self._views: list[EmbeddedView] = []
         self._leases: dict[int, _Lease] = {}
         self._lease_ids = itertools.count(1)

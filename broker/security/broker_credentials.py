@@ -30,6 +30,10 @@ class BrokerCredentials:
         """Return what a broker sends to another one."""
         return b"%d\0%s" % (broker_id, self._proof(str(broker_id).encode()))
 
+    def derived(self, purpose: bytes) -> bytes:
+        """Return another secret, which is the same for all brokers and tells nothing of this one."""
+        return hmac.digest(self._secret, b"\0" + purpose, "sha256")
+
     def begin(self) -> BrokerCredentials:
         """See `SaslMechanism.begin`."""
         return self

@@ -1,0 +1,107 @@
+"""How the clients of a test's cluster speak to it: TLS, SASL, both, or neither."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final
+
+from purgatorio.testing import certificates
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+FIRST_USERS: Final = "alice=alice-secret,bob=bob-secret"
+"""The users of a cluster with SASL whose test names none, in the form of the setting `sasl.users`."""
+USERS_SETTING: Final = "sasl_users"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSecurity:
+    """The security of one cluster's clients.
+
+    Attributes:
+        mechanism: the SASL mechanism; None without SASL.
+        passwords: by user, for SASL.
+    """
+
+    tls: bool = False
+    mechanism: str | None = None
+    passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's name for it (security.protocol)."""
+        if self.mechanism is None:
+            return "SSL" if self.tls else "PLAINTEXT"
+        return "SASL_SSL" if self.tls else "SASL_PLAINTEXT"
+
+    def broker_settings(self) -> dict[str, str]:
+        """Return the settings of brokers with such clients; none without security."""
+        found = {}
+        if self.protocol != "PLAINTEXT":
+            found["listeners"] = f"{self.protocol}://127.0.0.1:0"
+        if self.tls:
+            found |= certificates.broker_settings()
+        if self.mechanism is not None:
+            found |= {USERS_SETTING: FIRST_USERS, "sasl_enabled_mechanisms": self.mechanism}
+        return found
+
+    def client_settings(self, library: str, user: str | None) -> dict[str, Any]:
+        """Return the settings of a client that is `user`, in the words of its library.
+
+        Args:
+            user: None: anonymous without SASL, the first user with it.
+
+        Raises:
+            ValueError: the cluster has no such user, or no users at all.
+        """
+        if self.protocol == "PLAINTEXT":
+            if user is not None:
+                raise ValueError(
+                    f"nobody is {user!r} on a cluster without security: ask for one with tls=True, or with sasl="
+                )
+            return {}
+        found = {_named("security_protocol", library): self.protocol}
+        if self.tls:
+            found |= certificates.client_settings(library, user if self.mechanism is None else None)
+        return found if self.mechanism is None else found | self._sasl(library, user)
+
+    def _sasl(self, library: str, user: str | None) -> dict[str, Any]:
+        name = next(iter(self.passwords)) if user is None else user
+        if name not in self.passwords:
+            known = ", ".join(self.passwords)
+            raise ValueError(f"there is no user {name!r}, only {known}: name others in the setting sasl_users")
+        mine, password = (
+            ("sasl.username", "sasl.password")
+            if library == "confluent"
+            else ("sasl_plain_username", "sasl_plain_password")
+        )
+        return {
+            _named("sasl_mechanism", library): self.mechanism,
+            mine: name,
+            password: self.passwords[name],
+        }
+
+
+def client_security(tls: bool, mechanism: str | None, users: str | None) -> ClientSecurity:
+    """Return the security that a test asks for.
+
+    Args:
+        users: the setting `sasl.users`, if the test sets it.
+
+    Raises:
+        ValueError: there is no such mechanism, or the users are in another form.
+    """
+    if mechanism is None:
+        return ClientSecurity(tls)
+    if mechanism not in MECHANISMS:
+        near = get_close_matches(mechanism.upper(), MECHANISMS, n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]!r}?" if near else f": there are {', '.join(MECHANISMS)}"
+        raise ValueError(f"{mechanism!r} is not a SASL mechanism{hint}")
+    from purgatorio.broker.security.jaas import listed_users  # not at the top: few clusters have users
+
+    return ClientSecurity(tls, mechanism, listed_users(users or FIRST_USERS))
+
+
+def _named(name: str, library: str) -> str:
+    return name.replace("_", ".") if library == "confluent" else name
