@@ -2,7 +2,7 @@
 
 A setting may be spelt as in `purgatorio.broker.config` (``log_retention_ms``) or as Kafka spells it
 (``log.retention.ms``). In the environment it is upper-case after a prefix: ``PURGATORIO_LOG_RETENTION_MS``;
-``PURGATORIO_CONFIG`` names the file.
+``PURGATORIO_CONFIG`` names the file. The names of Kafka's own image are understood too, see `kafka_environment`.
 An unknown setting is an error in every source: ignoring it silently would be worse.
 """
 
@@ -21,6 +21,7 @@ from purgatorio.broker.config.broker_settings import BrokerConfig, is_per_listen
 from purgatorio.broker.config.cluster_settings import ClusterConfig
 from purgatorio.broker.config.declare import setting_type
 from purgatorio.broker.config.descriptions import settings_of_process
+from purgatorio.broker.config.kafka_environment import kafka_settings
 from purgatorio.broker.log.config_keys import ConfigType
 
 ENVIRONMENT_PREFIX: Final = "PURGATORIO_"
@@ -90,6 +91,7 @@ def load_cluster_config(
     merged: dict[str, Any] = {}
     for source in (
         _from_file(Path(path), problems) if path else (),
+        _from_kafka_environment(environ, problems),
         _from_environment(environ),
         _from_assignments(assignments, problems),
         _from_flags(flags or {}),
@@ -129,6 +131,14 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
     for key, value in environ.items():
         if key.startswith(ENVIRONMENT_PREFIX) and key != ENVIRONMENT_PREFIX + "CONFIG":
             yield Given("environment: ", key, value)
+
+
+def _from_kafka_environment(environ: Mapping[str, str], problems: list[str]) -> Iterator[Given]:
+    try:
+        for variable, name, value in kafka_settings(environ):
+            yield Given(f"environment: {variable}: ", name, value)
+    except ValueError as error:
+        problems.append(f"environment: {error}")
 
 
 def _from_assignments(assignments: Iterable[str], problems: list[str]) -> Iterator[Given]:
