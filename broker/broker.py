@@ -21,7 +21,7 @@ from purgatorio.broker.broker_connections import BrokerConnections
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices
-from purgatorio.broker.config.descriptions import describe
+from purgatorio.broker.config.descriptions import BrokerDescription
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
 from purgatorio.broker.config.limits import fetch_settings
 from purgatorio.broker.config.listeners import BROKERS
@@ -258,7 +258,7 @@ class Broker:
             topics=self._topics,
             auto_create_topics_enable=config.auto_create_topics_enable,
             seems_dead=self._seems_dead,
-            broker_configs=describe(config),
+            broker_configs=BrokerDescription(config),
             dynamic_keys=dynamic_keys(),
             topic_synonyms=topic_synonyms(),
             has_authorizer=bool(config.authorizer_class_name),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
 from typing import Final, NamedTuple
 
 from pydantic.fields import FieldInfo
@@ -39,12 +39,32 @@ def settings_of_process() -> dict[str, FieldInfo]:
     return own | {name: field for name, field in BrokerConfig.model_fields.items() if name not in own}
 
 
-def describe(config: BrokerConfig) -> Mapping[str, SettingValue]:
+class BrokerDescription(Mapping[str, SettingValue]):
     """All settings of a broker under Kafka's dotted names, sorted, as DescribeConfigs answers them.
 
     Host and port appear as Kafka's ``listeners`` and ``advertised.listeners``, the id as ``broker.id`` and ``node.id``.
-    Passwords have no value, and settings of one listener are left out.
+    Passwords have no value, and settings of one listener are left out. It is made when it is first asked: few brokers
+    of tests ever are.
     """
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+
+    def __getitem__(self, name: str) -> SettingValue:
+        return self._settings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings)
+
+    def __len__(self) -> int:
+        return len(self._settings)
+
+    @cached_property
+    def _settings(self) -> Mapping[str, SettingValue]:
+        return _describe(self._config)
+
+
+def _describe(config: BrokerConfig) -> Mapping[str, SettingValue]:
     found: dict[str, SettingValue] = {}
     for name, dotted, default, kind, doc in _described():
         value = getattr(config, name)
@@ -58,7 +78,7 @@ def describe(config: BrokerConfig) -> Mapping[str, SettingValue]:
 
 @cache
 def _described() -> tuple[tuple[str, str, object, ConfigType, str], ...]:
-    """Return what `describe` tells of each setting whatever its value is: name, dotted name, default, type, doc."""
+    """Return what is told of each setting whatever its value is: name, dotted name, default, type, doc."""
     rows = []
     for name, field in BrokerConfig.model_fields.items():
         if name in _ADDRESS_FIELDS:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.config.broker_settings import WILDCARD_HOSTS, BrokerConfig
@@ -20,6 +22,8 @@ BROKERS: Final = "BROKERS"
 _ENTRY: Final = re.compile(r"(?P<name>[A-Za-z0-9_]+)://(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]/]*)):(?P<port>\d+)")
 _LOOPBACK: Final = "127.0.0.1"
 _MAX_PORT: Final = 65_535
+_MAPS_KEPT: Final = 64
+"""Protocol maps that are kept parsed; each broker's start asks for its own several times."""
 
 
 class ListenerAddress(NamedTuple):
@@ -167,7 +171,8 @@ def _refuse_twice(setting: str, values: Sequence[str]) -> None:
             raise ValueError(f"{setting} has {value} twice")
 
 
-def _protocols(text: str | None) -> dict[str, SecurityProtocol]:
+@lru_cache(maxsize=_MAPS_KEPT)
+def _protocols(text: str | None) -> Mapping[str, SecurityProtocol]:
     """Return the security protocol of each listener name; the four protocols are names of their own."""
     found = {each.value: each for each in SecurityProtocol}
     for part in (text or "").split(","):
@@ -177,7 +182,7 @@ def _protocols(text: str | None) -> dict[str, SecurityProtocol]:
                 known = ", ".join(SecurityProtocol)
                 raise ValueError(f"listener.security.protocol.map has {part.strip()!r}; the protocols are {known}")
             found[name] = SecurityProtocol[protocol]
-    return found
+    return MappingProxyType(found)
 
 
 def _advertised(config: BrokerConfig) -> dict[str, tuple[str, int]]:

@@ -1,13 +1,13 @@
 """Settings as DescribeConfigs and the configuration file show them."""
 
 from purgatorio.broker.config import BrokerConfig
-from purgatorio.broker.config.descriptions import describe, settings_of_process
+from purgatorio.broker.config.descriptions import BrokerDescription, settings_of_process
 from purgatorio.broker.log.config import ConfigType
 
 
 def test_settings_are_described_under_kafkas_names() -> None:
     """DescribeConfigs gets dotted names, text values, types, and whether a value is the default."""
-    found = describe(BrokerConfig(num_partitions=4, host="::1", port=9092, broker_id=7))
+    found = BrokerDescription(BrokerConfig(num_partitions=4, host="::1", port=9092, broker_id=7))
     assert found["num.partitions"][:3] == ("4", False, ConfigType.INT)
     assert found["log.retention.ms"][:3] == ("604800000", True, ConfigType.LONG)
     assert found["auto.create.topics.enable"][:3] == ("true", True, ConfigType.BOOLEAN)
