@@ -31,6 +31,12 @@ def test_racks_are_given_in_turn() -> None:
     assert [each.rack for each in config.broker_configs()] == ["a", "b"]
 
 
+def test_followers_ask_less_often_where_they_serve_no_consumers() -> None:
+    waits: list[dict[str, Any]] = [{}, {"racks": ["a"]}, {"settings": {"replica.fetch.wait.max.ms": 70}}]
+    configs = [ClusterOptions(**each).config() for each in waits]
+    assert [each.broker.replica_fetch_wait_max_ms for each in configs] == [2_000, 500, 70]
+
+
 def test_none_stands_for_the_default() -> None:
     assert ClusterOptions(settings={"min_insync_replicas": None}).config().broker.min_insync_replicas == 1
 
