@@ -7,7 +7,7 @@ import random
 import pytest
 
 from purgatorio.broker.config.authentication import AuthenticationServices, first_credentials, sasl_settings
-from purgatorio.broker.config.descriptions import as_toml, describe
+from purgatorio.broker.config.descriptions import BrokerDescription, as_toml
 from purgatorio.broker.config.listeners import listener_configs
 from purgatorio.broker.config.sources import ConfigError, load_cluster_config
 from purgatorio.broker.metadata.scram_credentials import ScramMechanism, ScramUser
@@ -94,7 +94,7 @@ def test_no_password_is_shown() -> None:
         "listener.name.external.plain.sasl.jaas.config": f"{PLAIN_MODULE} required user_bob=hidden;",
     }
     config = load_cluster_config(settings={**LISTENERS, **given})
-    shown = describe(config.broker)
+    shown = BrokerDescription(config.broker)
     assert shown["sasl.users"].value is None
     assert not any("hidden" in (each.value or "") for each in shown.values())
     assert "hidden" not in as_toml(config)
