@@ -21,6 +21,7 @@ from purgatorio.broker.broker import Broker
 from purgatorio.broker.clock import Alarm, Clock, RunningClock, SystemClock
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.authentication import first_credentials
+from purgatorio.broker.config.cluster_settings import MAX_BROKERS
 from purgatorio.broker.config.listeners import with_ports
 from purgatorio.broker.faults import Faults
 from purgatorio.broker.garbage import GarbageTuning
@@ -91,6 +92,7 @@ class Cluster:
         self._first_credentials = first_credentials(config.broker, self._rng.randbytes)
         self.store = self._new_store(version=0)
         self._configs = {each.broker_id: _within_open_files(each, config.brokers) for each in config.broker_configs()}
+        self._first_ids = list(self._configs)
         self._links: dict[int, DirectLink] = {}
         self._changing: set[int] = set()
         self._lease_beat: asyncio.Task[None] | None = None
@@ -211,7 +213,7 @@ class Cluster:
     async def reset(self) -> None:
         """Make the cluster as it was after its start: all brokers run, without topics, groups, producers and configs.
 
-        Fault rules are removed, and the network is healed.
+        Fault rules are removed, the network is healed, and brokers that were added are gone.
 
         Every broker is killed and replaced by a new one on its port; connections of clients are closed without answers,
         and clients that connect meanwhile wait. The admin HTTP runs on. Metadata versions grow on, so that they stay
@@ -248,6 +250,10 @@ class Cluster:
             for broker in self.brokers:
                 await broker.kill()
                 broker.store.close()
+                if broker.broker_id not in self._first_ids:
+                    self.faults.detach(broker.fault_access)
+            self._configs = {each: self._configs[each] for each in self._first_ids}
+            self._links.clear()
             if self._failure is not None and self._failure.done():
                 self._failure.exception()  # mark it as retrieved: the broker that failed is replaced
                 self._failure = asyncio.get_running_loop().create_future()
@@ -283,7 +289,7 @@ class Cluster:
             ClusterUnavailable: the brokers do not get there in time; the cluster has some of the records then.
             OSError: as `reset`.
         """
-        snapshots.check(snapshot, self.broker_ids)
+        snapshots.check(snapshot, self._first_ids)
         async with self._alone():
             await self._reset()
             await snapshots.restore(snapshot, self.store, self.brokers)
@@ -394,6 +400,33 @@ class Cluster:
             self._changing.discard(broker_id)
         self.brokers = sorted([*self.brokers, broker], key=lambda each: each.broker_id)
         self.network.apply()
+
+    async def add_broker(self, rack: str | None = None) -> int:
+        """Start one more broker, with the next id and ports; return its id. It leads nothing until it gets partitions.
+
+        Topics that are created from now on may have replicas there. `reset` takes it away again.
+
+        Args:
+            rack: its rack; None: the next one of the setting `racks`.
+
+        Raises:
+            BrokerStateError: a broker is being stopped or started, or there are `MAX_BROKERS`.
+            OSError: its port is in use.
+        """
+        if self._changing:
+            raise BrokerStateError(f"broker {min(self._changing)} is being stopped or started")
+        index = len(self._configs)
+        if index >= MAX_BROKERS:
+            raise BrokerStateError(f"there are {MAX_BROKERS} brokers already")
+        config = _within_open_files(self.config.broker_config(index), index + 1)
+        broker_id = config.broker_id
+        self._configs[broker_id] = config if rack is None else config.model_copy(update={"rack": rack})
+        try:
+            await self.start_broker(broker_id)
+        except BaseException:
+            del self._configs[broker_id]
+            raise
+        return broker_id
 
     async def _start(self, broker: Broker, listening: Mapping[str, socket.socket] | None = None) -> None:
         await broker.start(listening)

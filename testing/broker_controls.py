@@ -107,6 +107,16 @@ class BrokerControls:
         """Start a stopped or killed broker on the port that it had, with empty logs."""
         self._thread.run(self._cluster.start_broker(broker), f"start broker {broker}")
 
+    def add_broker(self, *, rack: str | None = None) -> int:
+        """Start one more broker; return its id when all others know it. Clients learn of it by their metadata.
+
+        It has no partitions; topics that are created from now on may have replicas there. `reset` takes it away.
+
+        Args:
+            rack: its rack; None: the next one of those that the cluster was given, if any.
+        """
+        return self._thread.run(self._controls.add_broker(rack), "add a broker")
+
     def pause(self, broker: int) -> None:
         """Have a broker stand still until `resume`, as SIGSTOP does to a process.
 

@@ -299,6 +299,12 @@ class Controls:
 
     # --- brokers ---
 
+    async def add_broker(self, rack: str | None) -> int:
+        """Start one more broker; return its id when all that reach the metadata know it."""
+        broker_id = await self.cluster.add_broker(rack)
+        await self.until(lambda: all(broker_id in each.image.brokers for each in self.cluster.network.brokers))
+        return broker_id
+
     def hold_follower(self, broker_id: int) -> None:
         """Have a broker send no fetch to leaders: nothing that it follows is acknowledged by it."""
         self.cluster.broker(broker_id).gate.hold()

@@ -358,6 +358,20 @@ class Kafka(BrokerControls):
         """
         return self.fault(toxic=toxic, **toxic_is)
 
+    def hide(self, broker: int) -> Fault:
+        """Leave a broker out of the answers to Metadata and DescribeCluster: clients that ask do not learn of it.
+
+        It runs, replicates and leads on. What a client knows already it keeps, until it asks again. It is a fault rule:
+        ``kafka.hide(2).remove()`` shows the broker again, and so does the end of ``with kafka.hide(2):``.
+
+        Raises:
+            ValueError: there is no broker of that id.
+        """
+        known = self._call(lambda: list(self._cluster.broker_ids), "list the brokers")
+        if broker not in known:
+            raise ValueError(f"there is no broker {broker}, only {', '.join(map(str, known))}")
+        return self.fault(hide=broker)
+
     @property
     def faults(self) -> list[Fault]:
         """The fault rules, oldest first."""

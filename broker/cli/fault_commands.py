@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from purgatorio.broker.cli.admin_client import AdminClient
 
 _NUMBERS: Final = (
-    *("version", "partition", "broker", "replica", "nth", "count", "delay_ms", "answer_delay_ms", "throttle_ms"),
+    *("version", "partition", "broker", "replica", "nth", "count", "hide"),
+    *("delay_ms", "answer_delay_ms", "throttle_ms"),
     *("latency_ms", "jitter_ms", "rate_kb", "timeout_ms", "average_size_bytes", "size_variation_bytes", "limit_bytes"),
 )
 _SHARES: Final = ("probability", "toxicity")

@@ -14,6 +14,8 @@ from purgatorio.broker.config.listeners import counted_up, listener_configs
 from purgatorio.broker.log.config_keys import ConfigType
 
 _MIN_TOKEN_CHARS: Final = 16
+MAX_BROKERS: Final = 100
+"""The most brokers of one process."""
 _CLUSTER_ADDRESS_FIELDS: Final = frozenset({"host", "port", "advertised_host"})
 
 
@@ -31,7 +33,7 @@ class ClusterConfig(BaseModel):
         hide_input_in_errors=True,  # passwords
     )
 
-    brokers: int = number(3, "Brokers in this process.", ge=1, le=100)
+    brokers: int = number(3, "Brokers in this process.", ge=1, le=MAX_BROKERS)
     host: str = text("127.0.0.1", "The address to listen on for Kafka clients.", min_length=1)
     port: int = number(9092, "The first broker's port, the next ones follow; 0 takes any free ones.", le=65535)
     advertised_host: str | None = text(
@@ -136,21 +138,22 @@ class ClusterConfig(BaseModel):
 
     def broker_configs(self) -> list[BrokerConfig]:
         """The configuration of each broker of this process, ids and ports counted up from the first."""
+        return [self.broker_config(index) for index in range(self.brokers)]
+
+    def broker_config(self, index: int) -> BrokerConfig:
+        """The configuration of broker number `index` (from 0), which may be one that is added later."""
         first = self.broker
         racks = self.racks.split(",") if self.racks is not None else [first.rack]
-        return [
-            counted_up(first, index).model_copy(
-                update={
-                    "broker_id": first.broker_id + index,
-                    "rack": racks[index % len(racks)],
-                    "host": self.host,
-                    "port": self.port and self.port + index,
-                    "advertised_host": self.advertised_host,
-                    "advertised_port": first.advertised_port and first.advertised_port + index,
-                }
-            )
-            for index in range(self.brokers)
-        ]
+        return counted_up(first, index).model_copy(
+            update={
+                "broker_id": first.broker_id + index,
+                "rack": racks[index % len(racks)],
+                "host": self.host,
+                "port": self.port and self.port + index,
+                "advertised_host": self.advertised_host,
+                "advertised_port": first.advertised_port and first.advertised_port + index,
+            }
+        )
 
     @property
     def admin_address(self) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from purgatorio.broker.faults.altered import corrupted, failed_topics
+from purgatorio.broker.faults.altered import corrupted, failed_topics, without_broker
 from purgatorio.broker.faults.live_rule import FaultRule
 from purgatorio.broker.faults.matching import KnownTopics
 from purgatorio.broker.faults.names import api_name
@@ -68,22 +68,27 @@ class Interceptor:
     def __call__(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
         """Let the newest rule that matches act; without one, the handler does its work."""
         for skips, live in self._rules:
-            if not skips(ctx, request) and self._tries(live, ctx, request, reply):
-                return
+            if skips(ctx, request):
+                continue
+            named = self._meets(live, ctx, request)
+            if named is None or live.rule.observe:
+                continue
+            if (hidden := live.rule.hide) is not None:
+                reply = AlteredReply(ctx, reply, partial(without_broker, hidden))
+                continue
+            self._act(live, named, ctx, request, reply)
+            return
         self._route.handler(ctx, request, reply)
 
-    def _tries(self, live: FaultRule, ctx: RequestContext, request: Any, reply: Reply) -> bool:
-        """Return whether the rule acts on the request, and no other rule nor the handler may."""
+    def _meets(self, live: FaultRule, ctx: RequestContext, request: Any) -> list[Named] | None:
+        """Return the partitions that the rule is about if it acts on the request, or None; count and tell of it."""
         if live.is_spent:
-            return False
+            return None
         named = live.matcher.matches(ctx, request, self._topics)
         if named is None or not live.acts(self._rng):
-            return False
+            return None
         self._tell(live, ctx, named)
-        if live.rule.observe:
-            return False
-        self._act(live, named, ctx, request, reply)
-        return True
+        return named
 
     def _tell(self, live: FaultRule, ctx: RequestContext, named: Sequence[Named]) -> None:
         self._note(
@@ -280,4 +285,6 @@ def _action(live: FaultRule) -> str:
         done.append(f"throttled {rule.throttle_ms} ms")
     if rule.corrupt:
         done.append("answer corrupted")
+    if rule.hide is not None:
+        done.append(f"broker {rule.hide} hidden")
     return ", ".join(done) or "seen"

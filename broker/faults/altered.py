@@ -19,6 +19,18 @@ def failed_topics(response: Any, topics: Collection[str] | None, error: ErrorCod
     return response
 
 
+def without_broker(broker_id: int, response: Any) -> Any:
+    """Return a response to Metadata or DescribeCluster that does not list a broker."""
+    response.brokers = [each for each in response.brokers if _id(each) != broker_id]
+    return response
+
+
+def _id(broker: Any) -> int:
+    """Return the id of a broker in a response; Metadata calls it a node."""
+    found: int = broker.node_id if hasattr(broker, "node_id") else broker.broker_id
+    return found
+
+
 def corrupted(ctx: RequestContext, response: Any) -> Any:
     """Return a damaged response: a bit of some records is wrong; without records, its second half is missing."""
     if ctx.api_key == ApiKey.FETCH:

@@ -29,6 +29,8 @@ MAX_TEXT: Final = 1_000
 MAX_ERRORS: Final = 1_000
 PYTHON_ONLY: Final = ("when", "reply")
 """The names whose values are functions; HTTP, the command line and files cannot have them."""
+LIST_BROKERS: Final = (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER)
+"""APIs whose answers list the brokers."""
 BROKERS_ONLY: Final = (ApiKey.WRITE_TXN_MARKERS,)
 """APIs that only brokers ask."""
 
@@ -84,6 +86,8 @@ class Rule:
         drop: leave the "request" undone, or do the work and drop the "answer"; the client is not answered.
         throttle_ms: say in the answer that the client is throttled so long.
         corrupt: damage the answer: a byte of the records, or the message's end.
+        hide: leave the broker of this id out of the brokers in answers to Metadata and DescribeCluster; older rules act
+            too.
         observe: only count; older rules act.
         name: a name for lists and reports.
     """
@@ -112,6 +116,7 @@ class Rule:
     drop: str | None = None
     throttle_ms: int = 0
     corrupt: bool = False
+    hide: int | None = None
     observe: bool = False
     name: str = ""
 
@@ -197,6 +202,7 @@ _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "partition": (0, 2**31 - 1),
     "broker": (0, 2**31 - 1),
     "replica": (0, 2**31 - 1),
+    "hide": (0, 2**31 - 1),
     "nth": (1, MAX_COUNT),
     "count": (1, MAX_COUNT),
     "delay_ms": (0, MAX_DELAY_MS),
@@ -291,9 +297,8 @@ def _check_action(rule: Rule) -> None:
     """Refuse a rule that does nothing, or two things of which only one can be done."""
     answers = [name for name in ("error", "errors", "reply", "disconnect", "drop", "corrupt") if getattr(rule, name)]
     waits = [name for name in ("delay_ms", "answer_delay_ms", "hold") if getattr(rule, name)]
-    if rule.observe:
-        if answers or waits or rule.throttle_ms:
-            raise FaultError("a rule that observes does nothing else")
+    if rule.observe or rule.hide is not None:
+        _check_passing(rule, acts=bool(answers or waits or rule.throttle_ms))
         return
     if len(answers) > 1 or len(waits) > 1:
         raise FaultError(f"give only one of {' and '.join(map(repr, answers if len(answers) > 1 else waits))}")
@@ -304,8 +309,16 @@ def _check_action(rule: Rule) -> None:
     if not (answers or waits or rule.throttle_ms):
         raise FaultError(
             "the rule does nothing; give error, errors, reply, delay_ms, answer_delay_ms, hold, disconnect, drop, "
-            "throttle_ms, corrupt or observe"
+            "throttle_ms, corrupt, hide or observe"
         )
+
+
+def _check_passing(rule: Rule, *, acts: bool) -> None:
+    """Refuse a rule that lets older ones act, and does itself what only one can do."""
+    if acts or (rule.observe and rule.hide is not None):
+        raise FaultError(f"a rule that {'observes' if rule.observe else 'hides'} does nothing else")
+    if rule.hide is not None and rule.api is not None and api_named(rule.api) not in LIST_BROKERS:
+        raise FaultError(f"the answers to {rule.api} list no brokers; 'hide' is about Metadata and DescribeCluster")
 
 
 def _shown(value: object) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from purgatorio.broker.faults.matching import KnownTopics, Matcher
 from purgatorio.broker.faults.partitions import names_group, names_topics, names_transactional_id, topic_attributes
-from purgatorio.broker.faults.rule import Rule
+from purgatorio.broker.faults.rule import LIST_BROKERS, Rule
 from purgatorio.broker.request import RequestContext
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
@@ -24,6 +24,8 @@ def can_match(matcher: Matcher, rule: Rule, api_key: int) -> bool:
     """Return whether a rule can match requests of an API, whatever these name."""
     if matcher.api_key is not None:
         return matcher.api_key == api_key
+    if rule.hide is not None and api_key not in LIST_BROKERS:
+        return False
     request = APIS[api_key].request
     return (
         (not rule.names_partitions or names_topics(request))

@@ -128,6 +128,7 @@ FAULT_ENDPOINTS: Final[list[dict[str, Any]]] = [
             "disconnect": "before or after the work",
             "drop": "request or answer",
             "throttle_ms, corrupt, observe": "change the answer, or only count",
+            "hide": "leave the broker of this id out of the answers to Metadata and DescribeCluster",
             "name": "for lists",
             "toxic": "a rule about connections instead: latency, bandwidth, slow_close, timeout, reset_peer, slicer or "
             "limit_data",

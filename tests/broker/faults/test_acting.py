@@ -10,6 +10,11 @@ from purgatorio.broker.faults import FaultRule, TooManyFaults
 from purgatorio.broker.faults import registry as registry_module
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from purgatorio.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -23,6 +28,7 @@ from purgatorio.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataResponseBroker,
     MetadataResponseTopic,
 )
 from purgatorio.protocol.messages.produce import (
@@ -65,7 +71,10 @@ def fetched(request: FetchRequest) -> FetchResponse:
 
 def described(request: MetadataRequest) -> MetadataResponse:
     names = [topic.name for topic in request.topics] if request.topics is not None else ["orders", "other"]
-    return MetadataResponse(topics=[MetadataResponseTopic(name=name) for name in names])
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=each, host="h", port=1) for each in (1, 2, 3)],
+        topics=[MetadataResponseTopic(name=name) for name in names],
+    )
 
 
 @pytest.fixture
@@ -76,6 +85,9 @@ def broker() -> FakeBroker:
             ApiKey.FETCH: fetched,
             ApiKey.METADATA: described,
             ApiKey.HEARTBEAT: lambda request: HeartbeatResponse(),
+            ApiKey.DESCRIBE_CLUSTER: lambda request: DescribeClusterResponse(
+                brokers=[DescribeClusterBroker(broker_id=each, host="h", port=1) for each in (1, 2, 3)]
+            ),
         }
     )
 
@@ -395,3 +407,20 @@ def test_a_rule_that_was_cleared_does_not_remove_the_one_that_has_its_number_now
     new = broker.fault(hold=True)
     old.release()
     assert (old.id, broker.faults.rules) == (new.id, [new])
+
+
+# --- hidden brokers ---
+
+
+def test_hidden_brokers_are_not_listed_and_older_rules_act_too(broker: FakeBroker) -> None:
+    """Two brokers can be hidden, and a rule that fails a topic still fails it."""
+    broker.fault(api="Metadata", topic="orders", error="LEADER_NOT_AVAILABLE")
+    rules = [broker.fault(hide=2), broker.fault(hide=3, api="Metadata")]
+    answer = broker.ask(ApiKey.METADATA, MetadataRequest(topics=None), version=9).answer
+    assert [each.node_id for each in answer.brokers] == [1]
+    assert answer.topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    described = broker.ask(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest(), version=0).answer
+    assert [each.broker_id for each in described.brokers] == [1, 3]
+    assert [each.fired for each in rules] == [2, 1]
+    assert broker.faults.fired[-1].action == "broker 2 hidden"
+    assert broker.routes[ApiKey.PRODUCE].handler is broker.handlers[ApiKey.PRODUCE]
