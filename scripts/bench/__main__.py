@@ -11,7 +11,18 @@ import sys
 
 from rows import Row, table
 
-BENCHMARKS = ("purgatory", "wheel", "codec", "latency", "lag", "throughput", "groups", "transactions", "startup")
+BENCHMARKS = (
+    "purgatory",
+    "wheel",
+    "codec",
+    "latency",
+    "lag",
+    "throughput",
+    "groups",
+    "transactions",
+    "security",
+    "startup",
+)
 ON_REQUEST = {"kafka": "side_by_side", "scale": "scale", "spark": "spark"}
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ECHO = """
@@ -45,15 +45,17 @@ class Brokers:
 
     Attributes:
         pids: its processes: one for a cluster of ours, one a broker for Apache Kafka.
-        addresses: host and port of each broker.
+        addresses: host and port of each broker's first listener.
         admin_url: the admin HTTP; empty if it has none.
         start_seconds: from the start of the process until it accepts.
+        listeners: of each broker, host and port by the listener's name, if it has not just the usual one.
     """
 
     pids: tuple[int, ...]
     addresses: list[tuple[str, int]]
     admin_url: str
     start_seconds: float
+    listeners: list[dict[str, tuple[str, int]]] = field(default_factory=list)
 
     @property
     def bootstrap(self) -> str:
@@ -119,10 +121,14 @@ def brokers(count: int = 3, **settings: object) -> Iterator[Brokers]:
             printed += line
             if "page" in line:
                 break
-        addresses = [(h, int(p)) for h, p in re.findall(r"broker \d+ +(\S+):(\d+)", printed)]
+        addresses = [(h, int(p)) for h, p in re.findall(r"broker \d+ +(?:\w+://)?([^\s/]+):(\d+)", printed)]
+        listeners = [
+            {name: (host, int(port)) for name, host, port in re.findall(r"(\w+)://([^\s/]+):(\d+)", line)}
+            for line in re.findall(r"broker .*", printed)
+        ]
         admin_url = re.search(r"page +(\S+?)/?\s", printed)
         assert admin_url is not None, printed
-        yield Brokers((process.pid,), addresses, admin_url[1], time.perf_counter() - started)
+        yield Brokers((process.pid,), addresses, admin_url[1], time.perf_counter() - started, listeners)
 
 
 @contextlib.contextmanager

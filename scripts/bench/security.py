@@ -1,0 +1,163 @@
+"""What security costs: requests over TLS against plain text of the same broker, and logins.
+
+.venv/bin/python scripts/bench --only security
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import random
+import socket
+import ssl
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from processes import brokers
+from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
+from purgatorio.broker.metadata.scram_credentials import ScramMechanism, ScramUser
+from purgatorio.broker.request import Principal, Session
+from purgatorio.broker.security.authorizer import Authorizer
+from purgatorio.broker.security.scram import SALT_BYTES, Scram, new_credential
+from purgatorio.broker.security.throw_away import throw_away_certificates
+from rows import Row, at_least, at_most
+from wire import Wire, create_topic, produce_frame
+
+ROUNDS = 7
+DEPTH = 16
+LARGE_BYTES = 16 * 1024
+MEMORY_BYTES = 64 * 1024 * 1024
+LISTENERS = "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"
+
+
+class ScramClient:
+    """The client's part of SCRAM-SHA-256 (RFC 5802)."""
+
+    def __init__(self, name: str, password: str) -> None:
+        self._password = password
+        self._bare = f"n={name},r=clientnonce"
+
+    def first(self) -> bytes:
+        """Return the first message."""
+        return f"n,,{self._bare}".encode()
+
+    def final(self, server_first: bytes) -> bytes:
+        """Return the last message, after the iterations."""
+        fields = dict(field.split("=", 1) for field in server_first.decode().split(","))
+        salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
+        salted = hashlib.pbkdf2_hmac("sha256", self._password.encode(), salt, iterations)
+        client_key = hmac.digest(salted, b"Client Key", "sha256")
+        unproven = f"c=biws,r={fields['r']}"
+        signed = f"{self._bare},{server_first.decode()},{unproven}".encode()
+        signature = hmac.digest(hashlib.sha256(client_key).digest(), signed, "sha256")
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        return f"{unproven},p={base64.b64encode(proof).decode()}".encode()
+
+
+def _mb_per_second(connection: socket.socket, request: bytes, answer_bytes: int, count: int) -> float:
+    """Send requests `DEPTH` at a time, and wait for all their answers before the next."""
+    burst = request * DEPTH
+    started = time.perf_counter()
+    for _ in range(count // DEPTH):
+        connection.sendall(burst)
+        missing = answer_bytes * DEPTH
+        while missing:
+            missing -= len(connection.recv(missing))
+    return count * len(request) / (time.perf_counter() - started) / 1e6
+
+
+def _full_handshakes_per_second(connect: Callable[[], ssl.SSLSocket], count: int) -> float:
+    started = time.perf_counter()
+    for _ in range(count):
+        connect().close()
+    return count / (time.perf_counter() - started)
+
+
+def over_tls(quick: bool) -> list[Row]:
+    """Produce requests of 16 KiB, 16 deep, one connection of each kind to the same broker, in turn."""
+    count = 320 if quick else 4000
+    with tempfile.TemporaryDirectory() as folder:
+        files = throw_away_certificates(Path(folder), [])
+        context = ssl.create_default_context(cafile=files.authority)
+        settings = {"listeners": LISTENERS, "ssl.keystore.location": files.broker, "log_memory_bytes": MEMORY_BYTES}
+        with brokers(1, **settings) as running:
+            addresses = running.listeners[0]
+            wire = Wire(create_topic(addresses["PLAINTEXT"], "large", 1))
+            request = produce_frame("large", LARGE_BYTES, acks=1)
+            answer_bytes = 4 + len(wire.exchange(request))
+
+            def connect() -> ssl.SSLSocket:
+                plain = socket.create_connection(addresses["SSL"])
+                plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+            ratios, rates = [], []
+            with connect() as secret:
+                _mb_per_second(wire.socket, request, answer_bytes, 320 if quick else 2 * MEMORY_BYTES // LARGE_BYTES)
+                for _ in range(1 if quick else ROUNDS):
+                    rates.append(_mb_per_second(secret, request, answer_bytes, count))
+                    ratios.append(rates[-1] / _mb_per_second(wire.socket, request, answer_bytes, count))
+            wire.close()
+            handshakes = _full_handshakes_per_second(connect, 20 if quick else 300)
+    name = "TLS: 16 KiB requests, 16 deep, MB/s against plain text"
+    detail = f" ({statistics.median(rates):.0f} MB/s)"
+    return [
+        at_least(name, statistics.median(ratios), 0.5, "×", detail),
+        Row("TLS: full handshakes of one client, one after the other", f"{handshakes:.0f}/s"),
+    ]
+
+
+def scram_logins(quick: bool) -> Row:
+    """The broker's part of a login by SCRAM-SHA-256, against the 4,096 iterations that its client computes."""
+    mechanism, salt = ScramMechanism.SCRAM_SHA_256, bytes(SALT_BYTES)
+    users = {ScramUser("alice", mechanism): new_credential(mechanism, "secret", salt)}
+    scram = Scram(mechanism, lambda: users, random.Random(1).randbytes, b"a secret of the cluster")
+    logins, iterations = [], []
+    for _ in range(20 if quick else 500):
+        client = ScramClient("alice", "secret")
+        started = time.perf_counter()
+        exchange = scram.begin()
+        challenge = exchange.step(client.first())
+        answered = time.perf_counter()
+        proof = client.final(challenge.token)
+        iterated = time.perf_counter()
+        assert exchange.step(proof).identity is not None
+        logins.append(answered - started + time.perf_counter() - iterated)
+        iterations.append(iterated - answered)
+    ours, theirs = statistics.median(logins), statistics.median(iterations)
+    detail = f" ({ours * 1e6:.0f} µs and {theirs * 1e6:.0f} µs)"
+    return at_most("SCRAM: a login's cost for the broker, against its client's", ours / theirs, 3, "×", detail)
+
+
+def acl_checks(quick: bool) -> Row:
+    """Checks of 100 topics in turn by one client, with 1,000 ACLs of its own and others."""
+    acls = {
+        AclBinding(
+            ResourceType.TOPIC, f"topic-{n % 250}", PatternType.LITERAL, f"User:{n % 7}", "*", operation, permission
+        ): None
+        for n, (operation, permission) in enumerate(
+            [(AclOperation.READ, PermissionType.ALLOW), (AclOperation.WRITE, PermissionType.DENY)] * 500
+        )
+    }
+    assert len(acls) == 1000
+    authorizer = Authorizer(lambda: acls)
+    session = Session(
+        connection_id="1", listener="SSL", host="127.0.0.1", peer="127.0.0.1:1", principal=Principal("User", "3")
+    )
+    names = [f"topic-{n}" for n in range(100)]
+    best = float("inf")
+    for _ in range(3 if quick else 200):
+        started = time.perf_counter()
+        for name in names:
+            authorizer.of(session).allows(AclOperation.READ, ResourceType.TOPIC, name)
+        best = min(best, (time.perf_counter() - started) / len(names))
+    return at_most("ACLs: a check with 1,000 rules", best * 1e6, 1, " µs")
+
+
+def rows(quick: bool = False) -> list[Row]:
+    """Run all measurements of this file."""
+    return [*over_tls(quick), scram_logins(quick), acl_checks(quick)]
