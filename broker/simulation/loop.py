@@ -261,6 +261,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._unwind(node, node.tasks, node.held)
         self._unwind(None, self._world_tasks, deque())
 
+    def make_task(self, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+        """Return a new task of this loop; the task factory calls it."""
+        return asyncio.Task(coroutine, loop=self, **options)
+
     def task_made(self, task: asyncio.Task[Any], node: Node | None) -> None:
         """Add a task to its node's tasks until it is done."""
         tasks = self._world_tasks if node is None else node.tasks
@@ -306,9 +310,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
 def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
     """Make a task, and add it to its node's tasks until it is done."""
-    task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
+    simulated = cast("SimulatedLoop", loop)
+    task = simulated.make_task(coroutine, **options)
     context: contextvars.Context | None = options.get("context")
-    cast("SimulatedLoop", loop).task_made(task, _node.get() if context is None else context.get(_node))
+    simulated.task_made(task, _node.get() if context is None else context.get(_node))
     return task
 
 

@@ -1,17 +1,20 @@
 """Fences: what reaches out of a simulation is refused with a sentence, whichever library asks for it.
 
-An audit hook sees sockets, processes, threads and sleeps of pure Python and of C code that tells the interpreter.
+An audit hook sees sockets and processes, whichever code asks for them. Threads and sleeps are replaced.
 """
 
 from __future__ import annotations
 
+import _thread
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from purgatorio.testing.simulate.errors import OutsideSimulation
+from purgatorio.testing.simulate.replacing import Place, replaced, with_taken_names
 
 Fenced = Callable[[OutsideSimulation], None]
 
@@ -20,6 +23,11 @@ _PROCESS: Final = "a process cannot be started in a simulation"
 _THREAD: Final = (
     "a thread cannot be started in a simulation: nothing would decide when it runs. asyncio.to_thread and "
     "run_in_executor are simulated"
+)
+_SLEEP: Final = "time.sleep would stop all processes of the simulation at once: use asyncio.sleep"
+_RDKAFKA: Final = (
+    "librdkafka has threads and sockets of its own, which no loop can simulate: test confluent-kafka with the `kafka` "
+    "fixture"
 )
 _EVENTS: Final = {
     "socket.connect": _SOCKET,
@@ -33,9 +41,6 @@ _EVENTS: Final = {
     "os.forkpty": _PROCESS,
     "os.posix_spawn": _PROCESS,
     "os.exec": _PROCESS,
-    "_thread.start_new_thread": _THREAD,
-    "_thread.start_joinable_thread": _THREAD,
-    "time.sleep": "time.sleep would stop all processes of the simulation at once: use asyncio.sleep",
 }
 
 
@@ -47,13 +52,40 @@ class _Fence:
     installed = False
 
 
-def _look(event: str, args: tuple[Any, ...]) -> None:
-    if _Fence.thread is None or event not in _EVENTS or threading.get_ident() != _Fence.thread:
-        return
-    error = OutsideSimulation(_EVENTS[event])
+def _refuse(sentence: str) -> NoReturn:
+    error = OutsideSimulation(sentence)
     assert _Fence.fenced is not None
     _Fence.fenced(error)
     raise error
+
+
+def _look(event: str, args: tuple[Any, ...]) -> None:
+    if _Fence.thread is not None and event in _EVENTS and threading.get_ident() == _Fence.thread:
+        _refuse(_EVENTS[event])
+
+
+def _fence(real: Callable[..., Any], sentence: str) -> Callable[..., Any]:
+    """Return a function that refuses on the fenced thread, and elsewhere does what the real one does."""
+
+    def refuse(*args: Any, **options: Any) -> Any:
+        return real(*args, **options) if threading.get_ident() != _Fence.thread else _refuse(sentence)
+
+    return refuse
+
+
+def _librdkafka() -> dict[Place, Any]:
+    """Return what refuses clients that are imported already and have threads and sockets in C."""
+    module = sys.modules.get("confluent_kafka")
+    names = ("Producer", "Consumer", "DeserializingConsumer", "SerializingProducer")
+    return {} if module is None else {(module, name): _fence(getattr(module, name), _RDKAFKA) for name in names}
+
+
+def _replacements() -> dict[Place, Any]:
+    starts: dict[Place, Any] = {
+        (owner, name): _fence(getattr(owner, name), _THREAD)
+        for owner, name in ((threading.Thread, "start"), (_thread, "start_new_thread"))
+    }
+    return {**starts, **with_taken_names({(time, "sleep"): _fence(time.sleep, _SLEEP), **_librdkafka()})}
 
 
 @contextmanager
@@ -73,6 +105,7 @@ def fenced(told: Fenced) -> Iterator[None]:
         _Fence.installed = True
     _Fence.thread, _Fence.fenced = threading.get_ident(), told
     try:
-        yield
+        with replaced(_replacements()):
+            yield
     finally:
         _Fence.thread = _Fence.fenced = None

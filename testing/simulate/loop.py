@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import socket
 import time
@@ -16,6 +17,28 @@ TURNS_BETWEEN_LOOKS: Final = 1_000
 """Turns of the loop between two looks at the real clock."""
 LOCAL_HOST: Final = "127.0.0.1"
 _real_seconds: Final = time.monotonic
+
+
+class NumberedFuture(asyncio.Future[Any]):
+    """A future whose place in a set does not depend on its address: clients walk over sets of futures."""
+
+    def __init__(self, number: int, *, loop: asyncio.AbstractEventLoop) -> None:
+        self._number = number
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class NumberedTask(asyncio.Task[Any]):
+    """A task whose place in a set does not depend on its address, as `asyncio.wait` and clients have sets of tasks."""
+
+    def __init__(self, number: int, coroutine: Any, **options: Any) -> None:
+        self._number = number  # before the task is registered in a set
+        super().__init__(coroutine, **options)
+
+    def __hash__(self) -> int:
+        return self._number
 
 
 class ServiceLoop(SimulatedLoop):
@@ -36,6 +59,15 @@ class ServiceLoop(SimulatedLoop):
         self._turns = 0
         self._fenced = fenced
         self.failed_in: dict[int, Node | None] = {}
+        self._numbers = itertools.count()
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """See `asyncio.AbstractEventLoop.create_future`."""
+        return NumberedFuture(next(self._numbers), loop=self)
+
+    def make_task(self, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+        """See `SimulatedLoop.make_task`."""
+        return NumberedTask(next(self._numbers), coroutine, loop=self, **options)
 
     def _run_once(self) -> None:
         self._turns += 1

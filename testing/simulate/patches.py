@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import threading
 import time
 import uuid
@@ -19,40 +18,28 @@ from typing import Any, Final
 from purgatorio.broker.simulation.loop import START_SECONDS, WALL_START_MS, SimulatedClock, current_node
 from purgatorio.broker.simulation.network import name_of
 from purgatorio.testing.simulate.loop import ServiceLoop
+from purgatorio.testing.simulate.replacing import Place, replaced, with_taken_names
 from purgatorio.testing.simulate.streams import stream
 
 NODE_OF_UUID1: Final = 0x02_00_00_00_00_01
 """A locally administered address in place of the machine's."""
-_KEPT: Final = ("purgatorio", "pytest", "_pytest", "pluggy", "execnet", "xdist", "hypothesis", "coverage")
-"""Packages that keep the real time: they measure the machine's."""
 _SHARED: Final = getattr(random.getrandbits, "__self__", None)  # the generator behind the functions of the module
 _STATE: Final = ("seed", "getstate", "setstate")
-
-
-Place = tuple[Any, str]
-"""A module or class, and the name in it."""
 
 
 @contextmanager
 def patched(loop: ServiceLoop, seed: int) -> Iterator[None]:
     """Replace time, randomness and what else would differ between two runs of a seed while the context lasts."""
-    times = _times(loop)
-    replaced = {**times, **_draws(seed), **_uuids()}
-    replaced.update(_taken_names(times))
     state = random.getstate()
-    before = {place: getattr(*place) for place in replaced}
-    try:
-        for (owner, name), value in replaced.items():
-            setattr(owner, name, value)
+    with replaced({**with_taken_names(_times(loop)), **_draws(seed), **_uuids()}):
         random.seed(f"seed {seed}")
-        yield
-    finally:
-        for (owner, name), value in before.items():
-            setattr(owner, name, value)
-        random.setstate(state)
+        try:
+            yield
+        finally:
+            random.setstate(state)
 
 
-def _times(loop: ServiceLoop) -> dict[Place, Callable[[], float | int]]:
+def _times(loop: ServiceLoop) -> dict[Place, Callable[[], Any]]:
     """Return the clocks of the `time` module on virtual time, for this thread."""
     clock, thread = SimulatedClock(loop), threading.get_ident()
 
@@ -70,20 +57,6 @@ def _times(loop: ServiceLoop) -> dict[Place, Callable[[], float | int]]:
     for name, read in faces.items():
         found[time, name] = on_thread(read, getattr(time, name), float)
         found[time, f"{name}_ns"] = on_thread(read, getattr(time, f"{name}_ns"), nanoseconds)
-    return found
-
-
-def _taken_names(times: dict[Place, Callable[[], float | int]]) -> dict[Place, Callable[[], float | int]]:
-    """Return the places of clocks that modules of services and libraries took by ``from time import …``."""
-    real = {id(getattr(owner, name)): value for (owner, name), value in times.items()}
-    found: dict[Place, Callable[[], float | int]] = {}
-    for module_name, module in list(sys.modules.items()):
-        root = module_name.partition(".")[0]
-        if module is None or root in _KEPT or root in sys.stdlib_module_names:
-            continue
-        for name, value in list(vars(module).items()):
-            if id(value) in real:
-                found[module, name] = real[id(value)]
     return found
 
 

@@ -38,8 +38,8 @@ def report(outcome: Outcome, name: str, replay: str) -> str:
 
 
 def _told(failure: Failure) -> str:
-    error = failure.error
-    return str(error) if isinstance(error, CheckFailed) else f"{type(error).__name__}: {error}"
+    error, name = str(failure.error), type(failure.error).__name__
+    return error if isinstance(failure.error, CheckFailed) or error.startswith(name) else f"{name}: {error}"
 
 
 def _traceback(error: BaseException) -> list[str]:

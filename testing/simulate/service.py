@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from purgatorio.broker.simulation.loop import Node, SimulatedLoop
 from purgatorio.testing.simulate.journal import Journal
+
+RESTART_SECONDS: Final = 1.0
+"""How long a supervisor waits before it starts a process that failed."""
 
 Main = Callable[..., Coroutine[Any, Any, object]]
 Failed = Callable[[str, BaseException], None]
@@ -77,7 +80,3 @@ class Process:
             self._loop.call_later(RESTART_SECONDS, self.start, context=self._loop.world)
         else:
             self._failed(self.name, error)
-
-
-RESTART_SECONDS = 1.0
-"""How long a supervisor waits before it starts a process that failed."""

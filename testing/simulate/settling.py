@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.group.overview import members
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.simulation.cluster import SimulatedCluster
 
@@ -15,6 +17,7 @@ QUIET_SECONDS: Final = 1.0
 PATIENCE_SECONDS: Final = 30.0
 """The same for a world of which a group lags: more than the session of a member that was killed, and a rebalance."""
 MAX_GROUPS: Final = 1_000
+MAX_MEMBERS: Final = 1_000
 MAX_OFFSETS: Final = 100_000
 _AT_REST: Final = ("Stable", "Empty", "Dead")
 
@@ -82,11 +85,23 @@ class Settling:
         return None
 
     def _lag(self) -> str | None:
-        """Return which group has not committed all that there is in a partition from which it has read, or None."""
+        """Return which group has not committed all that there is in a partition that it reads, or None."""
         ends = dict(self._ends())
         for broker in self._cluster.brokers.values():
-            for group_id, tp, offset in broker.groups.committed(MAX_GROUPS, MAX_OFFSETS):
-                end = ends.get((tp.topic, tp.partition), 0)
+            groups = broker.groups
+            offsets = {(group_id, *tp): 0 for group_id, tp in _owned(groups)}
+            offsets |= {(group_id, *tp): offset for group_id, tp, offset in groups.committed(MAX_GROUPS, MAX_OFFSETS)}
+            for (group_id, topic, partition), offset in offsets.items():
+                end = ends.get((topic, partition), 0)
                 if offset < end:
-                    return f"group {group_id} has committed offset {offset} of {tp}, which ends at {end}"
+                    return f"group {group_id} has committed offset {offset} of {topic}-{partition}, which ends at {end}"
         return None
+
+
+def _owned(groups: Groups) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Iterate over the partitions that members of groups own, each with its group."""
+    for shard in groups.coordinator.shards:
+        for group_id, group in shard.groups.items():
+            for member in members(group, groups.image, MAX_MEMBERS):
+                for topic, partitions in (member.owned or {}).items():
+                    yield from ((group_id, (topic, partition)) for partition in partitions)

@@ -24,7 +24,7 @@ class Table:
     So a service can be killed before its row is stored, and after that, before it knows.
 
     Attributes:
-        rows: the values of all appends and puts, in order; a put of a key that exists replaces its row.
+        changes: the number of writes so far.
     """
 
     def __init__(self, name: str, journal: Journal, rng: random.Random) -> None:

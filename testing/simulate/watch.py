@@ -14,6 +14,7 @@ from purgatorio.broker.simulation.network import name_of
 from purgatorio.testing.simulate.errors import OutsideSimulation
 from purgatorio.testing.simulate.journal import Journal
 from purgatorio.testing.simulate.loop import ServiceLoop
+from purgatorio.testing.simulate.replacing import replaced
 
 BROKERS_LOGGER: Final = "purgatorio"
 
@@ -33,7 +34,6 @@ class Watch(logging.Handler):
         super().__init__(logging.WARNING)
         self._journal = journal
         self._failed = failed
-        self._thread = threading.get_ident()
         self._loop: ServiceLoop | None = None
 
     def fenced(self, error: OutsideSimulation) -> None:
@@ -50,8 +50,8 @@ class Watch(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a line of the simulation's own thread; an error of a broker is a failure."""
         node = current_node()
-        if record.thread != self._thread or (node is not None and not node.alive):
-            return
+        if node is not None and not node.alive:
+            return  # its tasks unwind; the process that it stands for can log nothing
         text = f"{record.name}: {record.getMessage()}"
         self._journal.record(name_of(node), "log", f"{record.levelname} {text}")
         if record.levelno >= logging.ERROR and record.name.partition(".")[0] == BROKERS_LOGGER:
@@ -78,11 +78,33 @@ class Watch(logging.Handler):
 
 @contextlib.contextmanager
 def logged(watch: Watch) -> Iterator[None]:
-    """Have the log go to the watch alone while the context lasts: its lines have virtual times."""
-    root = logging.getLogger()
-    before = root.handlers
-    root.handlers = [watch]
+    """Have all that this thread logs go to the watch alone while the context lasts: its lines have virtual times."""
+    thread, call_handlers = threading.get_ident(), logging.Logger.callHandlers
+
+    def to_watch(logger: logging.Logger, record: logging.LogRecord) -> None:
+        if threading.get_ident() != thread:
+            call_handlers(logger, record)
+        elif record.levelno >= watch.level:
+            watch.handle(record)
+
+    before = {logger: _state(logger) for logger in _loggers()}
     try:
-        yield
+        with replaced({(logging.Logger, "callHandlers"): to_watch}):
+            yield
     finally:
-        root.handlers = before
+        # Services configure their loggers at each start: filters would add up from seed to seed.
+        for logger in _loggers():
+            if logger in before:
+                logger.handlers, logger.filters, logger.propagate, logger.disabled = before[logger][:-1]
+                logger.setLevel(before[logger][-1])
+            else:
+                logger.handlers, logger.filters = [], []
+
+
+def _loggers() -> list[logging.Logger]:
+    known = [logger for logger in logging.root.manager.loggerDict.values() if isinstance(logger, logging.Logger)]
+    return [logging.root, *known]
+
+
+def _state(logger: logging.Logger) -> tuple[list[logging.Handler], list[Any], bool, bool, int]:
+    return [*logger.handlers], [*logger.filters], logger.propagate, logger.disabled, logger.level

@@ -32,6 +32,7 @@ class World:
 
     Attributes:
         bootstrap: the brokers' addresses, for a client's `bootstrap_servers`.
+        bootstrap_servers: the same as a list, for clients that want one.
         store: tables that outlive the services.
         journal: what has happened so far.
     """
@@ -47,7 +48,8 @@ class World:
     ) -> None:
         self.journal = journal
         self.store = Store(journal, streams("store"))
-        self.bootstrap = ",".join(f"{host}:{port}" for host, port in cluster.addresses)
+        self.bootstrap_servers = [f"{host}:{port}" for host, port in cluster.addresses]
+        self.bootstrap = ",".join(self.bootstrap_servers)
         self._cluster = cluster
         self._clock = SimulatedClock(cluster.loop)
         self._began_seconds = cluster.loop.time()
