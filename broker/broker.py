@@ -31,6 +31,7 @@ from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import DelayRecorder, create_delays_topic
 from purgatorio.broker.faults import BrokerAccess
 from purgatorio.broker.faults.topics import ImageTopics
+from purgatorio.broker.key_refresh import keep_fresh
 from purgatorio.broker.listeners import BrokerListeners
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -303,6 +304,7 @@ class Broker:
                 credentials=lambda: self.image.scram_credentials,
                 random_bytes=self._rng.randbytes,
                 secret=self._credentials.derived(b"scram"),
+                wall_ms=self.clock.wall_ms,
             ),
         )
 
@@ -402,6 +404,8 @@ class Broker:
                 self._spawn(self._publisher.run(), "roles")
                 self._spawn(self.coordinators.run(), "coordinators")
                 self._spawn(self.peers.run(), "peers")
+                for keys in self._listeners.token_keys:
+                    self._spawn(keep_fresh(keys, self.clock), f"keys of {keys.url}")
                 self._spawn(self.lifecycle.run(), "lifecycle")
                 self._upkeep.start(self._spawn)
                 logger.info("broker started", broker=self.broker_id, host=self.address[0], port=self.address[1])

@@ -43,6 +43,7 @@ class BrokerListeners:
 
     Attributes:
         by_name: the listeners, in the order of the setting.
+        token_keys: the keys of tokens' issuers, which the broker keeps fresh.
 
     Raises:
         ValueError: the settings of a listener cannot be used.
@@ -76,6 +77,7 @@ class BrokerListeners:
             )
             for each in self._configs
         }
+        self.token_keys = list(clients.keys.values())
 
     @property
     def inter_broker(self) -> str:

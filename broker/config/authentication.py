@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.listeners import ListenerConfig, listener_configs
 from purgatorio.broker.metadata.scram_credentials import ScramCredential, ScramCredentials, ScramMechanism, ScramUser
-from purgatorio.broker.security import plain, scram
+from purgatorio.broker.security import oauthbearer, plain, scram
 from purgatorio.broker.security.jaas import listed_users, plain_users
 from purgatorio.broker.security.mechanism import SaslMechanism
+from purgatorio.broker.security.oauthbearer import OAuthBearer
 from purgatorio.broker.security.plain import Plain
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.security.scram import SALT_BYTES, Scram, new_credential
+from purgatorio.broker.security.signed_tokens import KeySet
+from purgatorio.broker.security.tokens import TokenRules, unsecured
 
 _JAAS: Final = "sasl_jaas_config"
 
@@ -27,11 +32,15 @@ class AuthenticationServices:
         credentials: returns the SCRAM credentials of the cluster now.
         random_bytes: returns this many unpredictable bytes.
         secret: the same for all brokers of the cluster; see `Scram`.
+        wall_ms: the clock's, for tokens.
+        keys: the keys of tokens' issuers by URL, which `sasl_settings` adds to, and the broker keeps fresh.
     """
 
     credentials: Callable[[], ScramCredentials]
     random_bytes: Callable[[int], bytes]
     secret: bytes
+    wall_ms: Callable[[], int]
+    keys: dict[str, KeySet] = field(default_factory=dict)
 
 
 def sasl_settings(config: BrokerConfig, listener: ListenerConfig, services: AuthenticationServices) -> SaslSettings:
@@ -57,7 +66,7 @@ def check_authentication(config: BrokerConfig) -> None:
     Raises:
         ValueError: as `sasl_settings` and `first_credentials`.
     """
-    services = AuthenticationServices(credentials=dict, random_bytes=bytes, secret=b"")
+    services = AuthenticationServices(credentials=dict, random_bytes=bytes, secret=b"", wall_ms=int)
     _listed(config.sasl_users)
     for listener in listener_configs(config):
         if listener.protocol.has_sasl:
@@ -81,8 +90,38 @@ def _mechanism(name: str, given: Mapping[str, Any], services: AuthenticationServ
     if name == plain.NAME:
         of_plain = given.get(f"plain_{_JAAS}") or given[_JAAS]
         return Plain({**_listed(given["sasl_users"]), **(plain_users(of_plain) if of_plain else {})})
+    if name == oauthbearer.NAME:
+        return OAuthBearer(_token_check(given, services))
     mechanism = next(each for each, its_name in scram.NAMES.items() if its_name == name)
     return Scram(mechanism, services.credentials, services.random_bytes, services.secret)
+
+
+def _token_check(given: Mapping[str, Any], services: AuthenticationServices) -> oauthbearer.Check:
+    """Return what checks tokens; an issuer without keys is no reason to check none (CVE-2026-110985)."""
+    audiences = given["sasl_oauthbearer_expected_audience"] or ""
+    rules = TokenRules(
+        audiences=tuple(each.strip() for each in audiences.split(",") if each.strip()),
+        issuer=given["sasl_oauthbearer_expected_issuer"],
+        clock_skew_seconds=given["sasl_oauthbearer_clock_skew_seconds"],
+        name_claim=given["sasl_oauthbearer_sub_claim_name"],
+    )
+    url = given["sasl_oauthbearer_jwks_endpoint_url"]
+    if (url is not None) is given["sasl_oauthbearer_unsecured"]:
+        raise ValueError(
+            "OAUTHBEARER needs either sasl.oauthbearer.jwks.endpoint.url, or sasl.oauthbearer.unsecured=true for tests"
+        )
+    if url is None:
+        return unsecured(rules, services.wall_ms)
+    _check_url(url)
+    return services.keys.setdefault(url, KeySet(url)).checked(rules, services.wall_ms)
+
+
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    if (parts.scheme not in ("https", "http") or not parts.hostname) and (parts.scheme != "file" or not parts.path):
+        raise ValueError(f"sasl.oauthbearer.jwks.endpoint.url is {url!r}, which is not an https, http or file URL")
+    if importlib.util.find_spec("joserfc") is None:
+        raise ValueError("sasl.oauthbearer.jwks.endpoint.url needs joserfc: pip install 'purgatorio[oauth]'")
 
 
 def _listed(users: str | None) -> dict[str, str]:

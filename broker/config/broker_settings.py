@@ -21,7 +21,7 @@ _MIB: Final = 1024 * 1024
 WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})
 """Every address of this machine: to listen on, not to connect to."""
 AuthorizerText = Literal["", "StandardAuthorizer", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"]
-_MECHANISM: Final = "(PLAIN|SCRAM-SHA-256|SCRAM-SHA-512)"
+_MECHANISM: Final = "(PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER)"
 _PER_LISTENER: Final = ("ssl_", "sasl_", "connections_max_reauth_ms")
 
 
@@ -142,6 +142,22 @@ class BrokerConfig(BaseModel):
         None,
         "Users of PLAIN as Kafka's brokers have them; of one listener: listener.name.external.plain.sasl.jaas.config.",
         ConfigType.PASSWORD,
+    )
+    sasl_oauthbearer_jwks_endpoint_url: str | None = text(
+        None, "Where the public keys of the tokens' issuer are, as a JSON Web Key Set: an https, http or file URL."
+    )
+    sasl_oauthbearer_expected_audience: str | None = text(
+        None, "Audiences, with commas between, of which a token must name one.", min_length=1
+    )
+    sasl_oauthbearer_expected_issuer: str | None = text(None, "The issuer that a token must name.", min_length=1)
+    sasl_oauthbearer_clock_skew_seconds: int = number(
+        30, "How much the clocks of brokers and issuer may differ.", le=3_600
+    )
+    sasl_oauthbearer_sub_claim_name: str = text("sub", "The claim of a token that has the user's name.", min_length=1)
+    sasl_oauthbearer_unsecured: bool = flag(
+        False,
+        "Purgatorio's own: take tokens without a signature (KIP-255), which everybody can make for any name. In Kafka "
+        "that is the default.",
     )
     sasl_server_max_receive_size: int = number(
         512 * _KIB, "Largest request of a client that has not authenticated.", ge=_KIB

@@ -24,7 +24,9 @@ LISTENERS = {
 
 def _settings(listener: int = 0, **given: str) -> SaslSettings:
     config = load_cluster_config(settings={"brokers": "1", **LISTENERS, **given}).broker_configs()[0]
-    services = AuthenticationServices(credentials=dict, random_bytes=random.Random(1).randbytes, secret=b"s")
+    services = AuthenticationServices(
+        credentials=dict, random_bytes=random.Random(1).randbytes, secret=b"s", wall_ms=int
+    )
     return sasl_settings(config, listener_configs(config)[listener], services)
 
 
@@ -85,6 +87,37 @@ def test_what_cannot_be_is_refused_before_the_start_without_a_password(name: str
         _settings(**{name: value})
     assert problem in str(refused.value)
     assert "'secret'" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({}, "OAUTHBEARER needs either sasl.oauthbearer.jwks.endpoint.url"),
+        ({"unsecured": "true", "jwks.endpoint.url": "https://issuer/keys"}, "OAUTHBEARER needs either"),
+        ({"jwks.endpoint.url": "issuer/keys"}, "not an https, http or file URL"),
+        ({"jwks.endpoint.url": "ftp://issuer/keys"}, "not an https, http or file URL"),
+    ],
+)
+def test_tokens_are_checked_or_openly_not(given: dict[str, str], problem: str) -> None:
+    """A forgotten address of the keys must not let everybody in (CVE-2026-110985)."""
+    settings = {f"sasl.oauthbearer.{name}": value for name, value in given.items()}
+    with pytest.raises(ConfigError, match=problem):
+        _settings(**{"sasl.enabled.mechanisms": "OAUTHBEARER"}, **settings)
+
+
+def test_keys_are_shared_by_listeners_and_unknown_at_first() -> None:
+    """No token is valid before the first fetch."""
+    url = "https://issuer/keys"
+    given = {"sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.jwks.endpoint.url": url}
+    config = load_cluster_config(settings={"brokers": "1", **LISTENERS, **given}).broker_configs()[0]
+    services = AuthenticationServices(credentials=dict, random_bytes=bytes, secret=b"s", wall_ms=int)
+    exchanges = [
+        sasl_settings(config, each, services).mechanisms["OAUTHBEARER"].begin() for each in listener_configs(config)
+    ]
+    assert list(services.keys) == [url]
+    for exchange in exchanges:
+        token = b"n,,\x01auth=Bearer e30.e30.c2ln\x01\x01"
+        assert exchange.step(token).identity is None
 
 
 def test_no_password_is_shown() -> None:
