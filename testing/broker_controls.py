@@ -84,6 +84,21 @@ class BrokerControls:
         """
         self._thread.run(self._controls.apply_retention(), "apply retention")
 
+    def compact(self, topic: str | None = None) -> None:
+        """Have the brokers compact now what is committed: each key keeps its newest record.
+
+        The brokers' cleaner does so by itself every 15 s, with what lies in closed segments, if enough of it is new;
+        this also closes the active segments before, and asks for no share of new records. Tombstones stay for
+        delete.retention.ms (a day): move the clock, and compact again.
+
+        Args:
+            topic: only this one; None: all topics whose cleanup.policy has compact, those for groups too.
+
+        Raises:
+            ValueError: there is no such topic, or it is not compacted.
+        """
+        self._run(self._controls.compact(topic), f"compact {topic or 'all topics'}")
+
     def hold_follower(self, broker: int) -> None:
         """Have a broker fetch nothing from leaders: what it follows is not acknowledged, acks=all waits for it.
 

@@ -19,6 +19,7 @@ from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.movable_clock import MovableClock
 from purgatorio.broker.operator import OperationRefused, TransactionControl
 from purgatorio.broker.operator.sessions import expire_member
+from purgatorio.broker.operator.upkeep import apply_retention, compact
 from purgatorio.broker.purgatory import ParkedOperation
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.results import AppendResult
@@ -316,9 +317,11 @@ class Controls:
 
     async def apply_retention(self) -> None:
         """Have all brokers delete what is too old or too much, now."""
-        for broker in self.cluster.brokers:
-            for _ in broker.replicas.retention_steps():
-                await asyncio.sleep(0)
+        await apply_retention(self.cluster)
+
+    async def compact(self, topic: str | None) -> None:
+        """Have all brokers compact what is committed, now. See `Kafka.compact`."""
+        await compact(self.cluster, topic)
 
     def leader(self, topic: str, partition: int) -> Broker:
         """Return the broker that leads a partition.

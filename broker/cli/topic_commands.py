@@ -40,6 +40,9 @@ def add_topic_commands(commands: Any) -> None:
     )
     move.add_argument("--to", metavar="BROKER", type=int, help="the broker (any other in-sync replica)")
     _add_of_partition(topics, "no-leader", _no_leader, "take a partition's leader away, until it is moved")
+    compact = add_command(topics, "compact", _compact, "compact logs now, with their active segments")
+    compact.add_argument("topic", metavar="TOPIC", nargs="?", help="only this one (all that are compacted)")
+    add_command(topics, "apply-retention", _apply_retention, "delete now what is too old or too much")
 
 
 def _add_of_partition(commands: Any, name: str, run: Command, summary: str) -> Any:
@@ -119,6 +122,18 @@ def _move_leader(admin: AdminClient, args: argparse.Namespace) -> int:
 def _no_leader(admin: AdminClient, args: argparse.Namespace) -> int:
     admin.post("topics/no-leader", {"topic": args.topic, "partition": args.partition})
     print(f"{printable(args.topic)}-{args.partition} has no leader, until one is moved there or a broker comes or goes")
+    return 0
+
+
+def _compact(admin: AdminClient, args: argparse.Namespace) -> int:
+    admin.post("topics/compact", {} if args.topic is None else {"topic": args.topic})
+    print("all compacted topics are compacted" if args.topic is None else f"{printable(args.topic)} is compacted")
+    return 0
+
+
+def _apply_retention(admin: AdminClient, args: argparse.Namespace) -> int:
+    admin.post("topics/apply-retention")
+    print("retention is applied")
     return 0
 
 

@@ -76,6 +76,8 @@ class Compaction:
         producers: ProducerStates,
         limit_offset: int,
         wall_ms: int,
+        *,
+        forced: bool = False,
     ) -> CompactionJob | None:
         """The next pass over a log, or None if none is due.
 
@@ -85,6 +87,7 @@ class Compaction:
             producers: the log's.
             limit_offset: the pass does not touch records at or above it; at most the last stable offset.
             wall_ms: the time, in milliseconds since 1970.
+            forced: whether a pass is due as soon as anything is dirty.
         """
         newest_ms = wall_ms - config.min_compaction_lag_ms
         count = 0
@@ -94,7 +97,7 @@ class Compaction:
             count += 1
         compactable = segments[:count]
         dirty = [segment for segment in compactable if segment.next_offset > self.clean_offset]
-        if not self._is_due(compactable, dirty, config, wall_ms):
+        if not (forced and dirty) and not self._is_due(compactable, dirty, config, wall_ms):
             return None
         return CompactionJob(compactable, len(compactable) - len(dirty), config, producers, wall_ms)
 

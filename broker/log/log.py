@@ -95,6 +95,7 @@ class Log:
         self.high_watermark = 0
         self.on_cut: Callable[[], None] = _nothing
         self._compaction = Compaction()
+        self._compacting = False
         self._segments = Segments(self._memory.next_sequence)
 
     @property
@@ -433,26 +434,36 @@ class Log:
         self._delete_oldest(1)
         return True
 
-    def compact(self, high_watermark: int, wall_ms: int) -> int:
-        """Run all `compaction_steps` at once; returns the number of bytes freed."""
-        before_bytes = self.size_bytes
-        for _ in self.compaction_steps(high_watermark, wall_ms):
-            pass
-        return before_bytes - self.size_bytes
-
-    def compaction_steps(self, high_watermark: int, wall_ms: int) -> Iterator[None]:
+    def compaction_steps(self, high_watermark: int, wall_ms: int, *, forced: bool = False) -> Iterator[None]:
         """Keep only the newest record of each key, in steps of bounded work, between which the log may be used.
 
         Does nothing if the cleanup policy is not compact. Compaction does not touch the active segment or records at or
         above the high watermark or the last stable offset. Offsets do not change. Tombstones are dropped
         delete.retention.ms after the first pass that kept them. The last step replaces the segments; if the log was
         truncated or segments were deleted meanwhile, the result is dropped and the next pass starts over.
+
+        Args:
+            forced: close the active segment before, and compact whatever min.cleanable.dirty.ratio says; wait for the
+                end of a pass that is under way. Otherwise such a pass is the only one.
         """
+        while self._compacting and forced:
+            yield
         self.high_watermark = min(high_watermark, self.log_end_offset)
-        if not self._config.compact:
+        if self._compacting or not self._config.compact:
             return
+        if forced and self._segments.active.batches:
+            self._segments.roll(self.log_end_offset, wall_ms, self.producers.snapshot())
+            self._memory.aged(self)
+        self._compacting = True
+        try:
+            yield from self._compaction_pass(wall_ms, forced)
+        finally:
+            self._compacting = False
+
+    def _compaction_pass(self, wall_ms: int, forced: bool) -> Iterator[None]:
         limit_offset = self.last_stable_offset(self.high_watermark)
-        job = self._compaction.plan(self._segments.inactive, self._config, self.producers, limit_offset, wall_ms)
+        segments = self._segments.inactive
+        job = self._compaction.plan(segments, self._config, self.producers, limit_offset, wall_ms, forced=forced)
         if job is None:
             return
         cuts = self._segments.cuts

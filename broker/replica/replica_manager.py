@@ -342,11 +342,17 @@ class ReplicaManager:
             logger.info("log retention", partition=str(tp), deleted_bytes=deleted_bytes)
         return moved
 
-    def compaction_steps(self) -> Iterator[None]:
-        """Compact the logs that need it, a part of a log in each step."""
+    def compaction_steps(self, *, forced_for: Callable[[TopicPartition], bool] | None = None) -> Iterator[None]:
+        """Compact the logs that need it, a part of a log in each step.
+
+        Args:
+            forced_for: instead, compact these at once, with their active segments (see `Log.compaction_steps`).
+        """
+        forced = forced_for is not None
         for nth, partition in self._numbered():
-            if partition.log.config.compact:
-                yield from partition.log.compaction_steps(partition.high_watermark, self._clock.wall_ms())
+            if partition.log.config.compact and (forced_for is None or forced_for(partition.tp)):
+                wall_ms = self._clock.wall_ms()
+                yield from partition.log.compaction_steps(partition.high_watermark, wall_ms, forced=forced)
                 yield
             elif nth % REPLICAS_PER_STEP == 0:
                 yield

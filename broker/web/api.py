@@ -2,12 +2,8 @@
 
 Errors are ``{"error": "…"}`` with status 400 (malformed), 403 (another site, or unknown host name), 404, 405, 408, 409
 (the cluster refuses), 413, 415, 503 or 504. Unknown query parameters are ignored. The shapes of the answers are in
-`purgatorio.broker.web.document`; the requests that stop and start brokers are in `purgatorio.broker.web.control`, those
-about consumer groups in `purgatorio.broker.web.groups`, those about transactions in
-`purgatorio.broker.web.transactions`, and those about fault rules in `purgatorio.broker.web.faults`, about
-time in `purgatorio.broker.web.clock`, about standing still in `purgatorio.broker.web.network`, about leaders in
-`purgatorio.broker.web.leadership`, about snapshots in `purgatorio.broker.web.snapshots`,
-about users in `purgatorio.broker.web.users`, about quotas in `purgatorio.broker.web.quotas`.
+`purgatorio.broker.web.document`; the requests about one thing (`control`, `groups`, `transactions`, `faults`, `clock`,
+`network`, …) are in a module of that name beside this one.
 """
 
 from __future__ import annotations
@@ -39,6 +35,7 @@ from purgatorio.broker.web.state import (
     read_state,
 )
 from purgatorio.broker.web.transactions import TRANSACTION_ENDPOINTS
+from purgatorio.broker.web.upkeep import UPKEEP_ENDPOINTS
 from purgatorio.broker.web.users import USER_ENDPOINTS
 from purgatorio.broker.web.views import ClusterView, ShownBroker
 
@@ -225,4 +222,5 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
     *SNAPSHOT_ENDPOINTS,
     *USER_ENDPOINTS,
     *QUOTA_ENDPOINTS,
+    *UPKEEP_ENDPOINTS,
 ]

@@ -30,6 +30,7 @@ from purgatorio.broker.web.requests import json_response
 from purgatorio.broker.web.snapshots import SnapshotsApi
 from purgatorio.broker.web.tokens import AdminTokens, TokenGuard
 from purgatorio.broker.web.transactions import TransactionsApi
+from purgatorio.broker.web.upkeep import UpkeepApi
 from purgatorio.broker.web.users import UsersApi
 from purgatorio.broker.web.views import ClusterView
 
@@ -69,6 +70,7 @@ def create_app(
             *ClockApi(cluster, allowed_host).routes(),
             *NetworkApi(cluster, allowed_host).routes(),
             *LeadershipApi(cluster, allowed_host).routes(),
+            *UpkeepApi(cluster, allowed_host).routes(),
             *SnapshotsApi(cluster, control, allowed_host).routes(),
             *UsersApi(cluster, allowed_host).routes(),
             *QuotasApi(cluster, allowed_host).routes(),

@@ -97,10 +97,3 @@ async def test_what_the_members_of_a_group_wait_for_is_found_by_the_group(kafka:
 def test_a_state_that_no_group_has_is_refused(kafka: Kafka) -> None:
     with pytest.raises(ValueError, match="no group has the state 'happy', only Empty"):
         kafka.until(group="billing", state="happy").wait()
-
-
-def test_retention_is_applied_on_demand() -> None:
-    with cluster(topics={"orders": 1}, log_retention_ms=1_000, log_roll_ms=100) as kafka:
-        kafka.produce("orders", "old", timestamp_ms=1)
-        kafka.apply_retention()
-        assert kafka.records("orders") == []

@@ -1,4 +1,4 @@
-"""Commands that move leaders and coordinators, and end members and transactions, against a running cluster."""
+"""Commands that move leaders and coordinators, end sessions and transactions, and compact, on a running cluster."""
 
 from __future__ import annotations
 
@@ -52,12 +52,24 @@ async def test_a_transactions_coordinator_is_moved_and_its_time_ended(command: R
             await producer.commit_transaction()
 
 
+def test_logs_are_compacted_and_retention_is_applied(command: Run, controlled: Kafka) -> None:
+    controlled.topic("prices", cleanup_policy="compact")
+    controlled.produce("prices", "1", key="tea")
+    controlled.produce("prices", "2", key="tea")
+    assert command("topics compact prices") == "prices is compacted"
+    assert [each.value for each in controlled.records("prices")] == [b"2"]
+    assert command("topics compact") == "all compacted topics are compacted"
+    assert command("topics apply-retention") == "retention is applied"
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [
         ("topics move-leader order", "there is no topic 'order'; did you mean orders?"),
         ("topics move-leader orders 7", "there is no partition orders-7"),
         ("topics move-leader orders --to 9", "orders-0 cannot be led by broker 9: the in-sync replicas that live are"),
+        ("topics compact order", "there is no topic 'order'; did you mean orders?"),
+        ("topics compact orders", "topic 'orders' is not compacted: its cleanup.policy is delete"),
         ("topics no-leader order", "there is no topic 'order'; did you mean orders?"),
         ("topics no-leader orders -1", "partition: Input should be greater than or equal to 0"),
     ],

@@ -17,6 +17,7 @@ from tests.broker.log.compacting import (
     DAY_MS,
     NOW_MS,
     batches,
+    compact,
     compact_all,
     compacted,
     content,
@@ -36,6 +37,45 @@ def test_only_the_newest_record_of_each_key_stays_and_keeps_its_offset(put) -> N
     assert content(log) == [(1, b"b", b"1"), (3, b"c", b"1"), (4, b"a", b"3"), (5, b"d", b"1"), (6, b"b", b"2")]
     assert freed_bytes == before_bytes - log.size_bytes > 0
     assert (log.log_start_offset, log.log_end_offset) == (0, 7)
+
+
+def test_a_forced_pass_compacts_the_active_segment_too_whatever_the_dirty_ratio(put) -> None:
+    log = compacted(segment_bytes=10_000, min_cleanable_dirty_ratio=1.0)
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    put(log, (b"a", b"2"))
+    put(log, (b"b", b"not committed"))
+    compact_all(log)
+    assert len(records(log)) == 4
+    assert compact(log, 3, NOW_MS, forced=True) == 0, "the batch that is not committed is in the same segment"
+    assert compact(log, 4, NOW_MS, forced=True) > 0
+    assert content(log) == [(2, b"a", b"2"), (3, b"b", b"not committed")]
+    put(log, (b"a", b"3"))
+    compact(log, 5, NOW_MS, forced=True)
+    assert content(log) == [(3, b"b", b"not committed"), (4, b"a", b"3")]
+    assert compact(log, 5, NOW_MS, forced=True) == 0
+
+
+def test_of_two_passes_at_once_one_works_and_a_forced_one_waits_for_its_turn(put) -> None:
+    log = compacted()
+    for number in range(6):
+        put(log, (b"a", b"%d" % number))
+    first = log.compaction_steps(log.log_end_offset, NOW_MS)
+    next(first)
+    assert compact_all(log) == 0
+    forced = log.compaction_steps(log.log_end_offset, NOW_MS, forced=True)
+    next(forced)
+    assert len(records(log)) == 6
+    for _ in first:
+        pass
+    for _ in forced:
+        pass
+    assert content(log) == [(5, b"a", b"5")]
+    put(log, (b"a", b"6"))
+    given_up = log.compaction_steps(log.log_end_offset, NOW_MS, forced=True)
+    next(given_up)
+    given_up.close()
+    compact(log, log.log_end_offset, NOW_MS, forced=True)
+    assert content(log) == [(6, b"a", b"6")]
 
 
 def test_a_batch_keeps_the_offsets_sequences_and_epoch_of_its_remaining_records(put, batch_of) -> None:
@@ -76,7 +116,7 @@ def test_nothing_at_or_above_the_high_watermark_is_touched(put) -> None:
     log = compacted(segment_bytes=80)
     for _ in range(6):
         put(log, (b"a", b"1"))
-    assert log.compact(3, NOW_MS) > 0
+    assert compact(log, 3, NOW_MS) > 0
     assert [record.offset for record in records(log)] == [2, 3, 4, 5]
 
 
@@ -143,8 +183,8 @@ def test_the_last_batch_of_a_pass_stays_so_that_replicas_agree_where_the_log_end
     put(log, (b"x", b"1"))
     put(log, (b"a", None))
     put(log, (b"b", b"1"))
-    log.compact(2, NOW_MS)
-    log.compact(2, NOW_MS + 2 * DAY_MS)
+    compact(log, 2, NOW_MS)
+    compact(log, 2, NOW_MS + 2 * DAY_MS)
     assert [(read_header(b).base_offset, read_header(b).record_count) for b in batches(log)] == [(0, 1), (1, 0), (2, 1)]
 
 
@@ -329,7 +369,7 @@ def test_any_history_keeps_the_newest_of_each_key_and_every_offset_readable(seed
         put(log, *pairs, compression=rng.choice(list(Compression)), wall_ms=wall_ms)
         wall_ms += rng.randrange(200)
         if rng.random() < 0.2:
-            log.compact(rng.randrange(log.log_end_offset + 1), wall_ms)
+            compact(log, rng.randrange(log.log_end_offset + 1), wall_ms)
         if rng.random() < 0.05:
             log.truncate_to(rng.randrange(max(0, log.log_end_offset - 5), log.log_end_offset + 1))
             written = {offset: pair for offset, pair in written.items() if offset < log.log_end_offset}

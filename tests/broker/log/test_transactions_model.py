@@ -17,6 +17,7 @@ from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker, read_end_marker
 from purgatorio.protocol.records import Record, build_batch, iter_batches, iter_records
+from tests.broker.log.compacting import compact
 
 STEPS = 160
 PRODUCERS = (1, 2, 3, 4)
@@ -184,7 +185,7 @@ class History:
     def compact(self) -> None:
         for log in (self.leader, self.follower):
             if self.rng.random() < 0.7:
-                log.compact(min(self.high_watermark, log.log_end_offset), self.wall_ms)
+                compact(log, min(self.high_watermark, log.log_end_offset), self.wall_ms)
 
     def replicate(self) -> None:
         follower, leader = self.follower, self.leader

@@ -19,6 +19,7 @@ from purgatorio.broker.web import (
     requests,
     snapshots,
     transactions,
+    upkeep,
     users,
 )
 from purgatorio.broker.web.api import ENDPOINTS
@@ -185,6 +186,7 @@ def test_every_handler_says_how_it_is_called(cluster: Any) -> None:
         *transactions.TransactionsApi(cluster, cluster.control, cluster.transactions, "").routes(),
         *network.NetworkApi(cluster, "").routes(),
         *leadership.LeadershipApi(cluster, "").routes(),
+        *upkeep.UpkeepApi(cluster, "").routes(),
         *snapshots.SnapshotsApi(cluster, cluster.control, "").routes(),
         *users.UsersApi(cluster, "").routes(),
         *quotas.QuotasApi(cluster, "").routes(),
