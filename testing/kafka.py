@@ -76,7 +76,9 @@ class Kafka(BrokerControls):
         """Return settings with which a client of this cluster needs milliseconds where others need seconds.
 
         They have the addresses, and for consumers a short heartbeat interval: a member learns by its heartbeat that its
-        group rebalances. What a client does is not changed: set `auto.offset.reset` and the like yourself::
+        group rebalances. Producers give up a record after 10 s, and consumers a session: a ``with Producer(…)`` whose
+        cluster was stopped, or holds a follower, ends then, not after minutes. What a client does is not changed: set
+        `auto.offset.reset` and the like yourself::
 
             Consumer(kafka.client_config("confluent", "consumer") | {"group.id": "billing"})
             AIOKafkaProducer(**kafka.client_config("aiokafka"))

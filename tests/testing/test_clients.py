@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 
 from purgatorio.testing import Kafka, cluster
+from purgatorio.testing.clients import GIVE_UP_MS
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -81,6 +82,27 @@ def test_a_second_member_gets_its_partitions_soon(kafka: Kafka) -> None:
         each.start()
     for each in closing:
         each.join()
+
+
+@pytest.mark.parametrize(
+    ("library", "role", "setting"),
+    [
+        ("confluent", "producer", "message.timeout.ms"),
+        ("confluent", "consumer", "session.timeout.ms"),
+        ("aiokafka", "producer", "request_timeout_ms"),
+        ("kafka-python", "producer", "delivery_timeout_ms"),
+    ],
+)
+def test_a_client_whose_cluster_is_gone_gives_up_after_seconds(
+    kafka: Kafka, library: str, role: str, setting: str
+) -> None:
+    assert kafka.client_config(library, role)[setting] == GIVE_UP_MS <= 10_000
+    assert setting not in kafka.client_config(library)
+
+
+def test_an_old_kafka_python_gets_no_setting_that_it_refuses(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KafkaProducer, "DEFAULT_CONFIG", {})
+    assert "delivery_timeout_ms" not in kafka.client_config("kafka-python", "producer")
 
 
 @pytest.mark.parametrize(
