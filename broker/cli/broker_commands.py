@@ -1,4 +1,4 @@
-"""``purgatorio broker``: stop, kill, start, restart, pause, hold back and list the brokers of a running cluster."""
+"""``purgatorio broker``: stop, kill, start, add, restart, pause, hold back and list brokers of a running cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESTART_SECONDS_PER_BROKER: Final = 70.0
 def add_broker_commands(commands: Any) -> None:
     """Add the group to the subcommands of a parser."""
     brokers = add_group(
-        commands, "broker", "stop, kill, start, pause, hold back and list the brokers of a running cluster"
+        commands, "broker", "stop, kill, start, add, pause, hold back and list the brokers of a running cluster"
     )
     add_command(brokers, "list", _list_brokers, "list the brokers, running or not")
     stop = _add_broker_command(brokers, "stop", _stop, "stop a broker in good order; its logs are lost")
@@ -29,6 +29,8 @@ def add_broker_commands(commands: Any) -> None:
     _add_broker_command(
         brokers, "start", _start, "start a stopped broker; its logs are empty and it catches up with the leaders"
     )
+    add = add_command(brokers, "add", _add, "start one more broker, until the cluster is reset or stopped")
+    add.add_argument("--rack", help="its rack; the next one of the setting racks if it is not given")
     add_command(brokers, "restart", _restart, "restart all brokers in turn; each waits until all replicas are in sync")
     _add_broker_command(
         brokers, "pause", _pause, "let a broker stand still, as SIGSTOP does; its connections stay open"
@@ -63,6 +65,12 @@ def _kill(admin: AdminClient, args: argparse.Namespace) -> int:
 def _start(admin: AdminClient, args: argparse.Namespace) -> int:
     admin.post(f"brokers/{args.broker}/start")
     print(f"broker {args.broker} is running and catches up with the leaders")
+    return 0
+
+
+def _add(admin: AdminClient, args: argparse.Namespace) -> int:
+    added = admin.post("brokers", {"rack": args.rack})
+    print(f"broker {added['broker']} is running; new topics may have replicas there")
     return 0
 
 

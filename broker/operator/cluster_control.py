@@ -103,6 +103,15 @@ class OperatedCluster(Protocol):
         """
         ...
 
+    async def add_broker(self, rack: str | None) -> int:
+        """Start one more broker; return its id.
+
+        Raises:
+            OperationRefused: a broker is being stopped or started, or there are as many as there may be.
+            OSError: its port is taken.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -224,6 +233,26 @@ class ClusterControl:
             await self._run(broker_id, "starting", "being started", self._cluster.start_broker(broker_id))
         except OSError as error:
             raise OperationRefused(f"broker {broker_id} cannot be started: {self._why(broker_id, error)}") from error
+
+    async def add_broker(self, rack: str | None) -> int:
+        """Start one more broker, in this rack or the next one of the setting; return its id when it is registered.
+
+        Raises:
+            OperationRefused: a broker is being stopped or started, there are as many as there may be, or the port is in
+                use.
+        """
+        added: list[int] = []
+
+        async def add() -> None:
+            added.append(await self._cluster.add_broker(rack))
+
+        try:
+            await self.complete(add())
+        except OSError as error:
+            raise OperationRefused(
+                f"no broker can be added: {os.strerror(error.errno).lower() if error.errno else error}"
+            ) from error
+        return added[0]
 
     def _why(self, broker_id: int, error: OSError) -> str:
         if error.errno == errno.EADDRINUSE and broker_id in self._addresses:

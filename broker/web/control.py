@@ -34,6 +34,16 @@ class Stop(Body):
     force: bool = False
 
 
+class Addition(Body):
+    """Options of a broker that is added.
+
+    Attributes:
+        rack: its rack; the next one of the setting `racks` if it is not given.
+    """
+
+    rack: Annotated[str, Field(min_length=1, max_length=249)] | None = None
+
+
 class Election(Body):
     """The partitions for which leaders are elected.
 
@@ -73,6 +83,7 @@ class ControlApi:
         broker = "/api/v1/brokers/{broker_id}"
         return [
             Route("/api/v1/brokers", self.brokers),
+            Route("/api/v1/brokers", self.add, methods=["POST"]),
             Route("/api/v1/topics", self.topics),
             Route("/api/v1/brokers/restart", self.restart, methods=["POST"]),
             Route("/api/v1/topics/elect", self.elect, methods=["POST"]),
@@ -110,6 +121,12 @@ class ControlApi:
         await read_change(request, Nothing, self._allowed_host, self._cluster.clock)
         broker_id = self._broker_id(request)
         await self._control.start_broker(broker_id)
+        return json_response({"broker": broker_id, "state": "running"})
+
+    async def add(self, request: Request) -> Response:
+        """``POST /api/v1/brokers`` with an `Addition`: start one more broker, until the cluster is reset."""
+        wanted = await read_change(request, Addition, self._allowed_host, self._cluster.clock)
+        broker_id = await self._control.add_broker(wanted.rack)
         return json_response({"broker": broker_id, "state": "running"})
 
     async def restart(self, request: Request) -> Response:
@@ -157,6 +174,12 @@ async def not_done(request: Request, error: Exception) -> Response:
 
 CONTROL_ENDPOINTS: Final[list[dict[str, Any]]] = [
     {"method": "GET", "path": "/api/v1/brokers", "does": "all brokers, running or not, with their epochs and leases"},
+    {
+        "method": "POST",
+        "path": "/api/v1/brokers",
+        "does": "start one more broker, of which clients learn by their metadata; answers when it is registered",
+        "body": {"rack": "its rack; the next one of the setting racks if it is not given"},
+    },
     {
         "method": "GET",
         "path": "/api/v1/topics",

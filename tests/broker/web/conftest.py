@@ -233,6 +233,11 @@ class FakeCluster:
 
     kill_broker = stop_broker
 
+    async def add_broker(self, rack: str | None) -> int:
+        self.broker_ids = [*self.broker_ids, len(self.broker_ids) + 1]
+        await self.start_broker(self.broker_ids[-1])
+        return self.broker_ids[-1]
+
     async def start_broker(self, broker_id: int) -> None:
         if self.refuses_to_start is not None:
             raise self.refuses_to_start

@@ -27,6 +27,18 @@ async def test_a_broker_is_stopped_started_and_killed(client: httpx.AsyncClient,
         assert [broker.broker_id for broker in cluster.brokers] == running
 
 
+async def test_a_broker_is_added(client: httpx.AsyncClient, cluster: Any) -> None:
+    response = await client.post("/api/v1/brokers", json={"rack": "b"})
+    assert (response.status_code, response.json()) == (200, {"broker": 4, "state": "running"})
+    assert [broker.broker_id for broker in cluster.brokers] == [1, 2, 3, 4]
+    cluster.refuses_to_start = OSError(errno.EADDRINUSE, "address already in use")
+    response = await client.post("/api/v1/brokers", json={})
+    assert (response.status_code, response.json()) == (
+        409,
+        {"error": "no broker can be added: address already in use"},
+    )
+
+
 async def test_a_change_that_the_brokers_state_does_not_allow_is_409(client: httpx.AsyncClient, cluster: Any) -> None:
     await cluster.stop_broker(2)
     for path, error in (
@@ -89,7 +101,7 @@ async def test_a_body_that_is_wrong_is_400(client: httpx.AsyncClient, path: str,
 
 
 @pytest.mark.parametrize(
-    "path", ["brokers/1/stop", "brokers/1/kill", "brokers/1/start", "brokers/restart", "topics/elect"]
+    "path", ["brokers/1/stop", "brokers/1/kill", "brokers/1/start", "brokers/restart", "brokers", "topics/elect"]
 )
 async def test_another_site_changes_nothing(client: httpx.AsyncClient, cluster: Any, path: str) -> None:
     response = await client.post(f"/api/v1/{path}", json={}, headers={"origin": "http://evil.example"})
