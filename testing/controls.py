@@ -13,6 +13,7 @@ from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.topics import topic_settings
 from purgatorio.broker.faults import AnyFault, AnyLive
+from purgatorio.broker.faults.names import nearest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
@@ -246,6 +247,13 @@ class Controls:
 
     # --- what waits ---
 
+    def _check_purgatory(self, name: str) -> None:
+        known = dict.fromkeys(each.name for broker in self.cluster.brokers for each in broker.purgatories)
+        known["Fault"] = None  # made by the first rule that needs it
+        if name not in known and len(known) > 1:
+            hint = nearest(name, known) or f", only {', '.join(known)}"
+            raise ValueError(f"there is no purgatory {name!r}{hint}")
+
     def parked(
         self,
         api: str | None = None,
@@ -253,7 +261,13 @@ class Controls:
         client: str | None = None,
         group: str | None = None,
     ) -> list[Parked]:
-        """Return what waits in the brokers' purgatories, oldest first in each; heartbeats only if asked for."""
+        """Return what waits in the brokers' purgatories, oldest first in each; heartbeats only if asked for.
+
+        Raises:
+            ValueError: there is no such purgatory.
+        """
+        if api is not None:
+            self._check_purgatory(api)
         found = []
         clients = set() if group is None else self.groups.client_ids(group)
         for broker in self.cluster.brokers:

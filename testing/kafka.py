@@ -14,6 +14,7 @@ from purgatorio.testing.faults import Fault, requests
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.options import ClusterOptions, FaultSource, text
 from purgatorio.testing.quotas import Quota, entity_of, told
+from purgatorio.testing.values import record_bytes
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Kafka(BrokerControls):
             TimeoutError: the in-sync replicas do not have them in time.
         """
         produced = self._controls.produce(
-            topic, [_bytes(value) for value in values], _bytes(key), partition, headers or {}, timestamp_ms
+            topic, [record_bytes(value) for value in values], record_bytes(key), partition, headers or {}, timestamp_ms
         )
         return self._thread.run(produced, f"produce to {topic}-{partition}")
 
@@ -170,6 +171,9 @@ class Kafka(BrokerControls):
             topic: what watches this topic or a partition of it.
             client: requests of this client id.
             group: requests of this group's members, by their client ids, and its joins and syncs.
+
+        Raises:
+            ValueError: there is no such purgatory; the nearest one is named.
         """
         return self._call(lambda: self._controls.parked(api, topic, client, group), "list what is parked")
 
@@ -485,7 +489,3 @@ def cluster(
         raise
     finally:
         kafka.close()
-
-
-def _bytes(value: bytes | str | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value

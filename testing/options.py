@@ -66,6 +66,9 @@ class ClusterOptions:
         Raises:
             ValueError: a setting is unknown, in which case the nearest one is named, or its value is not allowed.
         """
+        topics: object = self.topics
+        if not isinstance(topics, Mapping):
+            raise ValueError(f"topics are names with numbers of partitions, {{'orders': 3}}, not {topics!r}")
         settings = {**self.security.broker_settings(), **dict(_texts(self.settings))}
         return _config(self.brokers, tuple(self.racks), tuple(settings.items()))
 

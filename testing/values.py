@@ -145,3 +145,16 @@ class Group:
     epoch: int
     members: tuple[str, ...]
     waits_for: str
+
+
+def record_bytes(part: object) -> bytes | None:
+    """Return the key or the value of a record as a broker keeps it.
+
+    Raises:
+        TypeError: it is neither bytes nor text nor None.
+    """
+    if isinstance(part, str):
+        return part.encode()
+    if part is None or isinstance(part, bytes):
+        return part
+    raise TypeError(f"keys and values are bytes, str or None, not {type(part).__name__}: {part!r}")

@@ -42,6 +42,20 @@ def test_a_held_follower_keeps_acks_all_waiting_until_it_is_released(kafka: Kafk
     assert [each.value for each in kafka.records("orders")] == [b"late"]
 
 
+def test_what_is_no_purgatory_is_refused_and_the_near_one_is_named(kafka: Kafka) -> None:
+    assert kafka.parked(api="Fault") == []  # one that is made when it is needed
+    with pytest.raises(ValueError, match="no purgatory 'Prodce'; did you mean Produce"):
+        kafka.parked(api="Prodce")
+    with pytest.raises(ValueError, match=r"no purgatory 'JoinGroup', only Produce, Fetch, .*, Fault"):
+        kafka.until_parked(api="JoinGroup").wait()
+
+
+def test_a_value_that_is_neither_text_nor_bytes_is_refused_by_its_type(kafka: Kafka) -> None:
+    kafka.topic("orders")
+    with pytest.raises(TypeError, match="keys and values are bytes, str or None, not int: 5"):
+        kafka.produce("orders", 5)  # type: ignore[arg-type]  # what a test may do by mistake
+
+
 async def test_records_that_followers_have_yet_to_fetch_are_waited_for(kafka: Kafka) -> None:
     async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, acks=1) as producer:
         for nth in range(20):

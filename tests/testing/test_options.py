@@ -37,6 +37,14 @@ def test_followers_ask_less_often_where_they_serve_no_consumers() -> None:
     assert [each.broker.replica_fetch_wait_max_ms for each in configs] == [2_000, 500, 70]
 
 
+def test_topics_without_their_partitions_are_refused() -> None:
+    topics: Any = ["orders"]
+    with pytest.raises(
+        ValueError, match=r"topics are names with numbers of partitions, \{'orders': 3\}, not \['orders'\]"
+    ):
+        ClusterOptions(topics=topics).config()
+
+
 def test_none_stands_for_the_default() -> None:
     assert ClusterOptions(settings={"min_insync_replicas": None}).config().broker.min_insync_replicas == 1
 
