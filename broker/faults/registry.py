@@ -192,9 +192,9 @@ class Faults:
 
     def _interceptor(self, broker: BrokerAccess, key: int, route: Route, rules: list[FaultRule]) -> Handler:
         behind = tuple((skipper(live.matcher, live.rule, key, broker.topics), live) for live in rules)
-        handler: Handler = Interceptor(
+        handler = Interceptor(
             broker.broker_id, route, behind, broker.topics, broker.purgatory, self._rng, self._note
-        )
+        ).handler()
         if key == ApiKey.FETCH and (about := [live for live in rules if needs_partitions(live)]):
             handler = WithoutSessions(handler, route, about)
         return handler

@@ -22,6 +22,7 @@ BENCHMARKS = (
     "transactions",
     "security",
     "startup",
+    "kit",
 )
 ON_REQUEST = {"kafka": "side_by_side", "scale": "scale", "spark": "spark"}
 

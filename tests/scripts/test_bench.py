@@ -18,6 +18,7 @@ BENCH = Path(__file__).resolve().parents[2] / "scripts" / "bench"
     [
         "codec",
         pytest.param("groups", marks=pytest.mark.heavy),
+        "kit",
         "lag",
         "latency",
         "purgatory",
