@@ -52,7 +52,7 @@ MARKER: Final = "kafka"
 SCOPES: Final = ("function", "session")
 TELLING: Final = ("warn", "error", "ignore")
 """What becomes of a finding that is no failure of the test's own."""
-OWN_OPTIONS: Final = ("brokers", "racks", "topics", "faults", "tls", "sasl")
+OWN_OPTIONS: Final = ("brokers", "racks", "topics", "faults", "tls", "sasl", "acls")
 """The options of a cluster that are no settings of brokers."""
 OTHER_LOOP: Final = "different loop"
 OTHER_LOOP_HINT: Final = (

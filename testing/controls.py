@@ -15,10 +15,12 @@ from purgatorio.broker.config.topics import topic_settings
 from purgatorio.broker.faults import AnyFault, AnyLive
 from purgatorio.broker.faults.names import nearest
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.acls import AclBinding
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.movable_clock import MovableClock
 from purgatorio.broker.operator import OperationRefused, TransactionControl
+from purgatorio.broker.operator.acls import Acls
 from purgatorio.broker.operator.sessions import expire_member
 from purgatorio.broker.operator.upkeep import apply_retention, compact
 from purgatorio.broker.purgatory import ParkedOperation
@@ -52,11 +54,13 @@ class Controls:
         cluster: the cluster, on a clock that can be moved.
         topics: topics to create at the start, with their numbers of partitions.
         rules: fault rules from the start on.
+        access: access control lists from the start on.
 
     Attributes:
         timeline: the last changes of leaders and in-sync replicas.
         time: moves the brokers' clock.
         groups: reads groups.
+        acls: lists and changes access control lists.
         faults_at_start: the rules with which the cluster began, as they are at work now.
     """
 
@@ -66,12 +70,16 @@ class Controls:
         clock: MovableClock,
         topics: Mapping[str, int] | None = None,
         rules: Sequence[AnyFault] = (),
+        access: Sequence[AclBinding] = (),
     ) -> None:
         self.cluster = cluster
         self._topics = topics or {}
         self._rng = random.Random()
         self.timeline = Timeline(clock)
         self._rules = rules
+        self._access = access
+        has_authorizer = bool(cluster.config.broker.authorizer_class_name)
+        self.acls = Acls(cluster.network, has_authorizer=has_authorizer)
         self.faults_at_start: list[AnyLive] = []
         cluster.when_renewed = self._begin
         self.time = TimeControls(cluster, clock, self.timeline)
@@ -80,20 +88,26 @@ class Controls:
         self._has_admin = False
 
     @classmethod
-    async def start(cls, config: ClusterConfig, topics: Mapping[str, int], rules: Sequence[AnyFault] = ()) -> Controls:
+    async def start(
+        cls,
+        config: ClusterConfig,
+        topics: Mapping[str, int],
+        rules: Sequence[AnyFault] = (),
+        access: Sequence[AclBinding] = (),
+    ) -> Controls:
         """Start a cluster with these fault rules, create topics with their numbers of partitions, return its controls.
 
         Raises:
             OSError: a broker cannot listen.
-            ValueError: a topic is refused.
+            ValueError: a topic or an ACL is refused.
         """
         clock = MovableClock()
-        controls = cls(Cluster(config, clock, admin=False), clock, topics, rules)
+        controls = cls(Cluster(config, clock, admin=False), clock, topics, rules, access)
         controls.cluster.faults.record_requests()
         await controls.cluster.start()
         controls._begin()
         try:
-            await controls._create_topics()
+            await controls._fill()
         except BaseException:
             await controls.end()
             raise
@@ -104,9 +118,12 @@ class Controls:
         self.timeline.follow(self.cluster.store)
         self.faults_at_start = [self.cluster.faults.add(rule) for rule in self._rules]
 
-    async def _create_topics(self) -> None:
+    async def _fill(self) -> None:
+        """Make the topics and ACLs that the test's cluster begins with."""
         for name, partitions in self._topics.items():
             await self.topic(name, partitions, -1, {})
+        if self._access:
+            await self.asked(self.acls.add(self._access))
 
     async def admin_url(self) -> str:
         """Return the URL of the admin HTTP, which is started if it was not yet.
@@ -140,7 +157,7 @@ class Controls:
         """Make the cluster as it was after `start`."""
         self.time.clock.set_wall()
         await self.cluster.reset()
-        await self._create_topics()
+        await self._fill()
 
     async def asked(self, change: Awaitable[T]) -> T:
         """Return what a change of the cluster returns.

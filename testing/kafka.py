@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatorio.testing import open_clusters
-from purgatorio.testing.broker_controls import BrokerControls
+from purgatorio.testing.access_controls import AccessControls
 from purgatorio.testing.clients import client_config
 from purgatorio.testing.clock import KafkaClock
 from purgatorio.testing.faults import Fault, requests
@@ -28,7 +28,7 @@ REPORT_TIMEOUT_SECONDS: Final = 2.0
 """A report of a cluster that hangs must not hold up the tests behind it."""
 
 
-class Kafka(BrokerControls):
+class Kafka(AccessControls):
     """A running cluster. Every method may be called from any thread, and from sync and async tests alike.
 
     Args:
@@ -50,12 +50,12 @@ class Kafka(BrokerControls):
         with garbage.paused():
             from purgatorio.testing.controls import Controls
 
-            config, rules = options.config(), options.rules()
+            config, rules, access = options.config(), options.rules(), options.access()
         self._security = options.security
         self._thread = LoopThread()
         try:
             self._controls: Controls = self._thread.run(
-                Controls.start(config, options.topics, rules), "start the cluster"
+                Controls.start(config, options.topics, rules, access), "start the cluster"
             )
         except OSError as error:
             raise RuntimeError(f"the Kafka cluster did not start: {error}") from error
@@ -464,6 +464,7 @@ def cluster(
     faults: FaultSource | Sequence[FaultSource] = (),
     tls: bool = False,
     sasl: str | None = None,
+    acls: Sequence[str] | None = None,
     **settings: Any,
 ) -> Iterator[Kafka]:
     """Run a cluster for the length of a ``with`` block; an exception that leaves it gets the report as a note.
@@ -472,13 +473,20 @@ def cluster(
     `enterClassContext`, in `setUpClass` and then ``self.kafka.reset()`` in `setUp`.
 
     Args:
-        brokers, racks, topics, faults, tls, sasl, settings: see `purgatorio.testing.options.ClusterOptions`.
+        brokers, racks, topics, faults, tls, sasl, acls, settings: see `purgatorio.testing.options.ClusterOptions`.
 
     Raises:
-        ValueError: a setting is unknown, or its value is not allowed; or a fault rule cannot be.
+        ValueError: a setting is unknown, or its value is not allowed; or a fault rule or an ACL cannot be.
     """
     options = ClusterOptions(
-        brokers=brokers, racks=racks, topics=topics or {}, faults=faults, tls=tls, sasl=sasl, settings=settings
+        brokers=brokers,
+        racks=racks,
+        topics=topics or {},
+        faults=faults,
+        tls=tls,
+        sasl=sasl,
+        acls=acls,
+        settings=settings,
     )
     kafka = Kafka(options)
     try:

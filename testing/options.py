@@ -14,6 +14,7 @@ from purgatorio.testing.client_security import USERS_SETTING, ClientSecurity, cl
 if TYPE_CHECKING:
     from purgatorio.broker.config import ClusterConfig
     from purgatorio.broker.faults import AnyFault
+    from purgatorio.broker.metadata.acls import AclBinding
 
 FaultSource: TypeAlias = "Mapping[str, object] | str | PathLike[str]"
 """A fault rule as data, or the path of a file of rules."""
@@ -32,6 +33,7 @@ WITHOUT_RACKS: Final[Mapping[str, str]] = {"replica_fetch_wait_max_ms": "2000"}
 """Where consumers read from leaders alone, followers ask less often: `clock.advance` takes half of the time so. In a
 cluster with racks, followers serve consumers (KIP-392), and learn what they may show by their next fetch."""
 
+AUTHORIZER: Final = "authorizer_class_name"
 CONFIGS_KEPT: Final = 64
 """Configurations that are kept parsed; most tests of a run ask for the same few."""
 
@@ -50,6 +52,9 @@ class ClusterOptions:
         tls: whether clients speak TLS, with certificates of an authority that ends with this process.
         sasl: the SASL mechanism by which clients log in; None: they do not. The users are alice with the password
             alice-secret and bob with bob-secret, or those of the setting `sasl_users`.
+        acls: access control lists from the start on, and again after each reset: "allow User:alice READ,WRITE topic
+            orders" (see `purgatorio.broker.security.acl_text`). If they are given, be it an empty list, the cluster has
+            an authorizer, and what no ACL allows is refused.
     """
 
     brokers: int = 3
@@ -59,6 +64,7 @@ class ClusterOptions:
     settings: Mapping[str, Any] = field(default_factory=dict)
     tls: bool = False
     sasl: str | None = None
+    acls: Sequence[str] | None = None
 
     def config(self) -> ClusterConfig:
         """Return the cluster's configuration: free ports on loopback.
@@ -70,6 +76,8 @@ class ClusterOptions:
         if not isinstance(topics, Mapping):
             raise ValueError(f"topics are names with numbers of partitions, {{'orders': 3}}, not {topics!r}")
         settings = {**self.security.broker_settings(), **dict(_texts(self.settings))}
+        if self.acls is not None and AUTHORIZER not in map(canonical, settings):
+            settings[AUTHORIZER] = "StandardAuthorizer"
         return _config(self.brokers, tuple(self.racks), tuple(settings.items()))
 
     @property
@@ -81,6 +89,18 @@ class ClusterOptions:
         """
         named = {canonical(name): value for name, value in self.settings.items()}
         return client_security(self.tls, self.sasl, named.get(USERS_SETTING))
+
+    def access(self) -> list[AclBinding]:
+        """Return the access control lists.
+
+        Raises:
+            ValueError: a text is none; the message says why.
+        """
+        if not self.acls:
+            return []
+        from purgatorio.broker.security.acl_text import parse_acls
+
+        return parse_acls(self.acls)
 
     def rules(self) -> list[AnyFault]:
         """Return the fault rules.

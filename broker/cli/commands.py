@@ -1,10 +1,11 @@
 """The groups of commands that operate a running cluster: ``purgatorio broker``, ``topics``, ``groups``, ``txn``,
-``fault``, ``clock``, ``network``, ``parked``, ``quotas``, ``snapshot``, ``users``."""
+``fault``, ``clock``, ``network``, ``parked``, ``quotas``, ``snapshot``, ``users``, ``acls``."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from purgatorio.broker.cli.acl_commands import add_acl_commands
 from purgatorio.broker.cli.broker_commands import add_broker_commands
 from purgatorio.broker.cli.clock_commands import add_clock_commands
 from purgatorio.broker.cli.command import ADMIN_VARIABLE
@@ -34,3 +35,4 @@ def add_commands(commands: Any) -> None:
     add_quota_commands(commands)
     add_snapshot_commands(commands)
     add_user_commands(commands)
+    add_acl_commands(commands)

@@ -19,6 +19,7 @@ from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
+from purgatorio.broker.metrics.access import refusals
 from purgatorio.broker.metrics.api_names import api_name
 from purgatorio.broker.metrics.counters import (
     LATENCY_BUCKETS_MS,
@@ -254,5 +255,6 @@ _READERS: Final = (
     _controller,
     _recorder,
     transactions,
+    refusals,
 )
 """What reads the metrics of the brokers, but for those of their replicas, groups and quotas."""

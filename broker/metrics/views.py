@@ -10,6 +10,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.quota.client_quotas import BrokerQuotas
+from purgatorio.broker.security.access import Access
 from purgatorio.broker.txn.overview import TransactionNumbers
 
 
@@ -219,6 +220,11 @@ class BrokerView(Protocol):
     @property
     def quotas(self) -> BrokerQuotas:
         """The client quotas."""
+        ...
+
+    @property
+    def access(self) -> Access | None:
+        """What ACLs allow; None without an authorizer."""
         ...
 
     def replica(self, tp: TopicPartition) -> PartitionView | None:

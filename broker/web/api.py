@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from purgatorio.broker.operator import ClusterControl, GroupControl, TransactionControl
 from purgatorio.broker.purgatory import Purgatory
+from purgatorio.broker.web.acls import ACL_ENDPOINTS
 from purgatorio.broker.web.clock import CLOCK_ENDPOINTS
 from purgatorio.broker.web.control import CONTROL_ENDPOINTS
 from purgatorio.broker.web.faults import FAULT_ENDPOINTS
@@ -223,4 +224,5 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
     *USER_ENDPOINTS,
     *QUOTA_ENDPOINTS,
     *UPKEEP_ENDPOINTS,
+    *ACL_ENDPOINTS,
 ]

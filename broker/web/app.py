@@ -17,6 +17,7 @@ from purgatorio.broker.metrics.loop_lag_collector import LoopLagCollector
 from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
 from purgatorio.broker.operator import ClusterControl, GroupControl, OperationRefused, TransactionControl
 from purgatorio.broker.web import pages
+from purgatorio.broker.web.acls import AclsApi
 from purgatorio.broker.web.api import JsonApi
 from purgatorio.broker.web.clock import ClockApi
 from purgatorio.broker.web.control import ControlApi, not_done
@@ -72,6 +73,7 @@ def create_app(
             *LeadershipApi(cluster, allowed_host).routes(),
             *UpkeepApi(cluster, allowed_host).routes(),
             *SnapshotsApi(cluster, control, allowed_host).routes(),
+            *AclsApi(cluster, allowed_host).routes(),
             *UsersApi(cluster, allowed_host).routes(),
             *QuotasApi(cluster, allowed_host).routes(),
             *TransactionsApi(cluster, control, transactions, allowed_host).routes(),

@@ -81,6 +81,7 @@ class FakeBroker:
         self.groups = FakeGroups()
         self.coordinators = FakeCoordinators()
         self.quotas: Any = SimpleNamespace(is_active=False)
+        self.access: Any = None
 
     def replica(self, tp: TopicPartition) -> FakePartition | None:
         return next((partition for partition in self.partitions if partition.tp == tp), None)

@@ -156,6 +156,7 @@ class FakeBroker:
         self.transactions = harness.transactions
         self.coordinators = SimpleNamespace(transaction_numbers=TransactionNumbers())
         self.quotas = SimpleNamespace(is_active=False)
+        self.access = None
 
     def park_produce(self, *keys: Any, delay_ms: int = 30_000, missing: str = "") -> Waiting:
         operation = Waiting(delay_ms, missing)

@@ -163,7 +163,7 @@ async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient,
     expected |= {"move-coordinator": 404, "expire-member": 404, "transactions/1/expire": 404}
     expected |= {"snapshots/Produce": 404, "snapshots/Produce/restore": 404}
     expected |= {"transactions/1": 404, "transactions/1/abort": 404, "hanging-transactions/abort": 400}
-    expected |= {"users/set": 400, "users/delete": 400, "quotas/edit": 400}
+    expected |= {"users/set": 400, "users/delete": 400, "quotas/edit": 400, "acls/add": 400, "acls/remove": 400}
     names = {"id": "1", "name": "Produce", "operation": "1"}
     listed = (await client.get("/api/v1")).json()["endpoints"]
     assert listed == ENDPOINTS
