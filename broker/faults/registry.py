@@ -201,5 +201,6 @@ class Faults:
 
     def _note(self, **told: Any) -> None:
         self.fired.append(FiredFault(at_ms=self._now_ms(), **told))
-        if self._rules[told["rule"]].is_spent:
+        live = self._rules.get(told["rule"])
+        if live is not None and live.is_spent:
             self._install_all()  # it costs nothing from now on

@@ -32,7 +32,7 @@ class ToxicLink(asyncio.Transport, asyncio.Protocol):
     """The bad network of one connection.
 
     Args:
-        transport: the connection's; `begin` takes its protocol's place.
+        transport: the connection's; the link is to take the place of its protocol.
         owner: the connection.
         client: the client id, if the connection knows it.
         clock: the time of delays.
@@ -201,13 +201,16 @@ class ToxicLink(asyncio.Transport, asyncio.Protocol):
         self._pump(self._up)
 
     def eof_received(self) -> bool:
-        """Pass on that the client sends no more, behind what it has sent."""
+        """Pass on that the client sends no more, behind what it has sent; return whether the transport stays open.
+
+        With TLS it cannot: there is no half of a connection.
+        """
         if self._up.is_idle:
             self._deliver(END)
         else:
             self._up.feed(END, self._now_ms())
             self._pump(self._up)
-        return True  # the transport closes when this does
+        return self._transport.get_extra_info("ssl_object") is None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what is under way."""

@@ -225,6 +225,15 @@ def test_the_end_of_a_client_comes_behind_its_requests(bench: Bench, request_of:
     assert net.wire.closing
 
 
+def test_with_tls_a_connection_ends_with_its_client(bench: Bench, request_of: RequestOf) -> None:
+    """The transport would warn of an answer that it stays open."""
+    net = Net(bench, {"toxic": "slow_close", "delay_ms": 500})
+    net.wire._extra["ssl_object"] = object()  # type: ignore[attr-defined] # a transport's own, which has no setter
+    net.wire.arrives(request_of(1))
+    assert net.wire.protocol is not None
+    assert not net.wire.protocol.eof_received()
+
+
 def test_it_reads_no_more_than_it_may_hold(bench: Bench) -> None:
     net = Net(bench, {"toxic": "bandwidth", "rate_kb": 1_000, "stream": "upstream"})
     net.wire.arrives(bytes(14) + bytes(MAX_UPSTREAM_BYTES))
