@@ -404,6 +404,18 @@ class Connection(asyncio.Protocol):
         """Answers that the client has not taken."""
         return self._replies.unsent_bytes + self._transport.get_write_buffer_size()
 
+    def is_quiet(self, now_ms: int) -> bool:
+        """Whether no deadline can have passed: nothing is under way, and the client is not idle for too long."""
+        replies, requests = self._replies, self._requests
+        return (
+            self._deadlines.may_rest(now_ms)
+            and not replies.in_flight
+            and not requests.waiting
+            and not requests.partial_bytes
+            and not replies.writing_paused
+            and self._gate is None
+        )
+
     def enforce_deadlines(self, now_ms: int, *, answers_short: bool = False) -> None:
         """Abort the connection if the client is past one of its deadlines.
 

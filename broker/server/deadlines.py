@@ -113,6 +113,14 @@ class Deadlines:
         self.closing(now_ms)
         self._aborted = True
 
+    def may_rest(self, now_ms: int) -> bool:
+        """Whether a client with which nothing is under way has its time: it has requested something, and lately."""
+        return (
+            self._has_requested
+            and self.closing_since_ms is None
+            and now_ms - self._last_active_ms <= self._limits.idle_ms
+        )
+
     def overdue(
         self,
         now_ms: int,

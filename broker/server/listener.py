@@ -76,6 +76,7 @@ class Listener:
         self._held = False
         self._toxics: Toxics | None = None
         self._files_ran_out = False
+        self._answers_short = False
         self._sweep_alarm: Alarm | None = None
         self._empty = asyncio.Event()
         self._empty.set()
@@ -191,8 +192,11 @@ class Listener:
         now_ms = self._clock.now_ms()
         unsent_bytes = sum(connection.unsent_bytes for connection in self._connections)
         answers_short = unsent_bytes > self._limits.unsent_memory_bytes
+        skips_quiet = not answers_short and not self._answers_short  # after a shortage, each forgets that it was in it
+        self._answers_short = answers_short
         for connection in list(self._connections):
-            connection.enforce_deadlines(now_ms, answers_short=answers_short)
+            if not (skips_quiet and connection.is_quiet(now_ms)):
+                connection.enforce_deadlines(now_ms, answers_short=answers_short)
         self._warn_if_files_ran_out()
 
     def _warn_if_files_ran_out(self) -> None:

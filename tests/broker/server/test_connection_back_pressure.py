@@ -334,3 +334,26 @@ def test_a_throttled_connection_holds_no_memory_for_which_others_wait(
     bench.clock.advance_ms(101)
     connection.enforce_deadlines(bench.clock.now_ms())
     assert transport.aborted
+
+
+# Deadlines of many.
+
+
+def test_a_connection_is_quiet_while_nothing_is_under_way_and_it_has_its_time(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """A sweep passes it over then; it is muted or not."""
+    bench = make_bench(idle_ms=1_000)
+    connection, _ = bench.connect()
+    now_ms = bench.clock.now_ms()
+    assert not connection.is_quiet(now_ms), "it has the deadline of its first request"
+    connection.data_received(request_of(1))
+    assert not connection.is_quiet(now_ms)
+    answer(bench)
+    bench.run()
+    assert connection.is_quiet(now_ms)
+    connection.throttle()
+    assert connection.is_quiet(now_ms + 1_000)
+    assert not connection.is_quiet(now_ms + 1_001)
+    connection.data_received(request_of(2)[:-1])
+    assert not connection.is_quiet(now_ms)
