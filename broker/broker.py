@@ -44,7 +44,7 @@ from purgatorio.broker.metadata_publisher import BrokerMetadataPublisher
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatories import BrokerPurgatories
 from purgatorio.broker.purgatory import FinishedOperation
-from purgatorio.broker.quotas import broker_quotas
+from purgatorio.broker.quotas import broker_quotas, limit_connections
 from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
 from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.fetcher_manager import ReplicaFetcherManager
@@ -306,6 +306,7 @@ class Broker:
                 secret=self._credentials.derived(b"scram"),
                 wall_ms=self.clock.wall_ms,
             ),
+            rates=self.quotas.connections,
         )
 
     def _operation_finished(self, operation: FinishedOperation) -> None:
@@ -445,6 +446,7 @@ class Broker:
         self.replicas.reconfigure(topic_settings(config).log, config.producer_id_expiration_ms)
         max_connections = min(config.max_connections, self._connections_cap or config.max_connections)
         self._listeners.allow_connections(max_connections, config.max_connections_per_ip)
+        limit_connections(self.quotas, config)
 
     def _seems_dead(self, broker_id: int) -> bool:
         """Return whether a broker is probably dead and not fenced yet: its port refuses connections.

@@ -19,6 +19,7 @@ from purgatorio.broker.config.listeners import (
 )
 from purgatorio.broker.faults.toxic_rule import Toxics
 from purgatorio.broker.metadata.image import Endpoint
+from purgatorio.broker.quota.connection_rates import ConnectionRates
 from purgatorio.broker.request import Routes
 from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
 from purgatorio.broker.security.client_certificate import ClientCertificates
@@ -40,6 +41,7 @@ class BrokerListeners:
         memory: where the bytes of all requests are counted.
         credentials: the brokers' own.
         clients: what the mechanisms need by which clients authenticate.
+        rates: how fast clients may connect.
 
     Attributes:
         by_name: the listeners, in the order of the setting.
@@ -60,6 +62,7 @@ class BrokerListeners:
         memory: RequestMemory,
         credentials: BrokerCredentials,
         clients: AuthenticationServices,
+        rates: ConnectionRates,
     ) -> None:
         self._config = config
         self._configs = (*listener_configs(config), *brokers_own(config))
@@ -73,6 +76,7 @@ class BrokerListeners:
                 observer=observer,
                 memory=memory,
                 sasl=_sasl(config, each, credentials, clients),
+                rates=None if each.name == BROKERS else rates,
                 **(_tls(config, each) if each.protocol.has_tls else {}),
             )
             for each in self._configs

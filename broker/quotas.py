@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig
+from purgatorio.broker.log.config_keys import MAX_INT
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatories import BrokerPurgatories
 from purgatorio.broker.quota.client_quotas import BrokerQuotas, QuotaWindows
@@ -45,7 +47,7 @@ def broker_quotas(
         ]
         sessions.withheld(response.session_id, keys, was_full=was_full)
 
-    return BrokerQuotas(
+    quotas = BrokerQuotas(
         layers,
         parked.throttled,
         now_ms=clock.now_ms,
@@ -54,6 +56,14 @@ def broker_quotas(
         topics=ImagePartitions(image, dynamic),
         withheld=withheld,
     )
+    limit_connections(quotas, dynamic.current)
+    return quotas
+
+
+def limit_connections(quotas: BrokerQuotas, config: BrokerConfig) -> None:
+    """Apply the rate of connections from the broker's configs; the largest number stands for none."""
+    most = config.max_connection_creation_rate
+    quotas.connections.broker_limit = math.inf if most == MAX_INT else most
 
 
 def quota_windows(config: BrokerConfig) -> QuotaWindows:

@@ -361,6 +361,14 @@ class BrokerConfig(BaseModel):
         "Connections from one IP address; the broker closes further ones at once. Kafka's default is no limit.",
         ge=1,
     )
+    max_connections_per_ip_overrides: str = text(
+        "",
+        "Addresses with another number of connections, such as 127.0.0.1:200,192.0.2.1:5. Kafka resolves names, too.",
+        pattern=r"^([0-9a-fA-F.:]+:[0-9]{1,9}(,[0-9a-fA-F.:]+:[0-9]{1,9})*)?$",
+    )
+    max_connection_creation_rate: int = number(
+        MAX_INT, "Connections that the broker accepts per second; it reads further ones up to a second later.", ge=1
+    )
     connections_max_idle_ms: int = number(
         600_000, "Idle time after which the broker closes a connection.", ge=1, long=True
     )

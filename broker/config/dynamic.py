@@ -17,7 +17,13 @@ from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.config_keys import MAX_LONG, ConfigKey, ConfigType, config_text, number_key
 from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage
 
-_NUMBERS: Final = ("log_cleaner_backoff_ms", "max_connections", "max_connections_per_ip", "producer_id_expiration_ms")
+_NUMBERS: Final = (
+    "log_cleaner_backoff_ms",
+    "max_connection_creation_rate",
+    "max_connections",
+    "max_connections_per_ip",
+    "producer_id_expiration_ms",
+)
 _THROTTLES: Final = (
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",

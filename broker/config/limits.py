@@ -26,6 +26,13 @@ def connection_limits(config: BrokerConfig) -> ConnectionLimits:
         max_in_flight_requests=config.max_in_flight_requests_per_connection,
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
+        max_connections_of=_overrides(config.max_connections_per_ip_overrides),
         request_memory_bytes=config.queued_max_request_bytes,
         idle_ms=config.connections_max_idle_ms,
     )
+
+
+def _overrides(text: str) -> dict[str, int]:
+    """Return the connections of each address: from ``127.0.0.1:200,::1:5``."""
+    pairs = (each.rpartition(":") for each in text.split(",") if each)
+    return {host: int(count) for host, _, count in pairs}

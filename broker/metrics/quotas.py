@@ -6,7 +6,7 @@ use is empty. Only clients under a quota have one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, islice
 from typing import Any, Final
 from urllib.parse import quote_plus
@@ -36,6 +36,7 @@ _RATES: Final = {
 
 def quota_steps(brokers: Sequence[BrokerView]) -> Steps:
     """Yield the families about quotas, and None between steps of bounded work."""
+    yield from _connections([broker for broker in brokers if broker.quotas.connections.is_active])
     brokers = [broker for broker in brokers if broker.quotas.is_active]
     if not brokers:
         return
@@ -51,6 +52,17 @@ def quota_steps(brokers: Sequence[BrokerView]) -> Steps:
         exempt.add(broker, charges.exempt.per_second(charges.now_ms()))
     yield exempt.metric
     yield _throttle_times(brokers)
+
+
+def _connections(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
+    """Yield how long connections of addresses that came too fast were kept before they were closed."""
+    name = "kafka_server_socket_server_metrics_ip_connection_accept_throttle_time"
+    kept = gauge(name, "Average time that connections of addresses above their quota were kept, in ms.")
+    for broker in brokers:
+        rates, now_ms = broker.quotas.connections, broker.quotas.charges.now_ms()
+        kept.add(broker, rates.refused_ms.value(now_ms) or 0.0)
+    if brokers:
+        yield kept.metric
 
 
 def _clients(brokers: Sequence[BrokerView], kind: QuotaKind) -> Steps:

@@ -21,6 +21,7 @@ from purgatorio.broker.quota.charging import (
     Withheld,
 )
 from purgatorio.broker.quota.client_rates import ClientBuckets, ClientRates
+from purgatorio.broker.quota.connection_rates import ConnectionRates
 from purgatorio.broker.quota.keys import QuotaKey
 from purgatorio.broker.quota.mutations import STRICT_VERSIONS, ChargedMetadata, ChargedMutations, KnownPartitions
 from purgatorio.broker.quota.rates import Rate, RateWindow
@@ -57,6 +58,7 @@ class BrokerQuotas:
 
     Attributes:
         charges: what the clients used.
+        connections: how fast they may connect.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class BrokerQuotas:
             now_ms=now_ms,
             now_seconds=now_seconds,
         )
+        self.connections = ConnectionRates(window, now_ms)
         self._window = window
         self._layers = layers
         self._topics = topics
@@ -105,6 +108,7 @@ class BrokerQuotas:
         charges = self.charges
         for accounts in (charges.produce, charges.fetch, charges.request, charges.mutations):
             accounts.quotas_changed(quotas)
+        self.connections.quotas_changed(quotas)
         if self.is_active:
             self._layers.put(Layer.QUOTAS, self._before)
         else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 
 _KIB = 1024
 _MIB = 1024 * _KIB
@@ -14,6 +15,7 @@ class Refusal(enum.StrEnum):
 
     TOO_MANY_CONNECTIONS = "too_many_connections"
     TOO_MANY_CONNECTIONS_OF_ADDRESS = "too_many_connections_of_address"
+    CONNECTION_RATE_OF_ADDRESS = "connection_rate_of_address"
     FRAME_TOO_LARGE = "frame_too_large"
     NEGATIVE_FRAME_SIZE = "negative_frame_size"
     TLS_ON_PLAIN_LISTENER = "tls_on_plain_listener"
@@ -52,6 +54,7 @@ class ConnectionLimits:
         max_turn_ms: time for which further requests of one connection are started before other connections get a turn.
         max_connections: connections of a listener; further ones are closed at once (Kafka: max.connections).
         max_connections_per_ip: connections from one address (Kafka: max.connections.per.ip).
+        max_connections_of: the same for addresses that have a limit of their own (max.connections.per.ip.overrides).
         request_memory_bytes: bytes of all connections' requests that are being received or worked on; at this size no
             more are read (Kafka: queued.max.request.bytes). Exceeded by at most one chunk per connection.
         unsent_memory_bytes: bytes of all connections' answers that clients have not taken; above it, slow clients are
@@ -77,6 +80,7 @@ class ConnectionLimits:
     max_turn_ms: int = 1
     max_connections: int = 10_000
     max_connections_per_ip: int = 10_000
+    max_connections_of: Mapping[str, int] = field(default_factory=dict)
     request_memory_bytes: int = 512 * _MIB
     unsent_memory_bytes: int = 256 * _MIB
     write_high_water_bytes: int = _MIB
@@ -91,10 +95,10 @@ class ConnectionLimits:
     sweep_interval_ms: int = 1_000
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value < 1:
-                raise ValueError(f"{field.name} is {value}, but must be at least 1")
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, int) and value < 1:
+                raise ValueError(f"{each.name} is {value}, but must be at least 1")
         if self.write_low_water_bytes > self.write_high_water_bytes:
             raise ValueError(
                 f"write_low_water_bytes ({self.write_low_water_bytes}) is above "

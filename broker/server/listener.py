@@ -14,12 +14,14 @@ from typing import Any
 
 from purgatorio.broker.clock import Alarm, Clock, time_limit
 from purgatorio.broker.faults.toxic_rule import Toxics
+from purgatorio.broker.quota.connection_rates import ConnectionRates
 from purgatorio.broker.request import Routes
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server import open_files
 from purgatorio.broker.server.connection import Connection, Identify, SharedServices
 from purgatorio.broker.server.connection_snapshot import ConnectionSnapshot
 from purgatorio.broker.server.dispatch import Dispatcher
+from purgatorio.broker.server.late_connections import LateConnections
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.observer import NullObserver, ServerObserver
 from purgatorio.broker.server.refusal_log import RefusalLog
@@ -43,6 +45,7 @@ class Listener:
         sasl: how clients authenticate; None: they do not.
         tls: returns the TLS context for a new connection; None: the listener speaks plain text.
         identify: tells clients by their certificates; None: they show none.
+        rates: how fast connections may come; None: as fast as they do.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Listener:
         sasl: SaslSettings | None = None,
         tls: Callable[[], ssl.SSLContext] | None = None,
         identify: Identify | None = None,
+        rates: ConnectionRates | None = None,
     ) -> None:
         self.name = name
         self._tls = tls
@@ -67,6 +71,8 @@ class Listener:
         self._observer = observer or NullObserver()
         self._memory = memory or RequestMemory(limits.request_memory_bytes)
         self._sasl = sasl
+        self._refusals = RefusalLog(name, clock)
+        self._late = None if rates is None else LateConnections(rates, clock, self._refused)
         self._connections: dict[Connection, None] = {}
         self._of_address: Counter[str] = Counter()
         self._numbers = itertools.count(1)
@@ -112,7 +118,6 @@ class Listener:
         if self._server is not None:
             raise RuntimeError(f"listener {self.name} was started before")
         loop = asyncio.get_running_loop()
-        refusals = RefusalLog(self.name, self._clock)
         services = SharedServices(
             listener=self.name,
             limits=self._limits,
@@ -122,7 +127,7 @@ class Listener:
             memory=self._memory,
             observer=self._observer,
             sasl=self._sasl,
-            refusals=refusals,
+            refusals=self._refusals,
             identify=self._identify,
         )
         self._accepting = True
@@ -131,7 +136,7 @@ class Listener:
             return Connection(services, self, f"{self.name}-{next(self._numbers)}")
 
         if self._tls is not None:
-            self._server = await self._start_tls(self._tls, connect, refusals, (host, port), listening)
+            self._server = await self._start_tls(self._tls, connect, (host, port), listening)
         else:
             where: dict[str, Any] = {"host": host, "port": port} if listening is None else {"sock": listening}
             self._server = await loop.create_server(connect, **where, backlog=self._limits.accept_backlog)
@@ -142,13 +147,12 @@ class Listener:
         self,
         context: Callable[[], ssl.SSLContext],
         connect: Callable[[], Connection],
-        refusals: RefusalLog,
         address: tuple[str, int],
         listening: socket.socket | None,
     ) -> TlsAcceptor:
         def refused(reason: Refusal, detail: str, peer: str) -> None:
             self._observer.refused(reason)
-            refusals.refused(reason, detail, peer=peer, client_id=None)
+            self._refusals.refused(reason, detail, peer=peer, client_id=None)
 
         acceptor = TlsAcceptor(
             connect,
@@ -233,7 +237,13 @@ class Listener:
             connection.pass_toxics(self._toxics)
         if self._held:
             connection.hold()
+        if self._late is not None:
+            self._late.entered(connection)
         return None
+
+    def _refused(self, reason: Refusal, detail: str, connection: Connection) -> None:
+        self._observer.refused(reason)
+        self._refusals.refused(reason, detail, peer=connection.session.peer, client_id=None)
 
     def _may_enter(self, host: str, handshakes: int, of_address: int) -> tuple[Refusal, str] | None:
         """Return why one more connection is refused, beside so many handshakes, or None."""
@@ -242,14 +252,17 @@ class Listener:
             return Refusal.STOPPING, "the listener stops"
         if len(self._connections) + handshakes >= limits.max_connections:
             return Refusal.TOO_MANY_CONNECTIONS, f"{limits.max_connections} connections are open"
-        if self._of_address[host] + of_address >= limits.max_connections_per_ip:
-            detail = f"{limits.max_connections_per_ip} connections of {host} are open"
+        most = limits.max_connections_of.get(host, limits.max_connections_per_ip)
+        if self._of_address[host] + of_address >= most:
+            detail = f"{most} connections of {host} are open"
             return Refusal.TOO_MANY_CONNECTIONS_OF_ADDRESS, detail
         return None
 
     def left(self, connection: Connection) -> None:
         """Remove a connection that is gone."""
         del self._connections[connection]
+        if self._late is not None:
+            self._late.left(connection)
         self._of_address[connection.session.host] -= 1
         if not self._of_address[connection.session.host]:
             del self._of_address[connection.session.host]

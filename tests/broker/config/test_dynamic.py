@@ -30,6 +30,7 @@ def test_they_are_kafkas_dynamic_configs_that_exist_here() -> None:
         "log.retention.ms",
         "log.roll.ms",
         "log.segment.bytes",
+        "max.connection.creation.rate",
         "max.connections",
         "max.connections.per.ip",
         "message.max.bytes",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client.metrics_core import Metric
 
+from purgatorio.broker.metadata.client_quotas import QuotaEntity
 from purgatorio.broker.metrics import quotas
 from purgatorio.broker.metrics.quotas import quota_steps
 from purgatorio.protocol.api_key import ApiKey
@@ -98,3 +99,11 @@ def test_clients_with_series_are_limited_and_end_when_idle(broker: FakeBroker, m
     assert {labels[2] for labels in scrape(broker)["kafka_server_produce_byte_rate"]} == {"b", "c"}
     broker.passes(3_600_000)
     assert "kafka_server_produce_byte_rate" not in scrape(broker)
+
+
+def test_how_long_connections_were_kept_that_came_too_fast(broker: FakeBroker) -> None:
+    quotas = broker.image.client_quotas | {QuotaEntity(ip="192.0.2.1"): {"connection_creation_rate": 0.1}}
+    broker.quotas.image_changed(broker.image.with_client_quotas(quotas))
+    for _ in range(2):
+        broker.quotas.connections.refuse_after_ms("192.0.2.1")
+    assert scrape(broker) == {"kafka_server_socket_server_metrics_ip_connection_accept_throttle_time": {("1",): 1_000}}

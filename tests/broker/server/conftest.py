@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.quota.connection_rates import ConnectionRates
 from purgatorio.broker.request import Reply, RequestContext, Route, Routes
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.connection import Connection, SharedServices
@@ -289,8 +290,8 @@ async def start_listener(
     """Starts listeners on loopback with the given limits, and stops them in the end."""
     started: list[Listener] = []
 
-    async def start(**limits: int) -> Listener:
-        listener = Listener(routes, ConnectionLimits(**limits), clock, observer=probe)
+    async def start(rates: ConnectionRates | None = None, **limits: Any) -> Listener:
+        listener = Listener(routes, ConnectionLimits(**limits), clock, observer=probe, rates=rates)
         await listener.start("127.0.0.1", 0)
         started.append(listener)
         return listener
