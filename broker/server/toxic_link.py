@@ -24,6 +24,8 @@ MAX_UPSTREAM_BYTES: Final = 1024 * 1024
 client are bounded by the connection, which pauses at its own limit."""
 PIECES_PER_TURN: Final = 64
 """Pieces that go on in one turn of the event loop."""
+_NOBODY: Final = asyncio.Protocol()
+"""The owner of a link whose connection is lost."""
 _RESET: Final = struct.pack("ii", 1, 0)
 """The linger option (on, 0 s) with which a socket that closes sends RST."""
 
@@ -221,7 +223,8 @@ class ToxicLink(asyncio.Transport, asyncio.Protocol):
         self._ends.clear()
         self._up.clear()
         self._down.clear()
-        self._owner.connection_lost(exc)
+        owner, self._owner = self._owner, _NOBODY  # they would refer to each other
+        owner.connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Have the connection wait: the client does not take its bytes."""

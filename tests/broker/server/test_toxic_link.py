@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +69,10 @@ class Net:
         self.apply()
 
     def apply(self) -> None:
+        noted = self.noted
+
         def note(**told: Any) -> None:
-            self.noted.append(told)
+            noted.append(told)
 
         self.connection.pass_toxics(Toxics(1, self.rules, note))
 
@@ -190,6 +194,15 @@ def test_a_reset_ends_the_connection(bench: Bench, request_of: RequestOf, timeou
     assert net.wire.aborted
 
 
+def test_a_reset_that_is_removed_in_time_does_not_come(bench: Bench, request_of: RequestOf) -> None:
+    net = Net(bench, {"toxic": "reset_peer", "timeout_ms": 20})
+    net.wire.arrives(request_of(1))
+    net.passes(10)
+    net.remove(net.rules[0])
+    net.passes(20)
+    assert not net.wire.aborted
+
+
 def test_limited_data_closes_behind_the_last_byte(bench: Bench, request_of: RequestOf) -> None:
     net = Net(bench, {"toxic": "limit_data", "limit_bytes": 3})
     net.wire.arrives(request_of(1))
@@ -253,6 +266,26 @@ def test_a_connection_waits_while_its_answers_are_under_way(make_bench: MakeBenc
     assert net.connection.unsent_bytes == 0
 
 
+@pytest.mark.parametrize("toxic_comes", ["before", "meanwhile"])
+def test_a_client_that_does_not_take_its_answers_holds_up_its_requests(
+    make_bench: MakeBench, request_of: RequestOf, toxic_comes: str
+) -> None:
+    bench = make_bench(write_high_water_bytes=10_000, write_low_water_bytes=1_000)
+    net = Net(bench, *([LATE] if toxic_comes == "before" else []))
+    net.wire.set_write_buffer_limits(10_000, 1_000)
+    net.wire.takes_all = False
+    bench.handler.decide = bench.handler.answer_large
+    net.wire.arrives(requests_of(request_of, 4))
+    net.passes(100)
+    if toxic_comes == "meanwhile":
+        net.add(**LATE)
+    assert net.requests == 2, "the third one waits for the client"
+    for _ in range(3):
+        net.wire.take(100_000)
+        net.passes(100)
+    assert net.wire.correlation_ids() == [1, 2, 3, 4]
+
+
 def test_it_composes_with_a_connection_that_stands_still(bench: Bench, request_of: RequestOf) -> None:
     net = Net(bench)
     net.connection.hold()
@@ -281,6 +314,23 @@ def test_nothing_is_left_of_a_connection_that_is_lost(bench: Bench, request_of: 
     net.passes(1_000)
     assert net.requests == 0
     assert not net.wire.aborted
+
+
+def test_a_connection_that_is_lost_is_freed_without_the_garbage_collector(bench: Bench, request_of: RequestOf) -> None:
+    net = Net(bench, LATE)
+    net.wire.arrives(request_of(1))
+    freed = weakref.ref(net.connection._transport)
+    assert net.wire.protocol is not None
+    net.wire.protocol.connection_lost(None)
+    net.wire.protocol = None  # as a socket's transport does
+    gc.disable()
+    try:
+        bench.handler.parked.clear()
+        bench.handler.contexts.clear()
+        del net
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("seed", range(20))
