@@ -11,8 +11,14 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("tests/pipeline/", "tests/compat/test_java.py", "tests/compat/test_kafka_tools.py", "tests/test_wheel.py")
-"""What shares a costly start (the Spark session, compiled Java, the wheels), longest first."""
+TOGETHER = (
+    "tests/pipeline/",
+    "tests/broker/simulation/test_swarm.py",
+    "tests/compat/test_java.py",
+    "tests/compat/test_kafka_tools.py",
+    "tests/test_wheel.py",
+)
+"""What shares something costly (the Spark session, simulated seeds, compiled Java, the wheels), longest first."""
 EACH_ALONE = (
     "tests/broker/server/test_hostile_frames.py",
     "tests/broker/simulation/",

@@ -155,7 +155,8 @@ class Installed:
         return done.stdout
 
 
-@pytest.fixture(scope="module", params=["repository", "sdist"])
+# The sdist holds the same files, as a test sees.
+@pytest.fixture(scope="module", params=["repository", pytest.param("sdist", marks=pytest.mark.heavy)])
 def installed(
     request: pytest.FixtureRequest, wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Installed:

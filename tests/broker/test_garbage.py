@@ -16,10 +16,14 @@ from tests.broker.test_cluster import config, create
 
 @pytest.fixture(autouse=True)
 def collector_as_it_was() -> Iterator[None]:
-    """No test leaves the collector of the tests' process changed."""
-    thresholds, frozen = gc.get_threshold(), gc.get_freeze_count()
+    """No test leaves the collector of this process changed; what `tests/conftest.py` froze is thawed meanwhile."""
+    was_frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    thresholds = gc.get_threshold()
     yield
-    assert (gc.get_threshold(), gc.get_freeze_count()) == (thresholds, frozen)
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (thresholds, 0)
+    if was_frozen:
+        gc.freeze()
 
 
 def test_the_collector_rests_for_a_while_and_is_left_as_it_was() -> None:

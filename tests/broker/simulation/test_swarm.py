@@ -25,42 +25,42 @@ from purgatorio.protocol.compression import Compression
 from tests.broker.simulation.seeds import SEEDS
 
 SIZE = {"brokers": 3, "partitions": 2, "min_insync_replicas": 2}
-# A seed at which each path is known to be reached. When the code changes, another one may be: the search goes on over
-# the default seeds.
+# A seed at which each path is known to be reached: few in all, since each takes two seconds. When the code changes,
+# another one may be: the search goes on over the seeds of other paths, and over the default seeds.
 REACHED_AT = {
-    "out-of-range": 5,
-    "restart": 5,
-    "truncate-segments": 36,
-    "wait-for-refused": 4,
+    "out-of-range": 379,
+    "restart": 379,
+    "truncate-segments": 379,
+    "wait-for-refused": 379,
     "out-of-order": 379,
-    "raised-epoch": 9,
-    "duplicate": 5,
-    "snapshot": 8,
-    "rack-read": 5,
-    "compaction": 8,
-    "memory-cap": 5,
-    "lost-lease": 4,
-    "lost-answer": 4,
-    "reassignment": 6,
-    "deletion": 5,
-    "delete-records": 11,
+    "raised-epoch": 379,
+    "duplicate": 48,
+    "snapshot": 18,
+    "rack-read": 22,
+    "compaction": 39,
+    "memory-cap": 379,
+    "lost-lease": 379,
+    "lost-answer": 379,
+    "reassignment": 22,
+    "deletion": 379,
+    "delete-records": 18,
     "recreation": 22,
     "clock-margin": 48,
-    "skipped-images": 4,
+    "skipped-images": 48,
     "replaced-process": 48,
-    "group-load": 3,
+    "group-load": 39,
     "rebalance-moved": 39,
     "fenced-static": 39,
-    "expired-member": 3,
-    "marker-moved": 3,
+    "expired-member": 39,
+    "marker-moved": 18,
     "load-decided": 46,
-    "timed-out": 3,
-    "fenced-producer": 3,
-    "next-epoch": 3,
-    "asked-first": 3,
-    "parked-request": 3,
+    "timed-out": 18,
+    "fenced-producer": 18,
+    "next-epoch": 46,
+    "asked-first": 18,
+    "parked-request": 18,
     "loaded-offsets": 90,
-    "moved-offsets": 3,
+    "moved-offsets": 39,
 }
 
 
@@ -86,7 +86,7 @@ def reached(seed: int) -> Counter[str]:
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize("path", REACHED_AT)
 def test_a_path_is_reached_within_the_default_seeds(path: str) -> None:
-    for seed in dict.fromkeys((REACHED_AT[path], *range(1, SEEDS + 1))):
+    for seed in dict.fromkeys((REACHED_AT[path], *REACHED_AT.values(), *range(1, SEEDS + 1))):
         if reached(seed)[path]:
             return
     pytest.fail(f"no default seed reaches it: {SOMETIMES[path]}")
@@ -149,7 +149,7 @@ def test_the_same_seed_gives_the_same_history_under_any_hash_seed(seed: int) -> 
             text=True,
             check=True,
         ).stdout
-        for hash_seed in ("0", "1", "2")
+        for hash_seed in ("0", "1")
     }
     assert len(digests) == 1
     assert len(digests.pop().strip()) == len(hashlib.sha256().hexdigest())
