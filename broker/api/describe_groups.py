@@ -47,7 +47,7 @@ def _describe(groups: Groups, ctx: RequestContext, group_id: str) -> DescribedGr
     group = shard.groups.get(group_id)
     if isinstance(group, ClassicGroup):
         return _described(group)
-    if group is None and group_id in shard.offsets.groups:
+    if group is None and shard.offsets.has_group(group_id):
         return DescribedGroup(group_id=group_id, group_state=GroupState.EMPTY.value)
     found = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
     if ctx.api_version >= NOT_FOUND_VERSION:

@@ -1,7 +1,8 @@
 """ListGroups (key 16): the groups that this broker coordinates, of both group protocols. Versions 0–5.
 
 Filters by state and by type ignore case, and unknown names match no group. While a partition of groups is being loaded
-the list lacks its groups; the error COORDINATOR_LOAD_IN_PROGRESS says so.
+the list lacks its groups; the error COORDINATOR_LOAD_IN_PROGRESS says so. A long list is made in steps, between which
+groups may change.
 """
 
 from __future__ import annotations
@@ -19,40 +20,49 @@ from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
+GROUPS_PER_STEP: Final = 2_000
+"""Groups that one step looks at: two milliseconds."""
+
 
 def handle(groups: Groups, ctx: RequestContext, request: ListGroupsRequest, reply: Reply) -> None:
     """Answer with the groups that pass both filters."""
+    groups.listings.begin(_list(groups, request, reply))
+
+
+def _list(groups: Groups, request: ListGroupsRequest, reply: Reply) -> Iterator[None]:
+    """Look at all groups, `GROUPS_PER_STEP` in each step, and reply with the last one."""
     shards = list(groups.coordinator.shards)
     is_loading = any(shard.state is ShardState.LOADING for shard in shards)
+    response = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE)
     states = {state.lower() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
-    reply(
-        ListGroupsResponse(
-            error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE,
-            groups=[
-                listed
-                for shard in shards
-                if shard.is_active
-                for listed in _groups_of(shard)
-                if (not states or listed.group_state.lower() in states)
+    looked_at = 0
+    for shard in shards:
+        for group_id in shard.group_ids() if shard.is_active else ():
+            if looked_at == GROUPS_PER_STEP:
+                looked_at = 0
+                yield
+            looked_at += 1
+            listed = _listed(shard, group_id)
+            if (
+                listed is not None
+                and (not states or listed.group_state.lower() in states)
                 and (not types or listed.group_type.lower() in types)
-            ],
-        )
+            ):
+                response.groups.append(listed)
+    reply(response)
+
+
+def _listed(shard: GroupShard, group_id: str) -> ListedGroup | None:
+    """Return a group, None if it is gone; one with offsets alone is an empty classic group without a protocol type."""
+    group = shard.groups.get(group_id)
+    if group is None:
+        if not shard.offsets.has_group(group_id):
+            return None
+        return ListedGroup(group_id=group_id, protocol_type="", group_state="Empty", group_type="classic")
+    return ListedGroup(
+        group_id=group_id, protocol_type=group.protocol_type, group_state=group.state_name, group_type=group.type
     )
-
-
-def _groups_of(shard: GroupShard) -> Iterator[ListedGroup]:
-    """Yield the groups of a shard; one with offsets alone is an empty classic group without a protocol type."""
-    for group in shard.groups.values():
-        yield ListedGroup(
-            group_id=group.group_id,
-            protocol_type=group.protocol_type,
-            group_state=group.state_name,
-            group_type=group.type,
-        )
-    for group_id in shard.offsets.groups:
-        if group_id not in shard.groups:
-            yield ListedGroup(group_id=group_id, protocol_type="", group_state="Empty", group_type="classic")
 
 
 def error_response(request: ListGroupsRequest, error_code: ErrorCode) -> ListGroupsResponse:

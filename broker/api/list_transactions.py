@@ -3,12 +3,13 @@
 A transaction is listed if it passes all filters: by state, producer id, time since its start (KIP-994), and a regular
 expression in RE2's syntax that matches the whole id (KIP-1152; of ASCII characters only, as those of consumer groups).
 As in Kafka, the time since the start is that of complete transactions too. While a partition of transactional ids is
-being loaded there is no list, but the error COORDINATOR_LOAD_IN_PROGRESS.
+being loaded there is no list, but the error COORDINATOR_LOAD_IN_PROGRESS. A long list is made in steps, between which
+transactions may change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,6 +18,7 @@ from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.group.consumer.expression import Expression
 from purgatorio.broker.group.consumer.expression_parser import ExpressionError
 from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.txn.shard import TransactionShard
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.broker.txn.values import NO_TIME
@@ -29,11 +31,20 @@ from purgatorio.protocol.messages.list_transactions import (
 )
 from purgatorio.protocol.transaction_state import TransactionState
 
+WORK_PER_STEP: Final = 5_000
+"""Characters that one step matches with a regular expression: some milliseconds."""
+WORK_PER_ID: Final = 5
+"""A look at a transactional id takes as long as so many characters."""
 _BY_NAME: Final = {state.state_name: state for state in TransactionState}
 
 
 def handle(transactions: Transactions, ctx: RequestContext, request: ListTransactionsRequest, reply: Reply) -> None:
     """Answer with the transactions that pass all filters."""
+    transactions.listings.begin(_list(transactions, request, reply))
+
+
+def _list(transactions: Transactions, request: ListTransactionsRequest, reply: Reply) -> Iterator[None]:
+    """Look at all transactional ids, in steps of `WORK_PER_STEP`, and reply with the last one."""
     shards = list(transactions.coordinator.shards)
     response = ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in _BY_NAME]
@@ -44,24 +55,30 @@ def handle(transactions: Transactions, ctx: RequestContext, request: ListTransac
         return
     try:
         passes = _Filter(request, transactions.clock.wall_ms())
-        response.transaction_states = [
-            ListedTransaction(
-                transactional_id=each.transactional_id,
-                producer_id=each.value.producer_id,
-                transaction_state=each.value.state.state_name,
-            )
-            for each in _listed(transactions)
-            if passes(each)
-        ]
+        work = 0
+        for each in _known(shards):
+            if work >= WORK_PER_STEP:
+                work = 0
+                yield
+            work += passes.work(each)
+            if not each.value.is_new and passes(each):
+                response.transaction_states.append(
+                    ListedTransaction(
+                        transactional_id=each.transactional_id,
+                        producer_id=each.value.producer_id,
+                        transaction_state=each.value.state.state_name,
+                    )
+                )
     except ExpressionError:
+        response.transaction_states = []
         response.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
     reply(response)
 
 
-def _listed(transactions: Transactions) -> Iterator[Transaction]:
-    for shard in transactions.coordinator.shards:
-        if shard.is_active:
-            yield from (each for each in shard.transactions.values() if not each.value.is_new)
+def _known(shards: Sequence[TransactionShard]) -> Iterator[Transaction]:
+    """Yield the transactions of active shards; they may change between two."""
+    for shard in shards:
+        yield from list(shard.transactions.values()) if shard.is_active else ()
 
 
 class _Filter:
@@ -79,6 +96,10 @@ class _Filter:
         self._started_before_ms = None if duration_ms < 0 else now_ms - duration_ms
         pattern = request.transactional_id_pattern
         self._expression = Expression(pattern) if pattern else None
+
+    def work(self, transaction: Transaction) -> int:
+        """Return what a look at a transaction counts for."""
+        return WORK_PER_ID + (0 if self._expression is None else len(transaction.transactional_id))
 
     def __call__(self, transaction: Transaction) -> bool:
         """Return whether a transaction passes."""

@@ -25,6 +25,7 @@ _NOT_AVAILABLE: Final = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,  # no room for the batch, or for one more transaction: no other broker has more
     }
 )
 _OF_TRANSACTIONS: Final = frozenset(
@@ -39,8 +40,6 @@ _OF_TRANSACTIONS: Final = frozenset(
     }
 )
 """What a producer does wrong, or must wait for; its client is told as it is."""
-_NOT_COORDINATOR: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
-
 
 def coordinator_error(append_error: ErrorCode) -> ErrorCode:
     """Return what a coordinator's client is told when its append to its topic ended with this error."""
@@ -48,6 +47,6 @@ def coordinator_error(append_error: ErrorCode) -> ErrorCode:
         return append_error
     if append_error in _NOT_AVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if append_error in _NOT_COORDINATOR:
+    if append_error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
         return ErrorCode.NOT_COORDINATOR
     return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from purgatorio.broker.coordinator.turns import Listings, in_turns
 from purgatorio.broker.group.classic.records import replay_group
 from purgatorio.broker.group.consumer.classic_members import ClassicMembers
 from purgatorio.broker.group.consumer.consumer_groups import ConsumerGroups
@@ -43,6 +44,7 @@ class Groups:
         offsets: commits and reads their offsets.
         txn_offsets: commits offsets with transactions.
         cleaner: deletes groups and offsets.
+        listings: answers to requests about all groups.
         classic: the requests of members of the classic protocol.
         consumer: the groups of the consumer protocol (KIP-848).
         rebalance_purgatory: what waits for members.
@@ -55,6 +57,8 @@ class Groups:
         self._image = services.image
         self._has_work = asyncio.Event()
         self._has_cleaning = asyncio.Event()
+        self._has_listing = asyncio.Event()
+        self.listings = Listings(self._has_listing.set)
         replays: dict[type, ReplayRecord] = {GroupMetadataKey: replay_group, **CONSUMER_REPLAYS}
         self.consumer = ConsumerGroups(services, self._shard_of, self._discard)
         self.classic = ClassicMembers(services, self._shard_of, self._discard, self.consumer.heartbeats)
@@ -105,7 +109,7 @@ class Groups:
     def states(self) -> Iterator[str]:
         """Yield the state of each group; groups may change between two."""
         for shard in list(self.coordinator.shards):
-            for group_id in [*shard.groups, *(each for each in shard.offsets.groups if each not in shard.groups)]:
+            for group_id in shard.group_ids():
                 group = shard.groups.get(group_id)
                 yield EMPTY if group is None else group.state_name
 
@@ -131,10 +135,11 @@ class Groups:
         return self.cleaner.discard(shard, group)
 
     async def run(self) -> None:
-        """Load, unload and clean groups in turns of the loop."""
+        """Load, unload, clean and list groups in turns of the loop."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_in_turns(self._has_work, self.coordinator.steps))
-            tasks.create_task(_in_turns(self._has_cleaning, self.cleaner.steps))
+            tasks.create_task(in_turns(self._has_work, self.coordinator.steps))
+            tasks.create_task(in_turns(self._has_cleaning, self.cleaner.steps))
+            tasks.create_task(in_turns(self._has_listing, self.listings.steps))
             tasks.create_task(self._expire())
 
     async def _expire(self) -> None:
@@ -142,12 +147,3 @@ class Groups:
             await self.clock.sleep(self.config.offsets_retention_check_interval_ms)
             for _ in self.cleaner.expiry_steps():
                 await asyncio.sleep(0)
-
-
-async def _in_turns(has_work: asyncio.Event, steps: Callable[[], Iterator[None]]) -> None:
-    """Take the steps whenever there is work, and let other tasks run after each."""
-    while True:
-        await has_work.wait()
-        has_work.clear()
-        for _ in steps():
-            await asyncio.sleep(0)

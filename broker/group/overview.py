@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
@@ -85,14 +85,6 @@ class MemberOverview(NamedTuple):
     session_timeout_ms: int
 
 
-def group_ids(shard: GroupShard) -> Iterator[str]:
-    """Yield the ids of a shard's groups, and of those that have only offsets."""
-    yield from shard.groups
-    for group_id in shard.offsets.groups:
-        if group_id not in shard.groups:
-            yield group_id
-
-
 def overview(groups: Groups, shard: GroupShard, group_id: str) -> GroupOverview | None:
     """Return a group of a shard, or None; one with offsets alone is an empty classic group, as in Kafka."""
     group = shard.groups.get(group_id)
@@ -118,7 +110,7 @@ def overview(groups: Groups, shard: GroupShard, group_id: str) -> GroupOverview 
             len(group.members),
             _reconciliation(group),
         )
-    if group_id in shard.offsets.groups:
+    if shard.offsets.has_group(group_id):
         return GroupOverview(group_id, ClassicGroup.type, GroupState.EMPTY.value)
     return None
 

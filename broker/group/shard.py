@@ -28,3 +28,10 @@ class GroupShard(Shard):
         self.groups: dict[str, Group] = {}
         self.offsets = ShardOffsets()
         self.deleting: dict[str, None] = {}
+
+    def group_ids(self) -> list[str]:
+        """Return the ids of the groups, and of those that have only offsets, be it of open transactions."""
+        groups, offsets = self.groups, self.offsets
+        only_offsets = [each for each in offsets.groups if each not in groups]
+        only_open = [each for each in offsets.transactional if each not in groups and each not in offsets.groups]
+        return [*groups, *only_offsets, *only_open]

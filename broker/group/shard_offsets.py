@@ -76,6 +76,10 @@ class ShardOffsets:
         """How many offsets take memory."""
         return self.count + self.pending_count + self.transactional.count
 
+    def has_group(self, group_id: str) -> bool:
+        """Return whether a group has replicated offsets, be it of open transactions: as in Kafka, it exists then."""
+        return group_id in self.groups or group_id in self.transactional
+
     def has_groups(self, number: int) -> bool:
         """Return whether so many groups have offsets, also such that wait for the end of a transaction."""
         transactional = self.transactional

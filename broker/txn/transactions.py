@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
+from purgatorio.broker.coordinator.turns import Listings, in_turns
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.txn.completion import Completion
@@ -30,6 +31,7 @@ class Transactions:
         producer_ids: allocates producer ids, also for producers without a transactional id.
         coordinator: the transactional ids that this broker coordinates.
         completion: ends transactions, and counts them.
+        listings: answers to requests about all transactional ids.
         producers: InitProducerId.
         partitions: AddPartitionsToTxn and AddOffsetsToTxn.
         results: EndTxn.
@@ -45,6 +47,8 @@ class Transactions:
         self.timeout_purgatory = services.timeout_purgatory
         self._image = services.image
         self._has_work = asyncio.Event()
+        self._has_listing = asyncio.Event()
+        self.listings = Listings(self._has_listing.set)
         self.completion = Completion(services)
         self.coordinator = TransactionCoordinator(services, replicas, self.completion, wake=self._has_work.set)
         requests = TransactionRequests(services, self.completion, self.coordinator.shard_of)
@@ -80,9 +84,10 @@ class Transactions:
         return self._expiry.steps()
 
     async def run(self) -> None:
-        """Load, unload and expire transactional ids in turns of the loop."""
+        """Load, unload, expire and list transactional ids in turns of the loop."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_in_turns(self._has_work, self.coordinator.steps))
+            tasks.create_task(in_turns(self._has_work, self.coordinator.steps))
+            tasks.create_task(in_turns(self._has_listing, self.listings.steps))
             tasks.create_task(self._expire())
 
     async def _expire(self) -> None:
@@ -90,12 +95,3 @@ class Transactions:
             await self.clock.sleep(self.config.expiration_check_interval_ms)
             for _ in self.expiry_steps():
                 await asyncio.sleep(0)
-
-
-async def _in_turns(has_work: asyncio.Event, steps: Callable[[], Iterator[None]]) -> None:
-    """Take the steps whenever there is work, and let other tasks run after each."""
-    while True:
-        await has_work.wait()
-        has_work.clear()
-        for _ in steps():
-            await asyncio.sleep(0)

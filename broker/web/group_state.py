@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.offsets import GroupOffsets
-from purgatorio.broker.group.overview import GroupOverview, MemberOverview, group_ids, members, overview
+from purgatorio.broker.group.overview import GroupOverview, MemberOverview, members, overview
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
@@ -128,7 +128,7 @@ def _active(control: GroupControl) -> tuple[list[tuple[GroupBroker, GroupShard]]
 
 def _names(active: Sequence[tuple[GroupBroker, GroupShard]]) -> Iterator[tuple[str, int]]:
     """Yield the id of each group, and the index of its partition in `active`."""
-    return ((group_id, nth) for nth, (_, shard) in enumerate(active) for group_id in group_ids(shard))
+    return ((group_id, nth) for nth, (_, shard) in enumerate(active) for group_id in shard.group_ids())
 
 
 def _rank(group: Group | None) -> int:

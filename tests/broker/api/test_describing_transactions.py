@@ -144,3 +144,23 @@ def test_nothing_is_listed_while_a_partition_is_loaded(three: TransactionHarness
     assert listed(three).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     three.work()
     assert len(ids(three)) == 3
+
+
+def test_a_long_list_is_made_in_steps(broker: TransactionHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_transactions, "WORK_PER_STEP", 10)
+    for number in range(5):
+        broker.init(transactional_id=f"id-{number}")
+    replies = Replies()
+    list_transactions.handle(broker.transactions, context(66, 2), ListTransactionsRequest(), replies)
+    steps = broker.transactions.listings.steps()
+    next(steps)
+    assert replies.said == []
+    for _ in steps:
+        pass
+    assert len(replies.only.transaction_states) == 5
+    pattern = ListTransactionsRequest(transactional_id_pattern="id-[03]")
+    found = Replies()
+    list_transactions.handle(broker.transactions, context(66, 2), pattern, found)
+    for _ in broker.transactions.listings.steps():
+        pass
+    assert [each.transactional_id for each in found.only.transaction_states] == ["id-0", "id-3"]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from purgatorio.broker.api import join_group, list_groups, offset_commit
+from purgatorio.broker.api import describe_groups, join_group, list_groups, offset_commit
+from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.describe_groups import DescribeGroupsRequest
 from purgatorio.protocol.messages.list_groups import ListGroupsRequest
 from tests.broker.api.group_requests import Coordinator
 from tests.broker.api.test_join_group import request as join
 from tests.broker.api.test_offset_commit import request as commit
 
 ALL = [("billing", "consumer", "CompletingRebalance", "classic"), ("simple", "", "Empty", "classic")]
+
+NOTHING = CommittedOffset(1, -1, "", 0)
 
 
 @pytest.fixture
@@ -62,3 +68,53 @@ def test_while_a_partition_is_loaded_the_error_says_so(broker: Coordinator) -> N
 def test_a_broker_that_coordinates_no_group_lists_none(broker: Coordinator) -> None:
     broker.elect(2, 1)
     assert listed(broker) == []
+
+
+def test_groups_with_offsets_of_open_transactions_alone_are_listed_as_empty(broker: Coordinator) -> None:
+    """As in Kafka, where such a commit makes an empty group."""
+    (shard,) = broker.groups.coordinator.shards
+    shard.offsets.transactional.put(7, "copier", "orders", 0, NOTHING)
+    shard.offsets.transactional.put(7, "simple", "orders", 1, NOTHING)
+    assert listed(broker) == [*ALL, ("copier", "", "Empty", "classic")]
+    (described,) = broker.ask(describe_groups, 5, DescribeGroupsRequest(groups=["copier"])).groups
+    assert (described.error_code, described.group_state) == (ErrorCode.NONE, "Empty")
+
+
+def test_a_long_list_is_made_in_steps_between_which_groups_may_go(
+    broker: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_groups, "GROUPS_PER_STEP", 2)
+    (shard,) = broker.groups.coordinator.shards
+    for number in range(5):
+        shard.offsets.put(f"group-{number}", "orders", 0, NOTHING)
+    replies = broker.post(list_groups, 5, ListGroupsRequest())
+    assert replies.said == []
+    shard.offsets.remove("group-3", "orders", 0)
+    for _ in broker.groups.listings.steps():
+        pass
+    assert [each.group_id for each in replies.only.groups][-4:] == ["group-0", "group-1", "group-2", "group-4"]
+
+
+def test_a_list_of_ten_thousand_groups_never_holds_the_loop(broker: Coordinator) -> None:
+    (shard,) = broker.groups.coordinator.shards
+    for number in range(10_000):
+        shard.offsets.put(f"group-{number}", "orders", 0, NOTHING)
+    looks = [longest_step_ms(broker) for _ in range(3)]
+    assert min(looks) < 25, "2 ms on an idle machine"
+
+
+def longest_step_ms(broker: Coordinator) -> float:
+    """Return the CPU time of the longest step of a list of all groups."""
+    request = ListGroupsRequest()
+    before = time.process_time()
+    replies = broker.post(list_groups, 5, request)
+    took = [time.process_time() - before]
+    steps = broker.groups.listings.steps()
+    while True:
+        before = time.process_time()
+        if next(steps, request) is request:
+            break
+        took.append(time.process_time() - before)
+    assert len(took) > 4
+    assert len(replies.only.groups) == 10_002
+    return max(took) * 1000

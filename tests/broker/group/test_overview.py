@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.group import overview as overviews
-from purgatorio.broker.group.overview import GroupOverview, MemberOverview, group_ids, members, overview
+from purgatorio.broker.group.overview import GroupOverview, MemberOverview, members, overview
 from tests.broker.group.consumer.harness import Consumer, ConsumerHarness
 
 
@@ -82,4 +82,4 @@ def test_many_members_are_named_in_part(broker: ConsumerHarness, monkeypatch: py
 def test_a_group_that_does_not_exist_is_not_seen(broker: ConsumerHarness) -> None:
     shard = broker.groups.coordinator.shard_of("app")
     assert overview(broker.groups, shard, "app") is None
-    assert list(group_ids(shard)) == []
+    assert shard.group_ids() == []
