@@ -167,6 +167,17 @@ def test_configs_of_topics_and_groups_are_described_and_those_of_topics_changed(
     assert "consumer.session.timeout.ms=45000" in tool("kafka-configs", group)
 
 
+@pytest.mark.heavy
+def test_users_get_scram_credentials_and_lose_them(tool: Tool, topic: str) -> None:
+    user = f"--entity-type users --entity-name {topic}"
+    for iterations in (4096, 8192):
+        config = f"SCRAM-SHA-256=[iterations={iterations},password=secret]"
+        assert "Completed updating" in tool("kafka-configs", f"--alter {user} --add-config {config}")
+        assert f"SCRAM-SHA-256=iterations={iterations}" in tool("kafka-configs", f"--describe {user}")
+    assert "Completed updating" in tool("kafka-configs", f"--alter {user} --delete-config SCRAM-SHA-256")
+    assert "SCRAM" not in tool("kafka-configs", f"--describe {user}")
+
+
 def test_offsets_and_sizes_of_replicas_are_shown(tool: Tool, orders: str) -> None:
     half = RECORDS // 2
     assert tool("kafka-get-offsets", f"--topic {orders}").splitlines() == [f"{orders}:0:{half}", f"{orders}:1:{half}"]
