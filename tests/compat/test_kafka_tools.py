@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from purgatorio.testing import cluster as running
 from tests.compat.conftest import RunningCluster
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS
 from tests.java import SHORT, class_path, compiled, needs_java
@@ -23,6 +24,7 @@ PATIENCE_SECONDS = 20
 pytestmark = [pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + 4 * TOOL_TIMEOUT_SECONDS), needs_java]
 FOLDER = Path(__file__).parent / "kafka_tools"
 TOOLS = {
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
@@ -42,7 +44,7 @@ Tool = Callable[..., str]
 def tool(
     cluster: RunningCluster, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[Tool]:
-    """Runs a tool with arguments against the cluster; returns what it prints. One process runs them all."""
+    """Runs a tool with arguments against a cluster; returns what it prints. One process runs them all."""
     path = compiled(
         FOLDER / "Tools.java",
         class_path(FOLDER / "pom.xml", pytestconfig.cache),
@@ -55,8 +57,8 @@ def tool(
     assert process.stdout is not None
     asked, answers = process.stdin, process.stdout
 
-    def run(name: str, arguments: str) -> str:
-        print(TOOLS[name], "--bootstrap-server", cluster.bootstrap, arguments, file=asked, flush=True)
+    def run(name: str, arguments: str, bootstrap: str = cluster.bootstrap) -> str:
+        print(TOOLS[name], "--bootstrap-server", bootstrap, arguments, file=asked, flush=True)
         printed, errors = (base64.b64decode(each).decode() for each in answers.readline().split(":")[1:])
         assert "Exception" not in printed + errors, printed + errors
         return printed
@@ -250,3 +252,28 @@ def test_the_features_of_the_cluster_are_described(tool: Tool) -> None:
     described = tool("kafka-features", "describe").splitlines()
     levels = {line.split()[1]: line.partition("FinalizedVersionLevel:")[2].split()[0] for line in described}
     assert levels.items() >= {"group.version": "1", "transaction.version": "2"}.items()
+
+
+def test_acls_are_added_listed_and_removed(tool: Tool) -> None:
+    with running(brokers=1, acls=["allow User:ANONYMOUS ALTER cluster"]) as kafka:
+
+        def acls(arguments: str) -> str:
+            return tool("kafka-acls", arguments, kafka.bootstrap)
+
+        acls("--add --allow-principal User:alice --producer --topic orders --transactional-id tx")
+        acls("--add --deny-principal User:bob --deny-host 10.0.0.1 --group g --resource-pattern-type prefixed")
+        assert sorted(kafka.acls()[1:]) == [
+            "allow User:alice CREATE topic orders",
+            "allow User:alice DESCRIBE topic orders",
+            "allow User:alice DESCRIBE transactional-id tx",
+            "allow User:alice WRITE topic orders",
+            "allow User:alice WRITE transactional-id tx",
+            "deny User:bob ALL group g* from 10.0.0.1",
+        ]
+        listed = acls("--list --principal User:bob")
+        assert "patternType=PREFIXED" in listed
+        assert "principal=User:bob, host=10.0.0.1, operation=ALL, permissionType=DENY" in listed
+        assert "User:alice" not in listed
+        acls("--remove --topic orders --force")
+        acls("--remove --group g-1 --resource-pattern-type match --force")
+        assert len(kafka.acls()) == 3
