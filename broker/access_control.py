@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
@@ -28,6 +28,8 @@ def control_access(
 ) -> Access | None:
     """Put the access control of a broker before its handlers; returns that of ACLs, or None without an authorizer.
 
+    No permission makes a client a broker, not even CLUSTER_ACTION or that of super users.
+
     Args:
         layers: before its handlers.
         config: its configs.
@@ -51,7 +53,7 @@ def control_access(
         find_session=sessions.find,
         auto_create=config.auto_create_topics_enable,
     )
-    layers.put(Layer.ACCESS, partial(before, access))
+    layers.put(Layer.ACCESS, lambda key, route: before(access, key, replace(route, handler=brokers_only(key, route))))
     return access
 
 

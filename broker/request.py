@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from purgatorio.protocol.errors import ErrorCode
@@ -112,7 +112,7 @@ class Session:
     principal: Principal = ANONYMOUS
     channel: Channel = NO_CHANNEL
     throttled_by: Throttled | None = None
-    permissions: object = field(default=None, repr=False)
+    permissions: object = None
 
     def lost(self) -> None:
         """Forget the connection: it is gone, and parked requests that keep their session need no more of it."""

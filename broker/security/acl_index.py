@@ -8,9 +8,9 @@ ten ACLs and among ten thousand.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from purgatorio.broker.metadata.acls import (
     ANY_USER,
@@ -19,6 +19,7 @@ from purgatorio.broker.metadata.acls import (
     AclOperation,
     PatternType,
     PermissionType,
+    ResourceType,
 )
 
 ALL_OPERATIONS: Final = (1 << 16) - 1
@@ -32,35 +33,6 @@ _IMPLY_DESCRIBE: Final = (
 )
 
 
-class Found(NamedTuple):
-    """What the ACLs of a resource say to a client.
-
-    Attributes:
-        exists: whether an ACL of any principal is about the resource.
-        denied, allowed: bit fields of operations, as the ACLs have them.
-    """
-
-    exists: bool
-    denied: int
-    allowed: int
-
-    @property
-    def permitted(self) -> int:
-        """The operations that the ACLs permit: allowed or implied by what is allowed, and not denied.
-
-        To allow READ, WRITE, DELETE or ALTER allows DESCRIBE, and ALTER_CONFIGS allows DESCRIBE_CONFIGS. To deny
-        implies nothing.
-        """
-        allowed = self.allowed
-        if allowed & _ALL:
-            allowed = ALL_OPERATIONS
-        if allowed & _IMPLY_DESCRIBE:
-            allowed |= _DESCRIBE
-        if allowed & _ALTER_CONFIGS:
-            allowed |= _DESCRIBE_CONFIGS
-        return 0 if self.denied & _ALL else allowed & ~self.denied
-
-
 _Client = tuple[str, str]
 """A principal and a host, as an ACL names them; hosts in canonical form."""
 _Bits = list[int]
@@ -68,39 +40,57 @@ _Bits = list[int]
 
 
 class AclIndex:
-    """The ACLs of an image."""
+    """The ACLs of an image, by pattern for checks of one name, and by client for those of any name."""
 
     def __init__(self) -> None:
-        self._by_pattern: dict[tuple[int, int], dict[str, dict[_Client, _Bits]]] = {}
+        self._by_pattern: dict[PatternType, list[dict[str, dict[_Client, _Bits]]]] = {
+            pattern: [{} for _ in ResourceType] for pattern in (PatternType.LITERAL, PatternType.PREFIXED)
+        }
+        self._by_client: dict[_Client, dict[tuple[int, int], dict[str, _Bits]]] = {}
         self._prefix_lengths: dict[int, dict[int, int]] = {}
 
     def add(self, acl: AclBinding) -> None:
         """Add an ACL; it does not have it yet."""
-        names = self._by_pattern.setdefault((acl.resource_type, acl.pattern_type), {})
-        clients = names.get(acl.resource_name)
+        kind, name, pattern, principal, host, operation, permission = acl
+        names = self._by_pattern[pattern][kind]
+        clients = names.get(name)
         if clients is None:
-            clients = names[acl.resource_name] = {}
-            if acl.pattern_type == PatternType.PREFIXED:
-                self._count_prefix(acl, 1)
-        bits = clients.setdefault(_client(acl), [0, 0])
-        bits[acl.permission == PermissionType.ALLOW] |= 1 << acl.operation
+            clients = names[name] = {}
+            if pattern == PatternType.PREFIXED:
+                self._count_prefix(kind, len(name), 1)
+        client = principal, canonical_host(host)
+        bits = clients.get(client)
+        if bits is None:
+            bits = clients[client] = [0, 0]
+            self._by_client.setdefault(client, {}).setdefault((kind, pattern), {})[name] = bits
+        bits[permission == PermissionType.ALLOW] |= 1 << operation
 
     def remove(self, acl: AclBinding) -> None:
         """Remove an ACL that it has."""
-        names = self._by_pattern[acl.resource_type, acl.pattern_type]
-        clients = names[acl.resource_name]
-        bits = clients[_client(acl)]
-        bits[acl.permission == PermissionType.ALLOW] &= ~(1 << acl.operation)
+        kind, name, pattern, principal, host, operation, permission = acl
+        names = self._by_pattern[pattern][kind]
+        clients = names[name]
+        client = principal, canonical_host(host)
+        bits = clients[client]
+        bits[permission == PermissionType.ALLOW] &= ~(1 << operation)
         if not any(bits):
-            del clients[_client(acl)]
+            del clients[client]
+            self._forget(client, (kind, pattern), name)
         if not clients:
-            del names[acl.resource_name]
-            if acl.pattern_type == PatternType.PREFIXED:
-                self._count_prefix(acl, -1)
+            del names[name]
+            if pattern == PatternType.PREFIXED:
+                self._count_prefix(kind, len(name), -1)
 
-    def _count_prefix(self, acl: AclBinding, difference: int) -> None:
-        lengths = self._prefix_lengths.setdefault(acl.resource_type, {})
-        length = len(acl.resource_name)
+    def _forget(self, client: _Client, pattern: tuple[int, int], name: str) -> None:
+        patterns = self._by_client[client]
+        del patterns[pattern][name]
+        if not patterns[pattern]:
+            del patterns[pattern]
+        if not patterns:
+            del self._by_client[client]
+
+    def _count_prefix(self, kind: int, length: int, difference: int) -> None:
+        lengths = self._prefix_lengths.setdefault(kind, {})
         lengths[length] = lengths.get(length, 0) + difference
         if not lengths[length]:
             del lengths[length]
@@ -112,48 +102,52 @@ class AclIndex:
         for acl in _missing(after, before):
             self.add(acl)
 
-    def find(self, kind: int, name: str, principal: str, host: str) -> Found:
-        """Return what the ACLs about a resource say to a principal at a host, which is in canonical form."""
-        keys = ((principal, host), (principal, WILDCARD), (ANY_USER, host), (ANY_USER, WILDCARD))
-        exists, denied, allowed = False, 0, 0
-        for clients in self._about(kind, name):
-            exists = True
-            for key in keys:
-                bits = clients.get(key)
+    def permitted(self, kind: int, name: str, clients: Sequence[_Client], unnamed: int) -> int:
+        """Return the operations on a resource that the ACLs permit, as a bit field.
+
+        They are those that are allowed or implied by what is allowed, and not denied: to allow READ, WRITE, DELETE or
+        ALTER allows DESCRIBE, and ALTER_CONFIGS allows DESCRIBE_CONFIGS. To deny implies nothing.
+
+        Args:
+            clients: those whose ACLs count, see `clients_of`.
+            unnamed: what is returned if no ACL, of any principal, is about the resource.
+        """
+        about = self._about(kind, name)
+        if not about:
+            return unnamed
+        denied = allowed = 0
+        for each in about:
+            for client in clients:
+                bits = each.get(client)
                 if bits is not None:
                     denied |= bits[0]
                     allowed |= bits[1]
-        return Found(exists, denied, allowed)
+        return 0 if denied & _ALL else _with_implied(allowed) & ~denied
 
-    def _about(self, kind: int, name: str) -> Iterator[dict[_Client, _Bits]]:
-        """Yield the ACLs of each pattern that the name matches, by principal and host."""
-        literal = self._by_pattern.get((kind, PatternType.LITERAL))
-        if literal:
-            if name in literal:
-                yield literal[name]
-            if WILDCARD in literal and name != WILDCARD:
-                yield literal[WILDCARD]
-        prefixed = self._by_pattern.get((kind, PatternType.PREFIXED))
+    def _about(self, kind: int, name: str) -> list[dict[_Client, _Bits]]:
+        """Return the ACLs of each pattern that a name matches, by client."""
+        literal = self._by_pattern[PatternType.LITERAL][kind]
+        prefixed = self._by_pattern[PatternType.PREFIXED][kind]
+        about = [literal[each] for each in (name, WILDCARD) if each in literal] if literal else []
         if prefixed:
-            for length in self._prefix_lengths[kind]:
-                clients = prefixed.get(name[:length]) if length <= len(name) else None
-                if clients is not None:
-                    yield clients
+            prefixes = (name[:length] for length in self._prefix_lengths[kind] if length <= len(name))
+            about += [prefixed[each] for each in prefixes if each in prefixed]
+        return about
 
-    def permits_somewhere(self, operation: AclOperation, kind: int, principal: str, host: str) -> bool:
+    def permits_somewhere(self, operation: AclOperation, kind: int, clients: Sequence[_Client]) -> bool:
         """Return whether the ACLs permit an operation on at least one name that a resource of the type may have.
 
-        It looks at all ACLs of the type, so callers keep what it returns.
+        It looks at all ACLs of the client about the type, so callers keep what it returns.
         """
-        keys = ((principal, host), (principal, WILDCARD), (ANY_USER, host), (ANY_USER, WILDCARD))
+        mine = [self._by_client[each] for each in clients if each in self._by_client]
         bit = 1 << operation | _ALL
 
         def names(pattern: PatternType, permission: int) -> list[str]:
-            patterns = self._by_pattern.get((kind, pattern), {})
             return [
                 name
-                for name, clients in patterns.items()
-                if any(clients.get(key, _NOTHING)[permission] & bit for key in keys)
+                for patterns in mine
+                for name, bits in patterns.get((kind, pattern), {}).items()
+                if bits[permission] & bit
             ]
 
         literal_denied = set(names(PatternType.LITERAL, 0))
@@ -171,19 +165,28 @@ class AclIndex:
         ) or any(not is_below_denied(name) for name in names(PatternType.PREFIXED, 1))
 
 
-_NOTHING: Final = (0, 0)
-
-
 def _missing(some: Mapping[AclBinding, None], others: Mapping[AclBinding, None]) -> Iterable[AclBinding]:
     """Return those of the first mapping that the second lacks, in a fixed order.
 
     Sets of dicts reuse the hashes that these have: 10,000 ACLs are compared in a fraction of a millisecond.
     """
-    return sorted(set(some).difference(others))
+    return sorted(set(some).difference(others)) if others else some
 
 
-def _client(acl: AclBinding) -> _Client:
-    return acl.principal, canonical_host(acl.host)
+def _with_implied(allowed: int) -> int:
+    if allowed & _ALL:
+        return ALL_OPERATIONS
+    if allowed & _IMPLY_DESCRIBE:
+        allowed |= _DESCRIBE
+    if allowed & _ALTER_CONFIGS:
+        allowed |= _DESCRIBE_CONFIGS
+    return allowed
+
+
+def clients_of(principal: str, host: str) -> tuple[_Client, ...]:
+    """Return the principals and hosts of ACLs that are about a client."""
+    host = canonical_host(host)
+    return (principal, host), (principal, WILDCARD), (ANY_USER, host), (ANY_USER, WILDCARD)
 
 
 @lru_cache(10_000)

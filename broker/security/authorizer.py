@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.metadata.acls import AclBinding, AclOperation, ResourceType
 from purgatorio.broker.request import Principal, Session
-from purgatorio.broker.security.acl_index import ALL_OPERATIONS, AclIndex, canonical_host
+from purgatorio.broker.security.acl_index import ALL_OPERATIONS, AclIndex, clients_of
 
 MAX_KEPT: Final = 100_000
 """Results that are kept, of all clients together; then all are forgotten. Each takes some 150 bytes."""
@@ -40,7 +40,7 @@ class Authorizer:
     ) -> None:
         self._acls = acls
         self._super_users = frozenset(super_users)
-        self.allow_everyone = allow_everyone
+        self.unnamed = ALL_OPERATIONS if allow_everyone else 0
         self.index = AclIndex()
         self._indexed: Mapping[AclBinding, None] = {}
         self._clients: dict[tuple[str, str], Permissions] = {}
@@ -62,7 +62,7 @@ class Authorizer:
         self._forget()
 
     def _find(self, session: Session) -> Permissions:
-        principal, host = str(session.principal), canonical_host(session.host)
+        principal, host = str(session.principal), session.host
         found = self._clients.get((principal, host))
         if found is None:
             self.keep_one_more()
@@ -101,12 +101,11 @@ class Permissions:
         is_current: whether it may be asked for further requests; what it answers is always by the present ACLs.
     """
 
-    __slots__ = ("_authorizer", "_host", "_is_super", "_kept", "_principal", "_somewhere", "is_current")
+    __slots__ = ("_authorizer", "_clients", "_is_super", "_kept", "_somewhere", "is_current")
 
     def __init__(self, authorizer: Authorizer, principal: str, host: str, *, is_super: bool) -> None:
         self._authorizer = authorizer
-        self._principal = principal
-        self._host = host
+        self._clients = clients_of(principal, host)
         self._is_super = is_super
         self._kept: list[dict[str, int]] = [{} for _ in ResourceType]
         self._somewhere: dict[tuple[int, int], bool] = {}
@@ -141,17 +140,14 @@ class Permissions:
     def _decide(self, kind: ResourceType, name: str) -> int:
         if self._is_super:
             return ALL_OPERATIONS
-        found = self._authorizer.index.find(kind, name, self._principal, self._host)
-        if not found.exists:
-            return ALL_OPERATIONS if self._authorizer.allow_everyone else 0
-        return found.permitted
+        return self._authorizer.index.permitted(kind, name, self._clients, self._authorizer.unnamed)
 
     def allows_somewhere(self, operation: AclOperation, kind: ResourceType) -> bool:
         """Return whether it may do an operation on at least one resource of a type, which need not exist (KIP-679)."""
         known = self._somewhere.get((operation, kind))
         if known is None:
             known = self.allows(operation, kind, _NO_NAME) or self._authorizer.index.permits_somewhere(
-                operation, kind, self._principal, self._host
+                operation, kind, self._clients
             )
             self._somewhere[operation, kind] = known
         return known

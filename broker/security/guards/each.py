@@ -75,16 +75,19 @@ class EachOne:
 
     def refused(self, access: Access, ctx: RequestContext, request: Any) -> dict[int, Any]:
         """Return the resources that the client may not use, by their position in the request, and note them."""
-        permissions = access.of(ctx)
+        permissions = access.authorizer.of(ctx.session)
         operation, kind = self._operation, self._kind
         names = self._names(access, getattr(request, self._items))
+        for name in names:
+            if name is not None and not permissions.allows(operation, kind, name):
+                break
+        else:
+            return {}
         refused = {
             nth: name
             for nth, name in enumerate(names)
             if name is not None and not permissions.allows(operation, kind, name)
         }
-        if not refused:
-            return refused
         access.audit.refused(ctx, operation, kind, next(iter(refused.values())), len(refused) - 1)
         items = getattr(request, self._items)
         return {nth: items[nth] for nth in refused}

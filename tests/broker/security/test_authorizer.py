@@ -248,5 +248,6 @@ def test_an_index_from_which_everything_was_removed_is_empty() -> None:
     index, some = AclIndex(), [acl("a", READ), acl("a", READ, pattern=PREFIXED), acl("a", WRITE, host="10.0.0.1")]
     index.change({}, dict.fromkeys(some))
     index.change(dict.fromkeys(some), {})
-    assert not any(index._by_pattern.values())
+    assert not any(names for by_kind in index._by_pattern.values() for names in by_kind)
     assert not any(index._prefix_lengths.values())
+    assert not index._by_client
