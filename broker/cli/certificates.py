@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.throw_away_tls import with_throw_away_tls
+from purgatorio.broker.metadata.image import Endpoint
+from purgatorio.broker.security.security_protocol import SecurityProtocol
 from purgatorio.broker.security.throw_away import CertificateFiles
+
+USER: Final = "alice"
+MECHANISM: Final = "SCRAM-SHA-512"
+_SASL: Final = {"sasl.mechanism": MECHANISM, "sasl.username": USER, "sasl.password": "…"}
+_PYTHON_SASL: Final = f'sasl_mechanism="{MECHANISM}", sasl_plain_username="{USER}", sasl_plain_password="…", '
+_KAFKAJS_SASL: Final = f', sasl: {{ mechanism: "{MECHANISM.lower()}", username: "{USER}", password: "…" }}'
+_JAAS: Final = f"org.apache.kafka.common.security.scram.ScramLoginModule required username={USER} password=…;"
 
 
 @contextmanager
@@ -33,20 +44,30 @@ def certificates_for(
             yield with_throw_away_tls(config, Path(temporary))
 
 
-def client_settings(bootstrap: str, files: CertificateFiles) -> list[str]:
-    """Return lines with the settings of each client, ready to paste."""
-    first, authority = bootstrap.partition(",")[0], files.authority
-    return [
+def client_settings(endpoint: Endpoint, protocol: SecurityProtocol, files: CertificateFiles) -> list[str]:
+    """Return lines with the settings of each client for a listener with TLS, ready to paste."""
+    first, authority, sasl = f"{endpoint.host}:{endpoint.port}", files.authority, protocol.has_sasl
+    confluent = {"security.protocol": str(protocol), "ssl.ca.location": str(authority)} | (_SASL if sasl else {})
+    kcat = " ".join(f"-X {name}={value}" for name, value in confluent.items())
+    java = {"security.protocol": str(protocol), "ssl.truststore.type": "PEM", "ssl.truststore.location": str(authority)}
+    java |= {"sasl.mechanism": MECHANISM, "sasl.jaas.config": _JAAS} if sasl else {}
+    python = f'security_protocol="{protocol}", ' + (_PYTHON_SASL if sasl else "")
+    lines = [
         "Clients speak TLS, and need this authority's certificate:",
         f"  {authority}",
         "",
-        f"  kcat            kcat -b {first} -X security.protocol=SSL -X ssl.ca.location={authority} -L",
-        f'  librdkafka      {{"security.protocol": "SSL", "ssl.ca.location": "{authority}"}}',
-        f'  aiokafka        security_protocol="SSL", ssl_context=ssl.create_default_context(cafile="{authority}")',
-        f'  kafka-python    security_protocol="SSL", ssl_cafile="{authority}"',
-        f"  Java            security.protocol=SSL  ssl.truststore.type=PEM  ssl.truststore.location={authority}",
-        f'  kafkajs         ssl: {{ ca: [fs.readFileSync("{authority}")] }}',
+        f"  kcat            kcat -b {first} {kcat} -L",
+        f"  librdkafka      {json.dumps(confluent, ensure_ascii=False)}",
+        f'  aiokafka        {python}ssl_context=ssl.create_default_context(cafile="{authority}")',
+        f'  kafka-python    {python}ssl_cafile="{authority}"',
+        f"  Java            {'  '.join(f'{name}={value}' for name, value in java.items())}",
+        f'  kafkajs         ssl: {{ ca: [fs.readFileSync("{authority}")] }}{_KAFKAJS_SASL if sasl else ""}',
         "",
+    ]
+    if sasl:
+        return [*lines, f"Make the user first: purgatorio users add {USER} --mechanism {MECHANISM}"]
+    return [
+        *lines,
         f"A client may show a certificate, e.g. that of {files.client}, which is named",
         '"CN=client,…" then; the listener setting ssl.principal.mapping.rules makes shorter names.',
     ]

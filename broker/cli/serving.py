@@ -72,7 +72,12 @@ async def serve(
         print(f"purgatorio: {_why_not_listening(config) or error}", file=sys.stderr)
         return 1
     try:
-        print(greeting(cluster, certificates, plain=not has_security(config.broker)), flush=True)
+        print(
+            greeting(
+                cluster, _settings_of_clients(cluster, config, certificates), plain=not has_security(config.broker)
+            ),
+            flush=True,
+        )
         await _first(stop.wait(), cluster.failed())
     finally:
         await cluster.stop()
@@ -106,18 +111,28 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop_once))
 
 
-def greeting(cluster: Cluster, certificates: CertificateFiles | None = None, *, plain: bool = True) -> str:
+def _settings_of_clients(cluster: Cluster, config: ClusterConfig, files: CertificateFiles | None) -> list[str]:
+    """What clients need to connect to the first listener with TLS."""
+    if files is None:
+        return []
+    secret = {each.name: each.protocol for each in listener_configs(config.broker) if each.protocol.has_tls}
+    endpoint = next(each for each in cluster.endpoints[0][1] if each.listener in secret)
+    return client_settings(endpoint, secret[endpoint.listener], files)
+
+
+def greeting(cluster: Cluster, settings: Sequence[str] = (), *, plain: bool = True) -> str:
     """The running brokers, their addresses, and what to do next: settings for clients with TLS, or commands to try.
 
     Args:
+        settings: lines with what clients need to connect.
         plain: whether clients need neither credentials nor TLS, so that the commands work.
     """
     url = cluster.admin_url.rstrip("/")
     lines = [f"Purgatorio is running, {len(cluster.endpoints)} broker{'s' * (len(cluster.endpoints) > 1)}:"]
     lines += [f"  broker {broker_id:<4} {_shown(endpoints)}" for broker_id, endpoints in cluster.endpoints]
     lines += [f"  page        {cluster.page_url}", f"  metrics     {url}/metrics", ""]
-    if certificates is not None:
-        lines += [*client_settings(cluster.bootstrap, certificates), ""]
+    if settings:
+        lines += [*settings, ""]
     elif plain:
         lines.append("Try, in another terminal:")
         lines += [*(f"  {command}" for command in next_commands(cluster.bootstrap)), ""]

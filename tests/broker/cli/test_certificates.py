@@ -10,6 +10,8 @@ import pytest
 from purgatorio.broker.cli.certificates import certificates_for, client_settings
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.listeners import listener_configs
+from purgatorio.broker.metadata.image import Endpoint
+from purgatorio.broker.security.security_protocol import SecurityProtocol
 from purgatorio.broker.security.throw_away import CertificatesUnavailable
 
 
@@ -33,13 +35,26 @@ def test_without_a_folder_they_go_with_the_cluster() -> None:
     assert not files.authority.exists()
 
 
-def test_listeners_that_the_user_has_named_keep_their_names() -> None:
-    listeners = BrokerConfig(
-        listeners="A://:9192,B://:9292", listener_security_protocol_map="A:PLAINTEXT,B:SASL_PLAINTEXT"
+@pytest.mark.parametrize(
+    ("listeners", "protocols", "secured"),
+    [
+        ("A://:1,B://:2", "A:PLAINTEXT,B:SASL_PLAINTEXT", [("A", "SSL"), ("B", "SASL_SSL")]),
+        ("SASL_PLAINTEXT://:1,A://:2", "A:PLAINTEXT", [("SASL_SSL", "SASL_SSL"), ("A", "SSL")]),
+        ("PLAINTEXT://:1,SSL://:2", None, [("PLAINTEXT", "PLAINTEXT"), ("SSL", "SSL")]),
+    ],
+)
+def test_all_listeners_speak_tls_if_none_does(
+    listeners: str, protocols: str | None, secured: list[tuple[str, str]]
+) -> None:
+    given = BrokerConfig(
+        listeners=listeners,
+        advertised_listeners=listeners.replace("//", "//me"),
+        listener_security_protocol_map=protocols,
     )
-    with certificates_for(ClusterConfig(broker=listeners), "") as (config, _):
+    with certificates_for(ClusterConfig(brokers=1, broker=given), "") as (config, _):
         found = listener_configs(config.broker_configs()[0])
-        assert [(each.name, str(each.protocol)) for each in found] == [("A", "SSL"), ("B", "SASL_SSL")]
+        assert [(each.name, str(each.protocol)) for each in found] == secured
+        assert all(each.advertised and each.advertised[0] == "me" for each in found)
 
 
 def test_a_cluster_without_the_flag_has_none() -> None:
@@ -58,10 +73,13 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_each_client_gets_its_settings() -> None:
+@pytest.mark.parametrize("protocol", [SecurityProtocol.SSL, SecurityProtocol.SASL_SSL])
+def test_each_client_gets_its_settings(protocol: SecurityProtocol) -> None:
     with certificates_for(ClusterConfig(), "") as (_, files):
         assert files is not None
-        text = "\n".join(client_settings("127.0.0.1:9092,127.0.0.1:9093", files))
+        text = "\n".join(client_settings(Endpoint("X", "127.0.0.1", 9092), protocol, files))
     for client in ("kcat -b 127.0.0.1:9092 -X", "librdkafka", "aiokafka", "kafka-python", "Java", "kafkajs"):
         assert client in text
-    assert str(files.authority) in text
+    assert text.count(str(files.authority)) >= 6
+    assert text.count(f"security.protocol={protocol}") == 2
+    assert ("SCRAM-SHA-512" in text) == protocol.has_sasl
