@@ -27,6 +27,7 @@ WALL_START_MS: Final = 1_700_000_000_000
 TURN_SECONDS: Final = 1e-6
 """The virtual time that one turn of the loop takes; without it, code that polls with sleep(0) would wait for ever."""
 MAX_UNWINDING_STEPS: Final = 100_000
+STEPS_BEFORE_CANCELLATION: Final = 200
 MAX_CANCELLATIONS: Final = 100
 """How often the tasks of a dead node are cancelled; each `finally` block that waits for ever takes one of them."""
 
@@ -183,6 +184,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             cast("Any", heapq.heappop(timers))._scheduled = False
 
     def _run_interleaved(self, turn: list[asyncio.Handle]) -> None:
+        if len(turn) == 1:  # most turns
+            self._run_handle(cast("Any", turn[0])._context.get(_node), turn[0])
+            return
         queues: dict[Node | None, deque[asyncio.Handle]] = {}
         for handle in turn:
             node = cast("Any", handle)._context.get(_node)
@@ -219,18 +223,18 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _unwind(self, node: Node | None, tasks: dict[asyncio.Task[Any], None], held: deque[asyncio.Handle]) -> None:
         """Cancel the tasks of a dead node and run them to their end, without time passing or other nodes running.
 
-        Tasks are cancelled again whenever nothing else can happen: a `finally` block may make a task that waits for an
-        answer, and no answer comes any more.
+        Tasks are cancelled again whenever nothing else can happen, and every so often: a `finally` block may wait for
+        an answer, or ask for it again and again, and no answer comes any more.
         """
         own = deque(held)
         cancellations = 0
-        for _ in range(MAX_UNWINDING_STEPS):
+        for step in range(MAX_UNWINDING_STEPS):
             own.extend(self._take(self._base._ready, node))
             if cancellations and all(task.done() for task in tasks):
                 break
             if not own and cancellations:
                 own.extend(self._take_first_timer(node))
-            if own and cancellations:
+            if own and cancellations > step // STEPS_BEFORE_CANCELLATION:
                 handle = own.popleft()
                 if not handle.cancelled():
                     cast("Any", handle)._run()

@@ -8,8 +8,10 @@ from typing import Final
 
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.overview import members
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.protocol.transaction_state import TransactionState
 
 LOOK_SECONDS: Final = 0.05
 QUIET_SECONDS: Final = 1.0
@@ -65,11 +67,9 @@ class Settling:
         """Iterate over the partitions of services with their high watermarks."""
         for (topic, index), state in self._cluster.partitions.items():
             broker = self._cluster.brokers.get(state.leader)
-            if broker is None or topic.startswith("__"):
-                continue
-            for tp, partition in broker.replicas.partitions.items():
-                if (tp.topic, tp.partition) == (topic, index):
-                    yield (topic, index), partition.high_watermark
+            partition = None if broker is None else broker.replicas.partitions.get(TopicPartition(topic, index))
+            if partition is not None and not topic.startswith("__"):
+                yield (topic, index), partition.high_watermark
 
     def _disorder(self) -> str | None:
         """Return what the cluster has yet to do, or None."""
@@ -82,6 +82,12 @@ class Settling:
             for state_name in broker.groups.states():
                 if state_name not in _AT_REST:
                     return f"a group that broker {broker.broker_id} coordinates is {state_name}"
+        for broker_id, transaction in self._cluster.transactions():
+            state_of = transaction.value.state
+            if transaction.is_busy or state_of is TransactionState.ONGOING:
+                return (
+                    f"the transaction of {transaction.transactional_id} on broker {broker_id} is {state_of.state_name}"
+                )
         return None
 
     def _lag(self) -> str | None:

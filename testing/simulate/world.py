@@ -10,10 +10,13 @@ from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.config.topics import topic_settings
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER
+from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.simulation.cluster import SimulatedCluster
 from purgatorio.broker.simulation.loop import SimulatedClock
+from purgatorio.testing.records import check_isolation_level, read_records
 from purgatorio.testing.simulate import checks
 from purgatorio.testing.simulate.faults import Faults, Plan
 from purgatorio.testing.simulate.feed import Encode, Feed, Payloads
@@ -21,6 +24,7 @@ from purgatorio.testing.simulate.journal import Journal
 from purgatorio.testing.simulate.service import Failed, Main, Process
 from purgatorio.testing.simulate.settling import PATIENCE_SECONDS, QUIET_SECONDS, Settling
 from purgatorio.testing.simulate.store import Store
+from purgatorio.testing.values import IsolationLevel, Record
 
 LOOK_SECONDS: Final = 0.01
 SETTLE_LIMIT_SECONDS: Final = 300.0
@@ -126,11 +130,37 @@ class World:
         Raises:
             ValueError: there is no such topic.
         """
+        outputs = [Payloads(topic, index, encode=value, key=key) for index in range(self._partition_count(topic))]
+        return await self._feed.produce(outputs, count, self._seconds if seconds is None else seconds)
+
+    def records(
+        self, topic: str, partition: int | None = None, *, isolation_level: IsolationLevel = "read_uncommitted"
+    ) -> list[Record]:
+        """Return the committed records of a topic, by partition and offset, without a client; after `settle`.
+
+        Args:
+            isolation_level: "read_committed" leaves out the records of transactions that were aborted or are open.
+
+        Raises:
+            ValueError: the topic or partition does not exist, or has no leader now; or there is no such level.
+        """
+        check_isolation_level(isolation_level)
+        partitions = range(self._partition_count(topic)) if partition is None else (partition,)
+        return [each for index in partitions for each in read_records(self._led(topic, index), isolation_level)]
+
+    def _partition_count(self, topic: str) -> int:
         found = self._cluster.image.topics.get(topic)
         if found is None:
             raise ValueError(f"there is no topic {topic!r}: name it in `topics`, or create it with `world.topic`")
-        outputs = [Payloads(topic, index, encode=value, key=key) for index in range(len(found.partitions))]
-        return await self._feed.produce(outputs, count, self._seconds if seconds is None else seconds)
+        return len(found.partitions)
+
+    def _led(self, topic: str, partition: int) -> Partition:
+        state = self._cluster.partitions.get((topic, partition))
+        broker = None if state is None else self._cluster.brokers.get(state.leader)
+        replica = None if broker is None else broker.replicas.partitions.get(TopicPartition(topic, partition))
+        if replica is None:
+            raise ValueError(f"{topic}-{partition} has no leader now")
+        return replica
 
     # --- services ---
 

@@ -29,6 +29,6 @@ def test_the_program_passes_and_is_five_times_faster_than_real_time() -> None:
 def test_the_names_on_the_page_are_the_worlds() -> None:
     named = set(re.findall(r"`(?:await )?world\.(\w+)", PAGE))
     attributes = {"store", "bootstrap", "bootstrap_servers"}
-    assert named - attributes == {"service", "produce", "topic", "settle", "check", "now", "seconds"}
+    assert named - attributes == {"service", "produce", "topic", "records", "settle", "check", "now", "seconds"}
     assert named - attributes <= set(dir(World))
     assert all(f"`{kind}`" in PAGE for kind in KINDS)

@@ -215,6 +215,29 @@ def test_a_killed_node_comes_to_its_end_though_it_waits_for_ever_in_its_finally_
     assert seen == ["unwound"]
 
 
+def test_a_killed_node_comes_to_its_end_though_it_tries_again_for_ever(loop: SimulatedLoop) -> None:
+    node = loop.node("a")
+
+    async def retry() -> None:
+        while True:  # noqa: ASYNC110 - no event comes
+            await asyncio.sleep(0.1)
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await retry()
+
+    async def main() -> None:
+        task = node.spawn(work())
+        await asyncio.sleep(0.5)
+        node.kill()
+        await asyncio.sleep(0)
+        assert task.done()
+
+    run(loop, main)
+
+
 def test_what_unwinds_at_the_end_has_a_running_loop() -> None:
     loop, seen = SimulatedLoop(random.Random(1)), []
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from purgatorio.testing.simulate import SimulationFailed, World, simulate
-from tests.testing.simulate.services import billing
+from tests.testing.simulate.services import billing, copying
 
 pytestmark = pytest.mark.simulation
 
@@ -34,6 +34,20 @@ async def bill_too_late(world: World) -> None:
 @simulate(seeds=4, faults=ALL, seconds=5, topics={"orders": 2})
 async def test_a_service_that_commits_after_its_work_bills_each_order_once(world: World) -> None:
     await bill_everything(world)
+
+
+@simulate(seeds=2, seconds=5, topics={"orders": 2, "invoices": 1})
+async def test_two_services_copy_by_transactions_and_bill_each_order_exactly_once(world: World) -> None:
+    bills = world.store["bills"]
+    world.service("copying", copying, world.bootstrap, restarts=True)
+    world.service("billing", billing, world.bootstrap, bills, topic="invoices")
+    await world.produce("orders", 15)
+    await world.settle()
+    invoices = world.records("invoices", isolation_level="read_committed")
+    world.check("exactly-once", invoices, of=lambda record: record.value)
+    world.check("exactly-once", bills)
+    with pytest.raises(ValueError, match="there is no topic 'bills'"):
+        world.records("bills")
 
 
 def test_a_service_that_commits_before_its_work_loses_orders() -> None:
