@@ -24,6 +24,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_class_signature = "separated"
 napoleon_numpy_docstring = False
+napoleon_attr_annotations = False  # types would stand below each attribute, a line each
 python_use_unqualified_type_names = True
 
 html_theme = "furo"

@@ -88,7 +88,7 @@ class Fault:
         return self._call(lambda: self._rule.held, "count what it holds")
 
     def until_fired(self, times: int = 1, *, timeout_seconds: float = WAIT_SECONDS) -> Waiting[int]:
-        """Wait, with `await` or `.wait()`, until the rule has fired so often; the result is how often it has."""
+        """Wait, with ``await`` or ``.wait()``, until the rule has fired so often; the result is how often it has."""
 
         async def fired() -> int:
             while self._rule.fired < times:  # noqa: ASYNC110 - no event: rules are counted where speed matters

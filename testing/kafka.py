@@ -186,7 +186,7 @@ class Kafka(AccessControls):
         group: str | None = None,
         timeout_seconds: float = WAIT_SECONDS,
     ) -> Waiting[list[Parked]]:
-        """Wait, with `await` or `.wait()`, until something of that description waits."""
+        """Wait, with ``await`` or ``.wait()``, until something of that description waits."""
 
         async def found() -> list[Parked]:
             await self._controls.until(lambda: self._controls.parked(api, topic, client, group))
@@ -208,7 +208,7 @@ class Kafka(AccessControls):
         members: int | None = None,
         timeout_seconds: float = WAIT_SECONDS,
     ) -> Waiting[Group]:
-        """Wait, with `await` or `.wait()`, until a consumer group has a state and a number of members.
+        """Wait, with ``await`` or ``.wait()``, until a consumer group has a state and a number of members.
 
         ``await kafka.until(group="billing", state="Stable", members=2)``
 
@@ -227,7 +227,7 @@ class Kafka(AccessControls):
         return Waiting(self._thread.start(found, what), what, timeout_seconds)
 
     def until_in_sync(self, topic: str, *, timeout_seconds: float = WAIT_SECONDS) -> Waiting[None]:
-        """Wait, with `await` or `.wait()`, until all replicas of a topic are in sync."""
+        """Wait, with ``await`` or ``.wait()``, until all replicas of a topic are in sync."""
         what = f"all replicas of {topic} in sync"
         return Waiting(self._thread.start(self._controls.until_in_sync(topic), what), what, timeout_seconds)
 

@@ -41,6 +41,7 @@ _OF_TRANSACTIONS: Final = frozenset(
 )
 """What a producer does wrong, or must wait for; its client is told as it is."""
 
+
 def coordinator_error(append_error: ErrorCode) -> ErrorCode:
     """Return what a coordinator's client is told when its append to its topic ended with this error."""
     if append_error == ErrorCode.NONE or append_error in _OF_TRANSACTIONS:
