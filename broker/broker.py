@@ -282,6 +282,7 @@ class Broker:
             dynamic=self.dynamic,
             image=lambda: self.image,
             sessions=self.fetch_sessions,
+            replicas=self.replicas,
         )
         self.fault_access = BrokerAccess(
             broker_id=config.broker_id,

@@ -68,6 +68,8 @@ class BrokerMetadataPublisher:
             # Before the image's partition states: an ISR that was decided with a larger min.insync.replicas must never
             # meet a leader that has the smaller one.
             self._reconfigured(reconfigured)
+        leader_rate, follower_rate = self._dynamic.replication_rates
+        self._replicas.leader_throttle.limit, self._replicas.follower_throttle.limit = leader_rate, follower_rate
         self._replicas.apply(image)
         if reconfigured:
             self._replicas.advance_high_watermarks("broker configs")

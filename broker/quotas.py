@@ -14,6 +14,7 @@ from purgatorio.broker.purgatories import BrokerPurgatories
 from purgatorio.broker.quota.client_quotas import BrokerQuotas, QuotaWindows
 from purgatorio.broker.quota.rates import RateWindow
 from purgatorio.broker.replica.fetch_session import FetchSessionCache
+from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.route_layers import RouteLayers
 from purgatorio.protocol.messages.fetch import FetchResponse
 
@@ -26,6 +27,7 @@ def broker_quotas(
     dynamic: DynamicBrokerConfig,
     image: Callable[[], ClusterImage],
     sessions: FetchSessionCache,
+    replicas: ReplicaManager,
 ) -> BrokerQuotas:
     """Return the client quotas of a broker.
 
@@ -36,6 +38,7 @@ def broker_quotas(
         dynamic: its configs.
         image: returns its image.
         sessions: its fetch sessions.
+        replicas: its replicas, whose replication is throttled.
     """
 
     def withheld(response: FetchResponse, was_full: bool) -> None:
@@ -55,6 +58,7 @@ def broker_quotas(
         windows=quota_windows(dynamic.current),
         topics=ImagePartitions(image, dynamic),
         withheld=withheld,
+        replication={"LeaderReplication": replicas.leader_throttle, "FollowerReplication": replicas.follower_throttle},
     )
     limit_connections(quotas, dynamic.current)
     return quotas

@@ -24,12 +24,15 @@ _NUMBERS: Final = (
     "max_connections_per_ip",
     "producer_id_expiration_ms",
 )
-_THROTTLES: Final = (
-    "follower.replication.throttled.rate",
-    "leader.replication.throttled.rate",
-    "replica.alter.log.dirs.io.max.bytes.per.second",
-)
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+_THROTTLES: Final = {
+    FOLLOWER_RATE: "Bytes per second that the broker fetches of the replicas that topics list; 0 stops (KIP-73).",
+    LEADER_RATE: "Bytes per second that followers read here of the replicas that topics list; 0 stops (KIP-73).",
+    "replica.alter.log.dirs.io.max.bytes.per.second": "Accepted, without effect: there is one log directory.",
+}
 """kafka-reassign-partitions sets these; they have no default that a broker starts with."""
+_RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
 
 
 @cache
@@ -38,8 +41,7 @@ def dynamic_keys() -> Mapping[str, ConfigKey]:
     keys = [_key(name) for name in _NUMBERS]
     keys += [key for key in TOPIC_CONFIGS.values() if key.broker_name is not None]
     found = {key.broker_name or key.name: key for key in keys}
-    doc = "Accepted, without effect: replication is not throttled."
-    for name in _THROTTLES:
+    for name, doc in _THROTTLES.items():
         found[name] = number_key(name, MAX_LONG, doc, low=0, high=MAX_LONG, kind=ConfigType.LONG)
     return MappingProxyType(dict(sorted(found.items())))
 
@@ -61,12 +63,14 @@ class DynamicBrokerConfig:
 
     Attributes:
         current: the settings in effect.
+        replication_rates: the bytes per second that may be replicated as a leader, and as a follower; None: any number.
     """
 
     def __init__(self, static: BrokerConfig) -> None:
         self.current = static
         self._static = static
         self._keys = dynamic_keys()
+        self.replication_rates: tuple[int | None, int | None] = (None, None)
         self._applied: Mapping[str, Mapping[str, str]] = {}
 
     def image_changed(self, image: ClusterImage) -> dict[str, Any]:
@@ -75,6 +79,8 @@ class DynamicBrokerConfig:
             return {}
         self._applied = image.broker_configs
         texts = {**self._applied.get(ALL_BROKERS, {}), **self._applied.get(str(self._static.broker_id), {})}
+        leader, follower = (self._keys[name].parse(texts[name]) if name in texts else None for name in _RATES)
+        self.replication_rates = leader, follower
         before, self.current = self.current, self._static.model_copy(update=self._values(texts))
         return {name: value for name, value in self.current if value != getattr(before, name)}
 

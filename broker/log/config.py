@@ -54,7 +54,6 @@ TimestampTypeText = Literal["CreateTime", "LogAppendTime"]
 _HOUR_MS: Final = 60 * 60 * 1000
 _DAY_MS: Final = 24 * _HOUR_MS
 _NO_LEVELS: Final = "Accepted, without effect: where the broker compresses, it uses one level per codec."
-_NO_THROTTLE: Final = "Accepted, without effect: replication is not throttled."
 _NO_TIERS: Final = "Accepted, without effect: there is no tiered storage."
 _NO_EFFECT: Final = "Accepted, without effect: logs live in memory."
 
@@ -92,11 +91,14 @@ class LogConfig:
     flush_messages: int = long_number("flush.messages", MAX_LONG, _NO_EFFECT, low=1)
     flush_ms: int = long_number("flush.ms", MAX_LONG, _NO_EFFECT, low=0)
     follower_replication_throttled_replicas: tuple[str, ...] = replica_list(
-        "follower.replication.throttled.replicas", _NO_THROTTLE
+        "follower.replication.throttled.replicas",
+        "Replicas, as partition:broker or * for all, whose fetching follower.replication.throttled.rate throttles.",
     )
     index_interval_bytes: int = whole_number("index.interval.bytes", 4096, _NO_EFFECT, low=0)
     leader_replication_throttled_replicas: tuple[str, ...] = replica_list(
-        "leader.replication.throttled.replicas", _NO_THROTTLE
+        "leader.replication.throttled.replicas",
+        "Replicas, as partition:broker or * for all, of whose records leader.replication.throttled.rate throttles what "
+        "followers read that are not in sync.",
     )
     local_retention_bytes: int = long_number("local.retention.bytes", -2, _NO_TIERS, low=-2)
     local_retention_ms: int = long_number("local.retention.ms", -2, _NO_TIERS, low=-2)

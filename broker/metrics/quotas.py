@@ -37,6 +37,7 @@ _RATES: Final = {
 def quota_steps(brokers: Sequence[BrokerView]) -> Steps:
     """Yield the families about quotas, and None between steps of bounded work."""
     yield from _connections([broker for broker in brokers if broker.quotas.connections.is_active])
+    yield from _replication(brokers)
     brokers = [broker for broker in brokers if broker.quotas.is_active]
     if not brokers:
         return
@@ -52,6 +53,18 @@ def quota_steps(brokers: Sequence[BrokerView]) -> Steps:
         exempt.add(broker, charges.exempt.per_second(charges.now_ms()))
     yield exempt.metric
     yield _throttle_times(brokers)
+
+
+def _replication(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
+    """Yield the rates of throttled replicas, where a broker has a limit."""
+    for name in ("LeaderReplication", "FollowerReplication"):
+        rate = gauge(f"kafka_server_{name.lower()}_byte_rate", "Bytes per second of the replicas that topics list.")
+        throttles = [(broker, broker.quotas.replication.get(name)) for broker in brokers]
+        limited = [(broker, each) for broker, each in throttles if each is not None and each.limit is not None]
+        for broker, throttle in limited:
+            rate.add(broker, throttle.per_second())
+        if limited:
+            yield rate.metric
 
 
 def _connections(brokers: Sequence[BrokerView]) -> Iterator[Metric]:

@@ -5,7 +5,7 @@ Without any quota nothing stands there, and nothing is measured: requests cost w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.metadata.client_quotas import ClientQuotas
@@ -25,6 +25,7 @@ from purgatorio.broker.quota.connection_rates import ConnectionRates
 from purgatorio.broker.quota.keys import QuotaKey
 from purgatorio.broker.quota.mutations import STRICT_VERSIONS, ChargedMetadata, ChargedMutations, KnownPartitions
 from purgatorio.broker.quota.rates import Rate, RateWindow
+from purgatorio.broker.quota.replication import ReplicationThrottle
 from purgatorio.broker.quota.throttle import QuotaKind
 from purgatorio.broker.quota.throttle_times import ThrottleTimes
 from purgatorio.broker.quota.throttled_channel import Muting
@@ -55,10 +56,12 @@ class BrokerQuotas:
         windows: over which time quotas are measured.
         topics: those of the cluster.
         withheld: see `Withheld`.
+        replication: the throttles of replication, by Kafka's names, for metrics.
 
     Attributes:
         charges: what the clients used.
         connections: how fast they may connect.
+        replication: see above.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class BrokerQuotas:
         windows: QuotaWindows,
         topics: KnownPartitions,
         withheld: Withheld,
+        replication: Mapping[str, ReplicationThrottle],
     ) -> None:
         window = windows.clients
         most_ms = window.sample_ms
@@ -87,6 +91,7 @@ class BrokerQuotas:
             now_seconds=now_seconds,
         )
         self.connections = ConnectionRates(window, now_ms)
+        self.replication = replication
         self._window = window
         self._layers = layers
         self._topics = topics

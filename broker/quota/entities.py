@@ -83,7 +83,7 @@ class QuotaTable:
         for level in self._levels:
             entity = QuotaEntity(_name(level.default_user, user), _name(level.default_client_id, client_id))
             value = self._limits.get(entity)
-            if value is not None and not _names_default(level, user, client_id):
+            if value is not None:
                 client = Client(
                     "" if level.default_user is None else user, "" if level.default_client_id is None else client_id
                 )
@@ -112,8 +112,3 @@ def _level(entity: QuotaEntity) -> _Level:
 
 def _name(is_default: bool | None, name: str) -> str | None:
     return None if is_default is None else DEFAULT_NAME if is_default else name
-
-
-def _names_default(level: _Level, user: str, client_id: str) -> bool:
-    """Return whether a client without a name would be taken for the default entity itself."""
-    return (level.default_user is False and not user) or (level.default_client_id is False and not client_id)

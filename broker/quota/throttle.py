@@ -49,7 +49,8 @@ def _shown_time(delay_ms: int) -> str:
     return f"{delay_ms} ms" if delay_ms < 100 else f"{delay_ms / 1_000:.1f} s"
 
 
-def _shown_bytes(rate: float) -> str:
+def shown_bytes(rate: float) -> str:
+    """Return bytes per second in a unit that suits them."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if rate >= size:
             return f"{rate / size:.3g} {unit}/s"
@@ -57,8 +58,8 @@ def _shown_bytes(rate: float) -> str:
 
 
 _SHOWN: Final[dict[QuotaKind, Callable[[float], str]]] = {
-    QuotaKind.PRODUCE: _shown_bytes,
-    QuotaKind.FETCH: _shown_bytes,
+    QuotaKind.PRODUCE: shown_bytes,
+    QuotaKind.FETCH: shown_bytes,
     QuotaKind.REQUEST: lambda percent: f"{percent:.3g} %",
     QuotaKind.CONTROLLER_MUTATION: lambda partitions: f"{partitions:.3g} partitions/s",
 }

@@ -10,6 +10,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
+from purgatorio.broker.quota.replication import ReplicationThrottle
 from purgatorio.broker.replica.context_reader import ContextReader
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch
@@ -39,6 +40,7 @@ class ReplicaFetches:
         delete_records_purgatory: the purgatory of requests to delete records.
         observer: counts events for metrics.
         propose: submits a partition's proposal for its ISR.
+        throttle: counts what followers read.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class ReplicaFetches:
         delete_records_purgatory: Purgatory[DelayedDeleteRecords],
         observer: ReplicaObserver,
         propose: Callable[[Partition, InSyncProposal], None],
+        throttle: ReplicationThrottle,
     ) -> None:
         self._partitions = partitions
         self._reader = reader
@@ -69,6 +72,7 @@ class ReplicaFetches:
         self._delete_records_purgatory = delete_records_purgatory
         self._observer = observer
         self._propose = propose
+        self._throttle = throttle
 
     def fetch(
         self,
@@ -188,12 +192,22 @@ class ReplicaFetches:
             size_bytes = sum(map(len, cast("list[bytes]", data.records))) if data.records else 0
             if params.replica_id >= 0:
                 observer.replicated_out(size_bytes)
+                if self._throttle.limit is not None and size_bytes:
+                    self._count_throttled(fetch.tp, size_bytes)
                 if racks and not data.error_code:  # an error comes without a high watermark
                     self._note_sent(params.replica_id, fetch.tp, data.high_watermark)
             elif data.error_code:
                 observer.fetch_failed(fetch.tp)
             else:
                 observer.fetched(fetch.tp, size_bytes)
+
+    def _count_throttled(self, tp: TopicPartition, size_bytes: int) -> None:
+        """Count what a follower is sent of a partition whose replication is throttled, in sync or not."""
+        partition = self._partitions.get(tp)
+        if partition is not None:
+            listed = partition.log.config.leader_replication_throttled_replicas
+            if self._throttle.is_about(listed, tp.partition):
+                self._throttle.record(size_bytes)
 
     def _note_sent(self, replica_id: int, tp: TopicPartition, high_watermark: int) -> None:
         """Note the high watermark that a follower is sent; only needed if brokers have racks (KIP-392)."""

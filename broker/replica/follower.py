@@ -292,6 +292,7 @@ class FollowerFetcher:
         """
         now_ms = self._clock.now_ms()
         refusals = self._refusals
+        self._keep_throttled(now_ms)
         if self._session.is_open:
             for tp, refusal in refusals.items():
                 partition = self._followed.get(tp)
@@ -317,6 +318,27 @@ class FollowerFetcher:
             partition=str(partition.tp),
             reason=str(error),
         )
+
+    def _throttled(self, partition: Partition, leader_high_watermark: int) -> bool:
+        """Leave a partition that lags out of fetches for a while if this broker fetches faster than it may (KIP-73)."""
+        if leader_high_watermark <= partition.log.log_end_offset or not self._is_over(partition):
+            return False
+        refusal = self._refusals.setdefault(partition.tp, _Refusal())
+        refusal.until_ms = self._clock.now_ms() + self._settings.backoff_ms
+        self._session.forget(partition)
+        return True
+
+    def _is_over(self, partition: Partition) -> bool:
+        throttle = self._replicas.follower_throttle
+        return throttle.limit is not None and self._replicas.is_throttled(partition) and throttle.is_over()
+
+    def _keep_throttled(self, now_ms: int) -> None:
+        """Leave partitions out for longer whose pause is over, but the rate has not fallen."""
+        if self._replicas.follower_throttle.limit is not None:
+            for tp, refusal in self._refusals.items():
+                partition = self._followed.get(tp)
+                if partition is not None and refusal.until_ms <= now_ms and self._is_over(partition):
+                    refusal.until_ms = now_ms + self._settings.backoff_ms
 
     async def _until_resumed(self) -> None:
         """Wait until a pause is over, or the followed partitions change."""
@@ -363,7 +385,8 @@ class FollowerFetcher:
                     self._truncate(partition, data.diverging_epoch)
                 elif self._append(partition, data):
                     got_records = True
-                    self._session.alter(partition)
+                    if not self._throttled(partition, data.high_watermark):
+                        self._session.alter(partition)
         return got_records, out_of_range
 
     def _still_followed(self, partition: Partition, leader_epoch: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from purgatorio.broker.log.log import Log, LogError, LogRead
+from purgatorio.broker.quota.replication import ReplicationThrottle
 from purgatorio.broker.replica.fetch_context import FetchParams, PartitionFetch
 from purgatorio.broker.replica.lookup import NO_HINT, ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
@@ -40,6 +41,7 @@ class ReplicaReader:
             should fetch from this broker changes.
         racks: the racks of the live brokers that have one, by broker id.
         wall_ms: the time, in milliseconds since 1970.
+        throttle: of what followers read here.
     """
 
     def __init__(
@@ -48,11 +50,13 @@ class ReplicaReader:
         follower_assignments: Mapping[int, object],
         racks: Callable[[], Mapping[int, str]],
         wall_ms: Callable[[], int],
+        throttle: ReplicationThrottle,
     ) -> None:
         self._lookup = lookup
         self._follower_assignments = follower_assignments
         self._racks = racks
         self._wall_ms = wall_ms
+        self.throttle = throttle
 
     def assignment_of(self, replica_id: int) -> object:
         """Return an object that is replaced when the set of partitions that the follower should fetch changes."""
@@ -96,7 +100,7 @@ class ReplicaReader:
         try:
             partition = self.resolve(params, fetch)
             log = partition.log
-            end_offset = self._end_offset(params, partition)
+            end_offset = self._end_offset(params, partition, request.fetch_offset)
             data = PartitionData(
                 partition_index=request.partition,
                 high_watermark=partition.high_watermark,
@@ -170,10 +174,30 @@ class ReplicaReader:
             return False
         return follower.last_sent_high_watermark < partition.high_watermark
 
-    @staticmethod
-    def _end_offset(params: FetchParams, partition: Partition) -> int:
-        """Return the end offset of the read: the log end for followers, committed records for consumers."""
+    def is_withheld(self, params: FetchParams, fetch: PartitionFetch) -> bool:
+        """Return whether the throttle keeps the records of a partition from a follower."""
+        if self.throttle.limit is None or params.replica_id < 0:
+            return False
+        partition = self._lookup.known(fetch.tp)
+        return partition is not None and self._withholds(params, partition)
+
+    def _withholds(self, params: FetchParams, partition: Partition) -> bool:
+        """Return whether a follower is to wait: the replica is listed, it is not in sync, and the rate is exceeded."""
+        listed = partition.log.config.leader_replication_throttled_replicas
+        return (
+            self.throttle.is_about(listed, partition.tp.partition)
+            and params.replica_id not in partition.isr
+            and self.throttle.is_over()
+        )
+
+    def _end_offset(self, params: FetchParams, partition: Partition, fetch_offset: int) -> int:
+        """Return the end offset of the read: the log end for followers, committed records for consumers.
+
+        A follower that is throttled (KIP-73, KAFKA-4313) reads nothing.
+        """
         if params.replica_id >= 0:
+            if self.throttle.limit is not None and self._withholds(params, partition):
+                return fetch_offset
             return partition.log.log_end_offset
         if params.read_committed:
             return partition.last_stable_offset
@@ -242,7 +266,7 @@ class ReplicaReader:
             or self._waits_for_high_watermark(params, partition)
         ):
             return ANSWER_NOW
-        end_offset = self._end_offset(params, partition)
+        end_offset = self._end_offset(params, partition, offset)
         if params.read_committed:
             fetch.stable_offset = end_offset
         if offset >= end_offset:
@@ -252,8 +276,10 @@ class ReplicaReader:
         return min(log.size_between(offset, end_offset), request.partition_max_bytes)
 
     def held_back_by(self, params: FetchParams, fetch: PartitionFetch) -> str:
-        """Describe the transaction behind which a consumer under read_committed cannot read; "" if there is none."""
+        """Describe the transaction behind which a consumer under read_committed cannot read, or the throttle."""
         partition = self._lookup.known(fetch.tp)
+        if self.is_withheld(params, fetch):
+            return f"waits, out of sync: replication of {self.throttle}"
         if not params.read_committed or params.is_follower or partition is None:
             return ""
         if partition.last_stable_offset == partition.high_watermark:

@@ -20,6 +20,7 @@ from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
+from purgatorio.broker.quota.replication import ReplicationThrottle
 from purgatorio.broker.replica.context_reader import ContextReader
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.delayed_fetch import DelayedFetch, FollowerKey
@@ -76,6 +77,8 @@ class ReplicaManager:
         fetch: see `ReplicaFetches.fetch`.
         forget: see `ReplicaFetches.forget`.
         end_session: see `ReplicaFetches.end_session`.
+        leader_throttle: of what followers read here.
+        follower_throttle: of what this broker reads from leaders.
         followed_log_cut: called when records of a partition that this broker follows were deleted or truncated.
     """
 
@@ -114,7 +117,11 @@ class ReplicaManager:
         self._roles = self._build_roles(log_defaults, may_lead, roles_per_step)
         self.followed_log_cut: Callable[[Partition], None] = lambda partition: None
         self.lookup = ReplicaLookup(broker_id, self.partitions, lambda: self._roles.image)
-        self.reader = ReplicaReader(self.lookup, self._roles.assignments, lambda: self._racks, clock.wall_ms)
+        self.leader_throttle = ReplicationThrottle(broker_id, clock.now_ms)
+        self.follower_throttle = ReplicationThrottle(broker_id, clock.now_ms)
+        self.reader = ReplicaReader(
+            self.lookup, self._roles.assignments, lambda: self._racks, clock.wall_ms, self.leader_throttle
+        )
         watch = FetchWatch()
         self._events = ReplicaEvents(
             self.partitions,
@@ -125,20 +132,7 @@ class ReplicaManager:
             fetch_purgatory=fetch_purgatory,
         )
         writes = self._build_writes()
-        fetches = ReplicaFetches(
-            self.partitions,
-            ContextReader(self.reader, watch),
-            follower_assignments=self._roles.assignments,
-            racks=lambda: self._racks,
-            image=lambda: self._roles.image,
-            clock=clock,
-            actions=actions,
-            events=self._events,
-            fetch_purgatory=fetch_purgatory,
-            delete_records_purgatory=delete_records_purgatory,
-            observer=observer,
-            propose=propose,
-        )
+        fetches = self._build_fetches(watch)
         self.guard = TransactionGuard(self.lookup, actions, begin=self._validation.begin_request)
         self.append = writes.append
         self.append_in_transaction = self._build_transactional_writes(writes).append
@@ -147,6 +141,23 @@ class ReplicaManager:
         self.fetch = fetches.fetch
         self.forget = fetches.forget
         self.end_session = fetches.end_session
+
+    def _build_fetches(self, watch: FetchWatch) -> ReplicaFetches:
+        return ReplicaFetches(
+            self.partitions,
+            ContextReader(self.reader, watch),
+            follower_assignments=self._roles.assignments,
+            racks=lambda: self._racks,
+            image=lambda: self._roles.image,
+            clock=self._clock,
+            actions=self.actions,
+            events=self._events,
+            fetch_purgatory=self.fetch_purgatory,
+            delete_records_purgatory=self.delete_records_purgatory,
+            observer=self._observer,
+            propose=self._propose,
+            throttle=self.leader_throttle,
+        )
 
     def _build_writes(self) -> LeaderWrites:
         return LeaderWrites(
@@ -267,9 +278,16 @@ class ReplicaManager:
                 )
                 if len(records):
                     self._observer.replicated_in(len(records))
+                    if self.follower_throttle.limit is not None and self.is_throttled(partition):
+                        self.follower_throttle.record(len(records))
             finally:  # it may have advanced although there was no memory for the records
                 if partition.high_watermark > high_watermark:
                     self._events.high_watermark_moved(partition.tp)
+
+    def is_throttled(self, partition: Partition) -> bool:
+        """Return whether a followed replica is listed for the throttle of this broker as a follower."""
+        listed = partition.log.config.follower_replication_throttled_replicas
+        return self.follower_throttle.is_about(listed, partition.tp.partition)
 
     def truncate_to(self, partition: Partition, offset: int) -> None:
         """Delete all records of a followed partition from `offset` on, since the leader's log diverges there."""

@@ -482,3 +482,18 @@ def test_a_session_that_its_client_never_saw_ends(broker: Harness, client: Clien
     broker.fetch_sessions.withheld(client.session_id, [("orders", 0)], was_full=True)
     assert len(broker.fetch_sessions) == 0
     broker.fetch_sessions.withheld(client.session_id, [], was_full=True)
+
+
+def test_what_a_throttle_withheld_is_read_when_the_rate_has_fallen_though_nothing_happened() -> None:
+    broker = Harness()
+    broker.set_topics(topic(isr=(1, 2), **{"leader.replication.throttled.replicas": "*"}))
+    broker.replicas.leader_throttle.limit = ONE_BATCH
+    follower = Client(broker, version=16, replica=3)
+    broker.produce(acks=1)
+    broker.produce(acks=1)
+    assert records(follower.fetch(("orders", 0, 0), max_bytes=1)) == {"orders-0": 1}
+    broker.replicas.leader_throttle.record(ONE_BATCH)
+    follower.fetch(("orders", 0, 1))
+    assert told(follower.fetch()) == {}
+    broker.advance_ms(2_000)
+    assert records(follower.fetch()) == {"orders-0": 1}

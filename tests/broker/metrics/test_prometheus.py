@@ -80,7 +80,9 @@ class FakeBroker:
         self.fetch_sessions = FakeFetchSessions()
         self.groups = FakeGroups()
         self.coordinators = FakeCoordinators()
-        self.quotas: Any = SimpleNamespace(is_active=False, connections=SimpleNamespace(is_active=False))
+        self.quotas: Any = SimpleNamespace(
+            is_active=False, connections=SimpleNamespace(is_active=False), replication={}
+        )
         self.access: Any = None
 
     def replica(self, tp: TopicPartition) -> FakePartition | None:

@@ -45,6 +45,9 @@ def test_without_quotas_there_are_no_series(broker: FakeBroker) -> None:
     broker.client().ask(ApiKey.PRODUCE, version=9, request_bytes=12 * MB)
     broker.limit(client_id="")
     assert scrape(broker) == {}
+    broker.limit(client_id="", producer_byte_rate=MB)
+    assert "kafka_server_produce_byte_rate" not in scrape(broker)
+    assert "kafka_network_requestmetrics_throttletimems_count" not in scrape(broker)
 
 
 def test_a_client_has_its_rate_and_its_throttle_time(broker: FakeBroker) -> None:
@@ -107,3 +110,10 @@ def test_how_long_connections_were_kept_that_came_too_fast(broker: FakeBroker) -
     for _ in range(2):
         broker.quotas.connections.refuse_after_ms("192.0.2.1")
     assert scrape(broker) == {"kafka_server_socket_server_metrics_ip_connection_accept_throttle_time": {("1",): 1_000}}
+
+
+def test_throttled_replication_has_a_rate_while_there_is_a_limit(broker: FakeBroker) -> None:
+    throttle = broker.quotas.replication["LeaderReplication"]
+    throttle.limit = 10
+    throttle.record(500)
+    assert scrape(broker) == {"kafka_server_leaderreplication_byte_rate": {("1",): 500}}

@@ -11,6 +11,7 @@ from purgatorio.broker.metadata.client_quotas import QuotaEntity
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
 from purgatorio.broker.quota.client_quotas import BrokerQuotas, QuotaWindows
+from purgatorio.broker.quota.replication import ReplicationThrottle
 from purgatorio.broker.request import NO_CHANNEL, Principal, RequestContext, Route, Session
 from purgatorio.broker.route_layers import RouteLayers
 from purgatorio.protocol.api import encode_response
@@ -120,6 +121,7 @@ class FakeBroker:
             now_seconds=lambda: self._seconds,
             windows=QuotaWindows(),
             topics=self,
+            replication={"LeaderReplication": ReplicationThrottle(1, self.clock.now_ms)},
             withheld=lambda response, was_full: self.withheld.append((response, was_full)),
         )
         self._clients = 0

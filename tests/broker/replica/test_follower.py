@@ -428,3 +428,51 @@ async def test_a_log_start_that_moves_at_the_follower_is_told_to_the_leader(foll
     await follow(follower, leader)
     starts = [[p.log_start_offset for t in request.topics for p in t.partitions] for request in leader.asked]
     assert starts == [[0], [0], [1], []]
+
+
+THROTTLED = {"follower.replication.throttled.replicas": "*"}
+
+
+@pytest.mark.parametrize("session_id", [0, 7])
+@pytest.mark.parametrize(
+    ("configs", "limit", "high_watermark", "asked"),
+    [
+        (THROTTLED, 10, 5, [[0], []]),
+        (THROTTLED, 10, 1, [[0], [1]]),
+        (THROTTLED, 10_000_000, 5, [[0], [1]]),
+        ({}, 10, 5, [[0], [1]]),
+    ],
+    ids=["it lags", "it does not lag", "below the rate", "not listed"],
+)
+async def test_a_throttled_follower_leaves_out_what_lags_while_it_is_over_its_rate(
+    follower: Harness, configs: dict[str, str], limit: int, high_watermark: int, asked: list[list[int]], session_id: int
+) -> None:
+    """KIP-73. Another partition is fetched on."""
+    follower.set_topics(topic(leader=LEADER_ID, **configs), topic("other", leader=LEADER_ID))
+    follower.replicas.follower_throttle.limit = limit
+    first = answer(records=batch(0), high_watermark=high_watermark)
+    first.session_id = session_id
+    leader = Leader(first, FetchResponse(session_id=session_id))
+    await follow(follower, leader, backoff_ms=1000 * 3600)
+    orders = b"orders".ljust(16, b"\0")
+    named = [[p.fetch_offset for t in r.topics if t.topic_id == orders for p in t.partitions] for r in leader.asked]
+    assert named[:2] == asked
+    forgotten = [topic.topic_id for topic in leader.asked[1].forgotten_topics_data]
+    assert forgotten == ([orders] if session_id and not asked[1] else [])
+
+
+async def test_a_throttled_follower_goes_on_when_the_rate_has_fallen(follower: Harness) -> None:
+    """It sends nothing until then."""
+    follower.set_topics(topic(leader=LEADER_ID, **THROTTLED))
+    throttle = follower.replicas.follower_throttle
+    throttle.limit = 10
+    leader = Leader(answer(records=batch(0), high_watermark=5), answer(records=batch(1), high_watermark=1))
+    waits: list[bool] = []
+
+    def is_over() -> bool:
+        waits.append(True)
+        return len(waits) < 4
+
+    throttle.is_over = is_over  # type: ignore[method-assign]  # the rate falls at the fourth look
+    await follow(follower, leader)
+    assert leader.offsets_asked == [[0], [1], [2]]

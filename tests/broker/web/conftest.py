@@ -155,7 +155,7 @@ class FakeBroker:
         """Let this broker be the coordinator of these transactional ids."""
         self.transactions = harness.transactions
         self.coordinators = SimpleNamespace(transaction_numbers=TransactionNumbers())
-        self.quotas = SimpleNamespace(is_active=False, connections=SimpleNamespace(is_active=False))
+        self.quotas = SimpleNamespace(is_active=False, connections=SimpleNamespace(is_active=False), replication={})
         self.access = None
 
     def park_produce(self, *keys: Any, delay_ms: int = 30_000, missing: str = "") -> Waiting:
