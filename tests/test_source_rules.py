@@ -32,6 +32,8 @@ SIMULATION = "broker/simulation/"
 WAITING_FOR_TIME = {"wait_for", "timeout_at", "call_later", "call_at"}
 """Names that wait for the event loop's time, in whatever module or object they are looked up."""
 TIME_MODULES = {"time", "datetime"}
+CALLS = {*WAITING_FOR_TIME, "sleep", "time", "timeout", "wait"}
+"""The names that `reads_time` looks at more closely, which takes long."""
 
 
 @cache
@@ -44,7 +46,7 @@ def reads_time(node: ast.AST) -> str | None:
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
         return next((f"imports {name}" for name in names if name in TIME_MODULES), None)
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CALLS):
         return None
     owner, name = ast.unparse(node.func.value), node.func.attr
     call = f"calls {ast.unparse(node.func)}"

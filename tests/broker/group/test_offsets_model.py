@@ -22,6 +22,7 @@ from purgatorio.protocol.end_marker import EndMarker, read_end_marker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import BatchHeader, iter_batches, iter_records
 from tests.broker.group.harness import PARTITION, GroupHarness, offsets_topic
+from tests.histories import seeds
 
 STEPS = 120
 GROUPS = ("a", "b")
@@ -200,7 +201,7 @@ class World:
             assert unstable == {key for key in model.unstable | later if key[0] == group}
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60, quick=15))
 def test_clients_see_what_the_replicated_log_says(seed: int) -> None:
     world = World(seed)
     for _ in range(STEPS):

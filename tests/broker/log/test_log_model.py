@@ -12,6 +12,7 @@ from purgatorio.broker.log.errors import LogError, OffsetOutOfRange
 from purgatorio.broker.log.log import Log
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.records import Record, iter_records
+from tests.histories import seeds
 
 STEPS = 150
 
@@ -223,7 +224,7 @@ class Run:
         )
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60, quick=15))
 def test_a_log_does_what_the_model_does(seed: int, batch_of) -> None:
     run = Run(seed, batch_of)
     for _ in range(STEPS):

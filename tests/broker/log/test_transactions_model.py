@@ -18,6 +18,7 @@ from purgatorio.broker.log.log import Log
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker, read_end_marker
 from purgatorio.protocol.records import Record, build_batch, iter_batches, iter_records
 from tests.broker.log.compacting import compact
+from tests.histories import seeds
 
 STEPS = 160
 PRODUCERS = (1, 2, 3, 4)
@@ -252,7 +253,7 @@ class History:
 
 
 @pytest.mark.parametrize("compact", [False, True], ids=["plain", "compacted"])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25, quick=8))
 def test_readers_and_followers_see_what_the_model_says(seed: int, compact: bool) -> None:
     history = History(seed, compact=compact)
     for _ in range(STEPS):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.protocol.api import APIS, encode_request
 from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from tests.histories import seeds
 from tests.logs import capture_logs
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class _RandomRun:
             end.connection.data_received(end.chunks.popleft())
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60, quick=15))
 def test_whatever_the_order_of_events_answers_keep_theirs_and_none_is_lost(
     make_bench: MakeBench, request_of: RequestOf, seed: int
 ) -> None:

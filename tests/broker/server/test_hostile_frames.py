@@ -147,8 +147,11 @@ async def worst(target: Target, hostile: Iterable[HostileRequest]) -> Cost:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "distinct"),
-    [(WIDE, False), (WIDE, True), (None, True)],
-    ids=["equal elements", "distinct elements", "too many elements"],
+    [
+        pytest.param(WIDE, False, id="equal elements", marks=pytest.mark.heavy),  # less work than distinct ones
+        pytest.param(WIDE, True, id="distinct elements"),
+        pytest.param(None, True, id="too many elements"),
+    ],
 )
 async def test_no_wide_request_holds_the_loop(
     target: Target, record_property: pytest.RecordProperty, width: int | None, distinct: bool
