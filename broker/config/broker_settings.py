@@ -304,6 +304,18 @@ class BrokerConfig(BaseModel):
     group_consumer_max_size: int = number(
         10_000, "Most members of a group of the consumer protocol. Kafka's default is no limit.", ge=1
     )
+    group_coordinator_max_groups: int = number(
+        10_000,
+        "Purgatorio's own: most groups of one partition of __consumer_offsets; further ones are refused. A list of all "
+        "groups is one message.",
+        ge=1,
+    )
+    group_coordinator_max_offsets: int = number(
+        500_000,
+        "Purgatorio's own: most committed offsets of all groups that one broker coordinates, some 300 bytes each; "
+        "further ones are refused.",
+        ge=1,
+    )
 
     # Transactions
     transaction_state_log_num_partitions: int = number(
@@ -323,6 +335,15 @@ class BrokerConfig(BaseModel):
         "(KIP-890); with 1 they do as all others. All brokers need the same.",
         ge=1,
         le=2,
+    )
+    transaction_max_partitions: int = number(
+        5_000, "Purgatorio's own: most partitions of one transaction; further ones are refused.", ge=1
+    )
+    transaction_coordinator_max_ids: int = number(
+        10_000,
+        "Purgatorio's own: most transactional ids of one partition of __transaction_state; further ones are refused "
+        "until one expires.",
+        ge=1,
     )
     transactional_id_expiration_ms: int = number(
         604_800_000, "Time after which an unused transactional id is forgotten.", ge=1

@@ -21,6 +21,8 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         min_session_timeout_ms=config.group_min_session_timeout_ms,
         max_session_timeout_ms=config.group_max_session_timeout_ms,
         max_size=config.group_max_size,
+        max_groups=config.group_coordinator_max_groups,
+        max_offsets=config.group_coordinator_max_offsets,
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         consumer_max_size=config.group_consumer_max_size,

@@ -14,6 +14,8 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
         topic_min_isr=config.transaction_state_log_min_isr,
         max_timeout_ms=config.transaction_max_timeout_ms,
         version=config.transaction_version,
+        max_ids=config.transaction_coordinator_max_ids,
+        max_partitions=config.transaction_max_partitions,
         expiration_ms=config.transactional_id_expiration_ms,
         expiration_check_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
     )

@@ -34,9 +34,10 @@ class GroupConfig:
         min_session_timeout_ms: the shortest session timeout that a member may ask for.
         max_session_timeout_ms: the longest session timeout that a member may ask for.
         max_size: the most members of a group.
-        max_groups: Purgatorio's own: the most groups of one partition of the topic; further ones are refused.
-        max_offsets: Purgatorio's own: the most committed offsets of all groups that one broker coordinates, some 300
-            bytes each; further ones are refused.
+        max_groups: group.coordinator.max.groups, Purgatorio's own: the most groups of one partition of the topic;
+            further ones are refused.
+        max_offsets: group.coordinator.max.offsets, Purgatorio's own: the most committed offsets of all groups that one
+            broker coordinates, some 300 bytes each; further ones are refused.
         consumer_session_timeout_ms: the session timeout of members of the consumer protocol (KIP-848).
         consumer_heartbeat_interval_ms: the longest time between their heartbeats.
         consumer_max_size: the most members of a group of the consumer protocol.

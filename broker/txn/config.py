@@ -28,8 +28,9 @@ class TransactionConfig:
         max_timeout_ms: transaction.max.timeout.ms: the longest timeout that a producer may ask for.
         expiration_ms: transactional.id.expiration.ms: how long an unused transactional id is kept.
         expiration_check_interval_ms: transaction.remove.expired.transaction.cleanup.interval.ms.
-        max_ids: Purgatorio's own: the most transactional ids of one partition of the topic; further ones are refused.
-        max_partitions: Purgatorio's own: the most partitions of one transaction.
+        max_ids: transaction.coordinator.max.ids, Purgatorio's own: the most transactional ids of one partition of the
+            topic; further ones are refused.
+        max_partitions: transaction.max.partitions, Purgatorio's own: the most partitions of one transaction.
         version: transaction.version, a feature's level in Kafka: 2 if clients may use KIP-890's protocol, else 1.
     """
 

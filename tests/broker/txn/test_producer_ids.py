@@ -51,6 +51,41 @@ def test_a_request_waits_for_the_next_block_when_no_id_is_left() -> None:
     assert given == [0, 1, 2]
 
 
+def test_the_next_block_is_asked_for_when_nine_tenths_are_used_so_that_no_request_waits() -> None:
+    store = Store()
+    ids = ProducerIds(store, block_size=20)  # type: ignore[arg-type]
+    given: list[int | None] = []
+    ids.next(given.append)
+    store.deliver()
+    for _ in range(16):
+        ids.next(given.append)
+    assert store.submitted == []
+    for _ in range(2):
+        ids.next(given.append)
+    assert len(store.submitted) == 1, "asked once"
+    store.deliver()
+    for _ in range(20):
+        ids.next(given.append)
+    assert given == list(range(39))
+
+
+def test_a_block_that_was_refused_ahead_of_time_is_asked_for_again() -> None:
+    store = Store()
+    ids = ProducerIds(store, block_size=10)  # type: ignore[arg-type]
+    given: list[int | None] = []
+    ids.next(given.append)
+    store.deliver()
+    for _ in range(8):
+        ids.next(given.append)
+    _, _, refused = store.submitted.pop()
+    refused(RuntimeError("no majority"))
+    assert given == list(range(9)), "a request that has an id fails for no other block"
+    ids.next(given.append)
+    store.deliver()
+    ids.next(given.append)
+    assert given == list(range(11))
+
+
 def test_the_number_of_requests_that_wait_for_a_block_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_ids, "MAX_WAITING", 2)
     store = Store()

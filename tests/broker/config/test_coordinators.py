@@ -1,0 +1,19 @@
+"""The limits of coordinators are settings of the broker."""
+
+from __future__ import annotations
+
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.groups import group_config
+from purgatorio.broker.config.transactions import transaction_config
+
+
+def test_the_limits_of_groups_and_transactions_can_be_set() -> None:
+    config = BrokerConfig(
+        group_coordinator_max_groups=1,
+        group_coordinator_max_offsets=2,
+        transaction_coordinator_max_ids=3,
+        transaction_max_partitions=4,
+    )
+    groups, transactions = group_config(config), transaction_config(config)
+    assert (groups.max_groups, groups.max_offsets) == (1, 2)
+    assert (transactions.max_ids, transactions.max_partitions) == (3, 4)
