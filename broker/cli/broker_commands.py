@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatorio.broker.cli.command import Command, add_command, add_group, print_table
+from purgatorio.broker.cli.printable import printable
 
 if TYPE_CHECKING:
     from purgatorio.broker.cli.admin_client import AdminClient
@@ -21,6 +22,7 @@ def add_broker_commands(commands: Any) -> None:
         commands, "broker", "stop, kill, start, add, pause, hold back and list the brokers of a running cluster"
     )
     add_command(brokers, "list", _list_brokers, "list the brokers, running or not")
+    add_command(brokers, "connections", _connections, "list connections: who is behind each, and what it has sent")
     stop = _add_broker_command(brokers, "stop", _stop, "stop a broker in good order; its logs are lost")
     stop.add_argument("--force", action="store_true", help="stop it even if it has the only copy of some records")
     _add_broker_command(
@@ -111,6 +113,31 @@ def _restart(admin: AdminClient, args: argparse.Namespace) -> int:
     print("before each restart the cluster waits until all replicas are in sync, 60 s at most", flush=True)
     admin.post("brokers/restart", timeout_seconds=RESTART_SECONDS_PER_BROKER * (len(ids) + 1))
     print(f"all brokers were restarted and are in sync after {time.monotonic() - began:.1f} s")
+    return 0
+
+
+def _connections(admin: AdminClient, args: argparse.Namespace) -> int:
+    listed = admin.get("connections")
+    rows = [
+        (
+            row["broker"],
+            row["listener"],
+            row["peer"],
+            printable(row["principal"]),
+            printable(row["client"]) or "-",
+            f"{row['age_ms'] / 1000:.1f} s",
+            row["in_flight"] + row["waiting"],
+            row["bytes_in"],
+            row["bytes_out"],
+        )
+        for row in listed["connections"]
+    ]
+    print_table(
+        ("BROKER", "LISTENER", "ADDRESS", "PRINCIPAL", "CLIENT", "SINCE", "REQUESTS", "BYTES-IN", "BYTES-OUT"), rows
+    )
+    further = listed["connection_count"] - len(rows)
+    if further > 0:
+        print(f"and {further} more")
     return 0
 
 

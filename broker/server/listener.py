@@ -184,10 +184,10 @@ class Listener:
             self._limits, max_connections=max_connections, max_connections_per_ip=max_connections_per_ip
         )
 
-    def connections(self) -> list[ConnectionSnapshot]:
-        """The state of each connection, oldest first."""
+    def connections(self, limit: int | None = None) -> list[ConnectionSnapshot]:
+        """The state of each connection, oldest first; of the first `limit` ones, if it is given."""
         now_ms = self._clock.now_ms()
-        return [connection.snapshot(now_ms) for connection in self._connections]
+        return [connection.snapshot(now_ms) for connection in itertools.islice(self._connections, limit)]
 
     # Deadlines.
 

@@ -20,6 +20,7 @@ from purgatorio.broker.operator import ClusterControl, GroupControl, Transaction
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.web.acls import ACL_ENDPOINTS
 from purgatorio.broker.web.clock import CLOCK_ENDPOINTS
+from purgatorio.broker.web.connections import CONNECTION_ENDPOINTS
 from purgatorio.broker.web.control import CONTROL_ENDPOINTS
 from purgatorio.broker.web.faults import FAULT_ENDPOINTS
 from purgatorio.broker.web.groups import GROUP_ENDPOINTS
@@ -222,6 +223,7 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
     *LEADERSHIP_ENDPOINTS,
     *SNAPSHOT_ENDPOINTS,
     *USER_ENDPOINTS,
+    *CONNECTION_ENDPOINTS,
     *QUOTA_ENDPOINTS,
     *UPKEEP_ENDPOINTS,
     *ACL_ENDPOINTS,

@@ -20,6 +20,7 @@ from purgatorio.broker.web import pages
 from purgatorio.broker.web.acls import AclsApi
 from purgatorio.broker.web.api import JsonApi
 from purgatorio.broker.web.clock import ClockApi
+from purgatorio.broker.web.connections import ConnectionsApi
 from purgatorio.broker.web.control import ControlApi, not_done
 from purgatorio.broker.web.faults import FaultsApi
 from purgatorio.broker.web.groups import GroupsApi
@@ -75,6 +76,7 @@ def create_app(
             *SnapshotsApi(cluster, control, allowed_host).routes(),
             *AclsApi(cluster, allowed_host).routes(),
             *UsersApi(cluster, allowed_host).routes(),
+            *ConnectionsApi(cluster).routes(),
             *QuotasApi(cluster, allowed_host).routes(),
             *TransactionsApi(cluster, control, transactions, allowed_host).routes(),
         ],

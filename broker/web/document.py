@@ -401,6 +401,26 @@ class FiredFault(TypedDict):
     action: str
 
 
+class Connection(TypedDict):
+    """A connection of a client, or of another broker.
+
+    `principal` is ``User:ANONYMOUS`` until the client has authenticated. `in_flight` requests are being worked on,
+    `waiting` ones were received.
+    """
+
+    broker: int
+    id: str
+    listener: str
+    peer: str
+    client: str
+    principal: str
+    age_ms: int
+    in_flight: int
+    waiting: int
+    bytes_in: int
+    bytes_out: int
+
+
 class State(TypedDict):
     """The whole content of the page, at one moment."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from purgatorio.broker.clock import Clock, RunningClock
@@ -21,6 +21,7 @@ from purgatorio.broker.operator.snapshots import Snapshot
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.replica.follower import FollowerGate
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.txn.transactions import Transactions
 
 
@@ -87,6 +88,11 @@ class ShownBroker(BrokerView, Protocol):
     @property
     def finished(self) -> FinishedOperations:
         """Its finished operations."""
+        ...
+
+    @property
+    def listeners(self) -> Mapping[str, Listener]:
+        """Its listeners by name."""
         ...
 
     @property

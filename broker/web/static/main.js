@@ -1,6 +1,7 @@
 // Puts the page together: one state comes in, and every view draws its part of it.
 
 import { Brokers } from "./brokers.js";
+import { Clients } from "./clients.js";
 import { setText } from "./dom.js";
 import { Faults } from "./faults.js";
 import { Groups } from "./groups.js";
@@ -55,6 +56,7 @@ const groups = new Groups();
 const transactions = new Transactions(live);
 const timeline = new Timeline(live, filters);
 const partitions = new Partitions();
+new Clients();
 
 function frame(localMs) {
   requestAnimationFrame(frame); // first, so that a frame that fails is not the last one

@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Iterator
 
 import pytest
+from kafka import KafkaProducer
 
 from purgatorio.broker.cli import main as cli
 from purgatorio.broker.metadata.scram_credentials import ScramMechanism, ScramUser
@@ -76,3 +77,16 @@ def test_what_cannot_be_is_refused(run: Run, argument: str) -> None:
     """By the command itself."""
     with pytest.raises(SystemExit):
         run("add", "bob", "--mechanism", "SCRAM-SHA-256", argument)
+
+
+def test_connections_are_listed_with_their_principals(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of clients that have logged in, and of brokers."""
+    with cluster(brokers=2, sasl="SCRAM-SHA-256") as kafka:
+        with KafkaProducer(**kafka.client_config("kafka-python", user="bob"), client_id="till") as producer:
+            producer.send("orders", b"x").get(30)
+            assert cli.main(["broker", "connections", "--admin", kafka.admin_url]) == 0
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0][:5] == ["BROKER", "LISTENER", "ADDRESS", "PRINCIPAL", "CLIENT"]
+    found = {(line[1], line[3], line[4]) for line in lines[1:]}
+    assert ("SASL_PLAINTEXT", "User:bob", "till") in found
+    assert ("BROKERS", "Broker:2", "broker-2-fetcher") in found
