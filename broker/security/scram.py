@@ -142,8 +142,11 @@ class ScramExchange:
             raise AuthenticationFailed("the last message is malformed")
         if _base64(fields[0][2:]) != first.gs2_header.encode():
             raise AuthenticationFailed("the last message is for another channel")
-        if fields[1][2:] != first.nonce + self._own_nonce:  # CVE-2024-56128: all of it, or messages can be replayed
-            raise AuthenticationFailed("the nonce is not the one of this login")
+        nonce = first.nonce + self._own_nonce
+        if fields[1][2:] != nonce:  # CVE-2024-56128: all of it, or messages can be replayed
+            twice = fields[1][2:] == first.nonce + nonce
+            why = "has the client's part twice; Kafka 4 refuses that, too: librdkafka is right from 2.6.1 on (#4895)"
+            raise AuthenticationFailed(f"the nonce {why if twice else 'is not the one of this login'}")
         signed = ",".join((first.bare, self._server_first, unproven)).encode()
         proven = self._proves(_base64(proof_text), signed)
         if not proven or not self._exists:

@@ -185,3 +185,13 @@ def test_a_changed_credential_counts_at_the_next_login() -> None:
 def test_no_key_is_shown() -> None:
     """Logs and failed tests show what a credential's text says."""
     assert repr(new_credential(SHA_256, "secret", SALT)) == "ScramCredential(iterations=4096)"
+
+
+def test_a_client_that_repeats_its_part_of_the_nonce_is_refused_and_named() -> None:
+    """librdkafka before 2.6.1 does so (#4895); Kafka 4 refuses it, and whoever looks for the cause reads the log."""
+    exchange = _scram(alice="secret").begin()
+    client = _Client("alice", "secret")
+    server_first = exchange.step(client.first()).token
+    nonce = server_first.decode().partition(",")[0][2:]
+    with pytest.raises(AuthenticationFailed, match=r"librdkafka is right from 2\.6\.1 on"):
+        exchange.step(client.final(server_first, nonce=f"clientnonce{nonce}"))
