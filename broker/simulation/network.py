@@ -112,7 +112,10 @@ class Pipe:
 
 
 class SimulatedServer:
-    """The result of `create_server`: the part of `asyncio.Server` that brokers use."""
+    """The result of `create_server`: the part of `asyncio.Server` that brokers and simulated services use.
+
+    It serves from the start, so that `start_serving` has nothing to do.
+    """
 
     def __init__(self, network: Network, factory: ProtocolFactory, address: Address, node: Node | None) -> None:
         self.factory = factory
@@ -142,6 +145,22 @@ class SimulatedServer:
 
     async def wait_closed(self) -> None:
         """Return at once, as closing takes no time."""
+
+    async def __aenter__(self) -> SimulatedServer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    async def start_serving(self) -> None:
+        """Do nothing."""
+
+    async def serve_forever(self) -> None:
+        """Wait until the task is cancelled; then close."""
+        try:
+            await self._network.loop.create_future()
+        finally:
+            self.close()
 
 
 class Network:

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from purgatorio.broker.simulation.loop import Node, SimulatedLoop, current_node
+from purgatorio.broker.simulation.network import name_of
 from purgatorio.testing.simulate.errors import OutsideSimulation
 
 TURNS_BETWEEN_LOOKS: Final = 1_000
 """Turns of the loop between two looks at the real clock."""
-LOCAL_HOST: Final = "127.0.0.1"
+LOCAL_HOSTS: Final = (None, "", "localhost", "0.0.0.0", "127.0.0.1", "::", "::1")
 _real_seconds: Final = time.monotonic
 
 
@@ -143,7 +144,8 @@ class ServiceLoop(SimulatedLoop):
 
 
 def _host(host: Any) -> Any:
-    return LOCAL_HOST if host in (None, "", "localhost", "0.0.0.0") else host
+    """Return the name of a host; the current process is at ``billing.sim``, which is also its localhost."""
+    return f"{name_of(current_node())}.sim" if host in LOCAL_HOSTS else host
 
 
 def _refusal(name: str, what: str) -> Callable[..., Any]:

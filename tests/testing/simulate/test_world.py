@@ -55,6 +55,37 @@ def test_a_service_that_may_fail_is_started_again() -> None:
     assert run(scenario).passed
 
 
+def test_services_serve_and_call_each_other_by_their_names() -> None:
+    async def serve() -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"bill " + await reader.readline())
+            writer.close()
+
+        async with await asyncio.start_server(answer, "0.0.0.0", 80) as server:
+            await server.serve_forever()
+
+    async def call(host: str, answers: Any) -> None:
+        reader, writer = await asyncio.open_connection(host, 80)
+        writer.write(b"tea\n")
+        await answers.append(await reader.read())
+        writer.close()
+
+    async def scenario(world: World) -> None:
+        answers = world.store["answers"]
+        world.service("web", serve)
+        world.service("other", serve)
+        await asyncio.sleep(1)
+        world.service("client", call, "web.sim", answers)
+        await asyncio.sleep(1)
+        assert answers.rows == [b"bill tea\n"]
+        world.service("lost", call, "localhost", answers, restarts=True)
+        await asyncio.sleep(1)
+        assert "Connect call failed ('lost.sim', 80)" in world.journal.of("service")[-1].text
+
+    outcome = run(scenario)
+    assert outcome.passed, outcome.failures
+
+
 def test_replicas_are_processes_of_their_own() -> None:
     async def work(table: Any) -> None:
         while True:
