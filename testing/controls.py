@@ -17,10 +17,11 @@ from purgatorio.broker.faults.names import nearest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclBinding
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
-from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
+from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.movable_clock import MovableClock
 from purgatorio.broker.operator import OperationRefused, TransactionControl
 from purgatorio.broker.operator.acls import Acls
+from purgatorio.broker.operator.network import ConnectedBroker
 from purgatorio.broker.operator.sessions import expire_member
 from purgatorio.broker.operator.upkeep import apply_retention, compact
 from purgatorio.broker.purgatory import ParkedOperation
@@ -194,7 +195,7 @@ class Controls:
         (result,) = await answer
         if result.error:
             raise ValueError(f"topic {name!r} was not created: {result.message or result.error.name}")
-        await self.until(lambda: all(_has_leaders(each.image, name) for each in self.cluster.network.brokers))
+        await self.until(lambda: all(_knows_leaders(each, name) for each in self.cluster.network.brokers))
 
     async def produce(
         self,
@@ -394,9 +395,14 @@ def _all_committed(replica: Partition) -> bool:
     return replica.high_watermark >= replica.log.log_end_offset
 
 
-def _has_leaders(image: ClusterImage, name: str) -> bool:
-    topic = image.topics.get(name)
-    return topic is not None and all(state.leader != NO_LEADER for state in topic.partitions)
+def _knows_leaders(broker: ConnectedBroker, name: str) -> bool:
+    """Return whether a broker knows the leaders of a topic, and has the replicas that it shall have."""
+    topic = broker.image.topics.get(name)
+    return (
+        topic is not None
+        and all(state.leader != NO_LEADER for state in topic.partitions)
+        and broker.replicas.is_current
+    )
 
 
 def _shown(broker: Broker, operation: ParkedOperation, now_ms: int) -> Parked:

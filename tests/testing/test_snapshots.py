@@ -135,6 +135,13 @@ def test_a_partition_without_a_leader_cannot_be_saved_nor_another_clusters_snaps
         other.restore(snapshot)
 
 
+def test_a_topic_of_many_partitions_can_be_used_as_soon_as_it_is_created(kafka: Kafka) -> None:
+    """Brokers apply metadata in steps of 50 partitions."""
+    kafka.topic("large", partitions=300)
+    kafka.snapshot()
+    kafka.produce("large", "last", partition=299)
+
+
 def test_a_small_snapshot_takes_milliseconds(kafka: Kafka) -> None:
     kafka.produce("orders", *(["x" * 100] * 1_000))
     took = []
