@@ -17,6 +17,8 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 
 PARTITIONS_NAMED: Final = 10
 """Partitions that a message names at most."""
+NAMES_COMPARED: Final = 200
+"""Names among which a refusal looks for the one nearest to a wrong name; it takes 5 ms."""
 
 
 class OperationRefused(Exception):

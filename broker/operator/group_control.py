@@ -6,11 +6,13 @@ Both go through the group's coordinator, as the requests of Kafka's tools do: it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Final, Literal, NamedTuple, Protocol
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.faults.names import nearest
 from purgatorio.broker.group.config import OFFSETS_TOPIC
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset
@@ -19,7 +21,7 @@ from purgatorio.broker.log.time_index import LookUpBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.operator.coordinators import answer_of, led_shards, running_leader
-from purgatorio.broker.operator.errors import ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.broker.operator.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.protocol.coordinator_partition import coordinator_partition
@@ -131,6 +133,11 @@ class GroupControl:
         except CoordinatorError as error:
             raise ClusterUnavailable(f"broker {broker.broker_id}, the coordinator of {group_id}: {error}") from error
 
+    def unknown(self, group_id: str) -> NotThere:
+        """Return the refusal for a group that does not exist; it names one that is near."""
+        known = (each for _, shard in self.shards() for each in shard.group_ids())
+        return NotThere(f"there is no group {group_id}{nearest(group_id, islice(known, NAMES_COMPARED))}")
+
     # --- changes ---
 
     async def reset_offsets(self, group_id: str, topic: str, partition: int | None, target: Target) -> list[Reset]:
@@ -215,14 +222,13 @@ class GroupControl:
         try:
             error_code = await answer_of(change, self._cluster.clock, GROUP_TIME_LIMIT_MS, what)
         except CoordinatorError as error:
-            raise _refusal(group_id, error.error_code, str(error)) from error
+            raise self._refusal(group_id, error.error_code, str(error)) from error
         if error_code:
-            raise _refusal(group_id, error_code, f"the change was not replicated: {error_code.name}")
+            raise self._refusal(group_id, error_code, f"the change was not replicated: {error_code.name}")
 
-
-def _refusal(group_id: str, error_code: ErrorCode, message: str) -> OperationRefused:
-    if error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-        return NotThere(f"there is no group {group_id}")
-    if error_code in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID):
-        return OperationRefused(f"group {group_id} has members; stop its consumers first")
-    return (ClusterUnavailable if error_code in _TRY_LATER else OperationRefused)(message)
+    def _refusal(self, group_id: str, error_code: ErrorCode, message: str) -> OperationRefused:
+        if error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+            return self.unknown(group_id)
+        if error_code in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID):
+            return OperationRefused(f"group {group_id} has members; stop its consumers first")
+        return (ClusterUnavailable if error_code in _TRY_LATER else OperationRefused)(message)

@@ -6,21 +6,18 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
-from typing import Final, Literal
+from typing import Literal
 
 from purgatorio.broker.faults.names import nearest
 from purgatorio.broker.group.config import OFFSETS_TOPIC
 from purgatorio.broker.metadata.controller.elections import with_epochs
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metadata.store import StoreError
-from purgatorio.broker.operator.errors import ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.broker.operator.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.operator.network import ConnectedBroker, Network
 from purgatorio.broker.operator.polling import until
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.protocol.coordinator_partition import coordinator_partition
-
-NAMES_COMPARED: Final = 200
-"""Topics among which the one nearest to a wrong name is looked for; it takes 5 ms."""
 
 
 class Leadership:

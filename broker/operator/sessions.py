@@ -8,15 +8,13 @@ from typing import Any, Final, Protocol
 
 from purgatorio.broker.faults.names import nearest
 from purgatorio.broker.group.delayed_heartbeat import MemberKey
-from purgatorio.broker.operator.errors import NotThere, OperationRefused
+from purgatorio.broker.operator.errors import NAMES_COMPARED, NotThere, OperationRefused
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 
 HEARTBEAT: Final = "Heartbeat"
 """The purgatory in which each member has an operation that expires with its session."""
 MEMBERS_NAMED: Final = 10
 """Members that a message names at most."""
-NAMES_COMPARED: Final = 200
-"""Groups among which the one nearest to a wrong name is looked for."""
 
 
 class SessionBroker(Protocol):

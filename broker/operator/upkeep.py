@@ -11,8 +11,7 @@ from typing import Final, Protocol
 from purgatorio.broker.faults.names import nearest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.operator.errors import ClusterUnavailable, NotThere, OperationRefused
-from purgatorio.broker.operator.leadership import NAMES_COMPARED
+from purgatorio.broker.operator.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.operator.polling import until
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager

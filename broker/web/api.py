@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from purgatorio.broker.faults.names import nearest
 from purgatorio.broker.operator import ClusterControl, GroupControl, TransactionControl
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.web.acls import ACL_ENDPOINTS
@@ -44,6 +45,8 @@ from purgatorio.broker.web.views import ClusterView, ShownBroker
 MAX_OPERATIONS: Final = 1000
 """Parked or finished operations that one request may ask for."""
 MAX_DELAY_MS: Final = 3_600_000
+MAX_PATH_COMPARED: Final = 200
+"""Characters of a path for which the nearest one is looked for."""
 
 
 class FollowerChange(Body):
@@ -173,6 +176,20 @@ class JsonApi:
                 return broker, purgatory
         known = ", ".join(purgatory.name for purgatory in purgatories)
         raise HTTPException(404, f"broker {broker.broker_id} has no such purgatory, only {known}")
+
+
+def near_path(path: str) -> str:
+    """Return the end of a sentence that tells the path of the API nearest to a wrong one; empty if none is near."""
+    if len(path) > MAX_PATH_COMPARED:
+        return ""
+    parts = path.split("/")
+    patterns = (endpoint["path"].split("/") for endpoint in ENDPOINTS)
+    known = {
+        "/".join(part if own.startswith("{") else own for own, part in zip(pattern, parts, strict=True))
+        for pattern in patterns
+        if len(pattern) == len(parts)
+    }
+    return nearest(path, sorted(known - {path}))
 
 
 ENDPOINTS: Final[list[dict[str, Any]]] = [

@@ -18,7 +18,7 @@ from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, proc
 from purgatorio.broker.operator import ClusterControl, GroupControl, OperationRefused, TransactionControl
 from purgatorio.broker.web import pages
 from purgatorio.broker.web.acls import AclsApi
-from purgatorio.broker.web.api import JsonApi
+from purgatorio.broker.web.api import JsonApi, near_path
 from purgatorio.broker.web.clock import ClockApi
 from purgatorio.broker.web.connections import ConnectionsApi
 from purgatorio.broker.web.control import ControlApi, not_done
@@ -130,9 +130,9 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = error.detail
     if error.status_code == 404 and detail == "Not Found":
-        detail = "there is nothing here; GET /api/v1 lists what there is"
+        detail = f"there is nothing here{near_path(request.url.path) or '; GET /api/v1 lists what there is'}"
     elif error.status_code == 405:
-        detail = f"{request.method} is not for this address"
+        detail = f"{request.method} is not for this address{near_path(request.url.path)}"
     response = json_response({"error": detail}, error.status_code)
     response.headers.update(error.headers or {})
     return response

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -107,7 +106,7 @@ class GroupsApi:
         group_id = request.path_params["group_id"]
         found = read_group(self._groups, self._ends(), group_id, self._cluster.clock.now_ms())
         if found is None:
-            raise HTTPException(404, f"there is no group {group_id}")
+            raise self._groups.unknown(group_id)
         return json_response(found)
 
     async def reset_offsets(self, request: Request) -> Response:

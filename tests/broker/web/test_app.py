@@ -104,3 +104,25 @@ async def test_addresses_the_configured_host_and_names_of_this_network_can_read(
     client: httpx.AsyncClient, host: str
 ) -> None:
     assert (await client.get("/readyz", headers={"host": host})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "error"),
+    [
+        ("POST", "/api/v1/brokers/1/puase", 404, "there is nothing here; did you mean /api/v1/brokers/1/pause?"),
+        ("GET", "/api/v1/snapshot", 404, "there is nothing here; did you mean /api/v1/snapshots?"),
+        ("GET", "/nothing/of/the/kind", 404, "there is nothing here; GET /api/v1 lists what there is"),
+        ("GET", "/api/v1/" + "x" * 300, 404, "there is nothing here; GET /api/v1 lists what there is"),
+        (
+            "POST",
+            "/api/v1/groups/billing/expire-membr",
+            405,
+            "POST is not for this address; did you mean /api/v1/groups/billing/expire-member?",
+        ),
+    ],
+)
+async def test_a_wrong_address_is_answered_with_the_near_one(
+    client: httpx.AsyncClient, method: str, path: str, status: int, error: str
+) -> None:
+    response = await client.request(method, path, json={} if method == "POST" else None)
+    assert (response.status_code, response.json()) == (status, {"error": error})

@@ -225,6 +225,15 @@ async def test_an_unknown_group_is_404(client: httpx.AsyncClient, coordinator: C
     assert await post(client, "groups/nobody/delete") == (404, {"error": "there is no group nobody"})
 
 
+async def test_a_misspelt_group_is_answered_with_the_near_one(
+    client: httpx.AsyncClient, coordinator: Coordinator
+) -> None:
+    coordinator.commit("billing", p0=1)
+    error = {"error": "there is no group biling; did you mean billing?"}
+    assert (await client.get("/api/v1/groups/biling")).json() == error
+    assert await post(client, "groups/biling/delete") == (404, error)
+
+
 async def test_a_coordinator_that_does_not_run_is_503(
     client: httpx.AsyncClient, coordinator: Coordinator, cluster: Any
 ) -> None:
