@@ -8,8 +8,9 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from purgatorio.testing import certificates
+from purgatorio.testing.tokens import token_settings
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 FIRST_USERS: Final = "alice=alice-secret,bob=bob-secret"
 """The users of a cluster with SASL whose test names none, in the form of the setting `sasl.users`."""
 USERS_SETTING: Final = "sasl_users"
@@ -44,6 +45,8 @@ class ClientSecurity:
             found |= certificates.broker_settings()
         if self.mechanism is not None:
             found |= {USERS_SETTING: FIRST_USERS, "sasl_enabled_mechanisms": self.mechanism}
+            if self.mechanism == "OAUTHBEARER":
+                found["sasl_oauthbearer_unsecured"] = "true"
         return found
 
     def client_settings(self, library: str, user: str | None) -> dict[str, Any]:
@@ -68,6 +71,9 @@ class ClientSecurity:
 
     def _sasl(self, library: str, user: str | None) -> dict[str, Any]:
         name = next(iter(self.passwords)) if user is None else user
+        chosen = {_named("sasl_mechanism", library): self.mechanism}
+        if self.mechanism == "OAUTHBEARER":
+            return chosen | token_settings(library, name)
         if name not in self.passwords:
             known = ", ".join(self.passwords)
             raise ValueError(f"there is no user {name!r}, only {known}: name others in the setting sasl_users")
@@ -76,11 +82,7 @@ class ClientSecurity:
             if library == "confluent"
             else ("sasl_plain_username", "sasl_plain_password")
         )
-        return {
-            _named("sasl_mechanism", library): self.mechanism,
-            mine: name,
-            password: self.passwords[name],
-        }
+        return chosen | {mine: name, password: self.passwords[name]}
 
 
 def client_security(tls: bool, mechanism: str | None, users: str | None) -> ClientSecurity:

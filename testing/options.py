@@ -51,7 +51,7 @@ class ClusterOptions:
         settings: broker settings, by Kafka's names with dots or underscores; text is read as in a configuration file.
         tls: whether clients speak TLS, with certificates of an authority that ends with this process.
         sasl: the SASL mechanism by which clients log in; None: they do not. The users are alice with the password
-            alice-secret and bob with bob-secret, or those of the setting `sasl_users`.
+            alice-secret and bob with bob-secret, or those of the setting `sasl_users`; with OAUTHBEARER anybody.
         acls: access control lists from the start on, and again after each reset: "allow User:alice READ,WRITE topic
             orders" (see `purgatorio.broker.security.acl_text`). If they are given, be it an empty list, the cluster has
             an authorizer, and what no ACL allows is refused.

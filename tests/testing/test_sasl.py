@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
+from kafka import KafkaProducer
 
 from purgatorio.testing import Kafka, cluster
 
@@ -49,8 +51,6 @@ def test_confluent_logs_in(with_sasl: Kafka) -> None:
 
 
 def test_kafka_python_logs_in(with_sasl: Kafka) -> None:
-    from kafka import KafkaProducer
-
     with KafkaProducer(**with_sasl.client_config("kafka-python", user="bob"), client_id="k") as producer:
         producer.send("orders", b"x").get(timeout=10)
         assert _principals(with_sasl, "k") == {"User:bob"}
@@ -76,6 +76,27 @@ async def test_the_marker_asks_for_sasl_over_tls(kafka: Kafka) -> None:
     async with AIOKafkaProducer(**settings, client_id="a") as producer:
         await producer.send_and_wait("orders", b"x")
         assert _principals(kafka, "a") == {"User:carol"}
+
+
+@pytest.mark.kafka(brokers=1, sasl="OAUTHBEARER")
+async def test_with_tokens_a_client_is_whom_it_says(kafka: Kafka) -> None:
+    """Also when the brokers' time has moved by days."""
+    kafka.clock.advance(10 * 24 * 3600)
+    async with AIOKafkaProducer(**kafka.client_config("aiokafka", user="zoë"), client_id="a") as producer:
+        await producer.send_and_wait("orders", b"x")
+        assert _principals(kafka, "a") == {"User:zoë"}
+    await asyncio.to_thread(_others_send_tokens, kafka)
+
+
+def _others_send_tokens(kafka: Kafka) -> None:
+    with KafkaProducer(**kafka.client_config("kafka-python", user="carol"), client_id="k") as producer:
+        producer.send("orders", b"x").get(timeout=10)
+        assert _principals(kafka, "k") == {"User:carol"}
+    confluent = pytest.importorskip("confluent_kafka")
+    librdkafka = confluent.Producer(kafka.client_config("confluent", user="dave") | {"client.id": "c"})
+    librdkafka.produce("orders", b"x")
+    assert librdkafka.flush(10) == 0
+    assert "User:dave" in _principals(kafka, "c")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,16 +11,14 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.abc import AbstractTokenProvider
 from confluent_kafka import Producer
 from kafka import KafkaProducer
-from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvider
 
 from purgatorio.testing import Kafka, certificates, cluster
+from purgatorio.testing.tokens import token_settings, unsecured_token
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, Programs
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-LIFETIME_SECONDS = 60
 REAUTHENTICATION_MS = 4_000
 REAUTHENTICATING_SECONDS = 10
 PATIENCE_SECONDS = 30
@@ -38,13 +34,6 @@ def kafka() -> Iterator[Kafka]:
         yield running
 
 
-def _token(name: str) -> str:
-    """A token without a signature."""
-    claims = {"sub": name, "iat": int(time.time()), "exp": int(time.time()) + LIFETIME_SECONDS}
-    parts = (base64.urlsafe_b64encode(json.dumps(each).encode()) for each in ({"alg": "none"}, claims))
-    return ".".join(part.decode().rstrip("=") for part in parts) + "."
-
-
 def _principals(kafka: Kafka, client_id: str) -> set[str]:
     return {
         snapshot.principal
@@ -55,21 +44,11 @@ def _principals(kafka: Kafka, client_id: str) -> set[str]:
     }
 
 
-class _AiokafkaToken(AbstractTokenProvider):
-    async def token(self) -> str:
-        return _token("alice")
-
-
-class _KafkaPythonToken(KafkaPythonTokenProvider):
-    def token(self) -> str:
-        return _token("alice")
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 async def test_aiokafka(kafka: Kafka, mechanism: str) -> None:
     settings = kafka.client_config("aiokafka") | {"sasl_mechanism": mechanism, "client_id": f"aiokafka {mechanism}"}
     if mechanism == "OAUTHBEARER":
-        settings["sasl_oauth_token_provider"] = _AiokafkaToken()
+        settings |= token_settings("aiokafka", "alice")
     async with AIOKafkaProducer(**settings) as producer:
         await producer.send_and_wait("orders", b"x")
         assert _principals(kafka, settings["client_id"]) == {"User:alice"}
@@ -79,7 +58,7 @@ async def test_aiokafka(kafka: Kafka, mechanism: str) -> None:
 def test_confluent_kafka(kafka: Kafka, mechanism: str) -> None:
     settings = kafka.client_config("confluent") | {"sasl.mechanism": mechanism, "client.id": f"confluent {mechanism}"}
     if mechanism == "OAUTHBEARER":
-        settings["oauth_cb"] = lambda _: (_token("alice"), time.time() + LIFETIME_SECONDS)
+        settings |= token_settings("confluent", "alice")
     failures: list[Any] = []
     producer = Producer(settings)
     producer.produce("orders", b"x", on_delivery=lambda error, _: failures.append(error))
@@ -92,7 +71,7 @@ def test_confluent_kafka(kafka: Kafka, mechanism: str) -> None:
 def test_kafka_python(kafka: Kafka, mechanism: str) -> None:
     settings = kafka.client_config("kafka-python") | {"sasl_mechanism": mechanism, "client_id": f"python {mechanism}"}
     if mechanism == "OAUTHBEARER":
-        settings["sasl_oauth_token_provider"] = _KafkaPythonToken()
+        settings |= token_settings("kafka-python", "alice")
     with KafkaProducer(**settings) as producer:
         producer.send("orders", b"x").get(PATIENCE_SECONDS)
         assert _principals(kafka, settings["client_id"]) == {"User:alice"}
@@ -133,7 +112,7 @@ def _run(login: list[str], kafka: Kafka, mechanism: str, password: str, seconds:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_clients_in_other_languages(logins: Programs, forgetful: Kafka, client: str, mechanism: str) -> None:
     """They log in again while they produce, and lose nothing."""
-    password = _token("alice") if mechanism == "OAUTHBEARER" else "alice-secret"
+    password = unsecured_token("alice") if mechanism == "OAUTHBEARER" else "alice-secret"
     said = _run(logins[client], forgetful, mechanism, password, REAUTHENTICATING_SECONDS)
     assert said.startswith("sent "), said
     assert int(said.split()[1]) > REAUTHENTICATING_SECONDS
