@@ -61,8 +61,12 @@ def _times(loop: ServiceLoop) -> dict[Place, Callable[[], Any]]:
 
 
 def _draws(seed: int) -> dict[Place, Any]:
-    """Return the functions of the `random` module and the sources of entropy, with a stream for each process."""
+    """Return the functions of the `random` module and the sources of entropy, with a stream for each process.
+
+    Other threads keep the real ones.
+    """
     streams: dict[str, random.Random] = {}
+    thread = threading.get_ident()
 
     def own() -> random.Random:
         name = name_of(current_node())
@@ -71,18 +75,25 @@ def _draws(seed: int) -> dict[Place, Any]:
             found = streams[name] = stream(seed, f"draws of {name}")
         return found
 
-    def draw(name: str) -> Callable[..., Any]:
-        return lambda *args, **options: getattr(own(), name)(*args, **options)
+    def draw(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def drawn(*args: Any, **options: Any) -> Any:
+            function = getattr(own(), name) if threading.get_ident() == thread else real
+            return function(*args, **options)
+
+        return drawn
 
     seed_of_random = random.Random.seed
 
     def seeded(self: random.Random, a: Any = None, version: int = 2) -> None:
-        seed_of_random(self, own().getrandbits(128) if a is None else a, version)
+        unseeded = a is None and threading.get_ident() == thread
+        seed_of_random(self, own().getrandbits(128) if unseeded else a, version)
 
     names = [name for name in random.__all__ if getattr(getattr(random, name), "__self__", None) is _SHARED]
-    found: dict[Place, Any] = {(random, name): draw(name) for name in names if name not in _STATE}
+    found: dict[Place, Any] = {
+        (random, name): draw(name, getattr(random, name)) for name in names if name not in _STATE
+    }
     found[random.Random, "seed"] = seeded
-    found[os, "urandom"] = found[random, "_urandom"] = lambda size: own().randbytes(size)
+    found[os, "urandom"] = found[random, "_urandom"] = draw("randbytes", os.urandom)
     return found
 
 

@@ -52,7 +52,7 @@ class Watch(logging.Handler):
         node = current_node()
         if node is not None and not node.alive:
             return  # its tasks unwind; the process that it stands for can log nothing
-        text = f"{record.name}: {record.getMessage()}"
+        text = f"{record.name}: {_message(record)}"
         self._journal.record(name_of(node), "log", f"{record.levelname} {text}")
         if record.levelno >= logging.ERROR and record.name.partition(".")[0] == BROKERS_LOGGER:
             error = BrokerFailed(text)
@@ -74,6 +74,13 @@ class Watch(logging.Handler):
         # Python 3.11 calls the handler outside of the callback's context.
         of = getattr(context.get("handle"), "_context", None)
         return current_node() if of is None else of.run(current_node)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception as error:  # as `logging` does, which tells of it and lets the program go on
+        return f"{record.msg} ({error!r})"
 
 
 @contextlib.contextmanager

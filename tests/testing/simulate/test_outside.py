@@ -117,24 +117,29 @@ def test_time_and_randomness_come_from_the_seed_and_are_the_machines_again() -> 
     assert all(one != other for one, other in zip(drawn(), drawn(), strict=True))
 
 
-def test_another_thread_keeps_the_machines_time() -> None:
-    asked, answered = threading.Event(), threading.Event()
-    seen: list[float] = []
+def test_another_thread_keeps_the_machines_time_and_randomness() -> None:
+    times: list[float] = []
+    draws: list[list[object]] = []
 
-    def answer() -> None:
-        asked.wait()
-        seen.append(time.time())
-        answered.set()
+    for _ in range(2):
+        asked, answered = threading.Event(), threading.Event()
 
-    async def work() -> None:
-        asked.set()
-        answered.wait()
+        def answer(asked: threading.Event = asked, answered: threading.Event = answered) -> None:
+            asked.wait()
+            times.append(time.time())
+            draws.append([random.Random().random(), os.urandom(8), secrets.token_hex(8)])
+            answered.set()
 
-    thread = threading.Thread(target=answer)
-    thread.start()
-    assert run(work).passed
-    thread.join()
-    assert seen[0] > 1_760_000_000
+        async def work(asked: threading.Event = asked, answered: threading.Event = answered) -> None:
+            asked.set()
+            answered.wait()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert run(work).passed
+        thread.join()
+    assert min(times) > 1_760_000_000
+    assert all(one != other for one, other in zip(*draws, strict=True))
 
 
 def test_the_loggers_that_a_service_configures_are_as_before() -> None:
@@ -145,9 +150,12 @@ def test_the_loggers_that_a_service_configures_are_as_before() -> None:
         logger.addHandler(logging.StreamHandler())
         logger.setLevel(logging.DEBUG)
         logger.error("kept\nin full")
+        logger.error("%d orders", "some")
 
     outcome = run(work)
-    assert [entry.text for entry in outcome.journal.of("log")] == ["ERROR tests.simulated: kept\nin full"]
+    kept, wrong = [entry.text for entry in outcome.journal.of("log")]
+    assert kept == "ERROR tests.simulated: kept\nin full"
+    assert wrong.startswith("ERROR tests.simulated: %d orders (TypeError")
     assert (logger.filters, logger.handlers, logger.level) == ([], [], logging.NOTSET)
 
 
