@@ -63,7 +63,8 @@ class Cluster:
         faults: the fault rules; a broker that is started again is under them too.
         network: lets brokers stand still, and cuts them off from each other.
         leadership: moves leaders and coordinators.
-        when_renewed: called when `reset` or `restore` has replaced the brokers and the metadata store.
+        when_renewed: called when `reset` or `restore` has replaced the brokers and the metadata store; by a restore
+            that fails half-way, too.
         loop_lag: how late this process's event loop is, by the machine's clock whatever `clock` is.
     """
 
@@ -292,8 +293,10 @@ class Cluster:
         snapshots.check(snapshot, self._first_ids)
         async with self._alone():
             await self._reset()
-            await snapshots.restore(snapshot, self.store, self.brokers)
-        self.when_renewed()
+            try:
+                await snapshots.restore(snapshot, self.store, self.brokers)
+            finally:
+                self.when_renewed()
 
     async def _replace_store(self) -> None:
         await _cancelled(self._lease_checks)

@@ -316,7 +316,11 @@ class ClusterControl:
         task = asyncio.create_task(change, name="change of the cluster")
         self._whole.add(task)
         task.add_done_callback(self._whole.discard)
-        await asyncio.shield(task)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_log_failure)
+            raise
 
     async def close(self) -> None:
         """Wait until all operations that are under way have ended."""
@@ -404,6 +408,12 @@ class ClusterControl:
             raise NotThere(f"there is no topic {topic}")
         elif partition is not None and self.image.partition(topic, partition) is None:
             raise NotThere(f"topic {topic} has no partition {partition}")
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    """Log why a change was not done that has no caller left."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.warning("a change of the cluster failed after its client was gone", why=str(error))
 
 
 def _is_lost(before: PartitionState, after: PartitionState | None) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from purgatorio.broker.clock import SystemClock
 from purgatorio.broker.cluster import BrokerStateError, Cluster
 from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.operator import ClusterUnavailable, snapshots
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -143,3 +144,29 @@ async def test_the_admin_http_can_start_later() -> None:
             _ = cluster.admin_url
         await cluster.start_admin()
         assert cluster.admin_url.startswith("http://localhost:")
+
+
+async def test_a_restore_that_fails_half_way_has_renewed_the_cluster_all_the_same(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise ClusterUnavailable("no")
+
+    renewed: list[int] = []
+    cluster.when_renewed = lambda: renewed.append(cluster.store.image.version)
+    monkeypatch.setattr(snapshots, "restore", fail)
+    with pytest.raises(ClusterUnavailable):
+        await cluster.restore(cluster.snapshot())
+    assert renewed == [cluster.store.image.version]
+    await cluster.kill_broker(1)
+
+
+async def test_nothing_else_changes_the_brokers_during_a_reset(cluster: Cluster) -> None:
+    resetting = asyncio.create_task(cluster.reset())
+    await asyncio.sleep(0)
+    with pytest.raises(BrokerStateError, match="being stopped or started"):
+        await cluster.reset()
+    with pytest.raises(BrokerStateError):
+        await cluster.kill_broker(1)
+    await resetting
+    assert len(cluster.brokers) == 3

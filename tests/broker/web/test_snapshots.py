@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from purgatorio.broker.operator import ClusterUnavailable
 from purgatorio.broker.web.snapshots import MAX_SNAPSHOTS
 
 
@@ -49,6 +50,28 @@ async def test_a_restore_goes_on_when_its_client_is_gone(
     may_end.set()
     await cluster.control.close()
     assert ended.is_set()
+
+
+async def test_why_a_restore_failed_without_its_client_is_logged(
+    client: httpx.AsyncClient, cluster: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    began, may_end = asyncio.Event(), asyncio.Event()
+
+    async def restore(snapshot: Any) -> None:
+        began.set()
+        await may_end.wait()
+        raise ClusterUnavailable("no broker runs")
+
+    monkeypatch.setattr(cluster, "restore", restore)
+    await client.post("/api/v1/snapshots", json={"name": "base"})
+    asking = asyncio.create_task(client.post("/api/v1/snapshots/base/restore", json={}))
+    await began.wait()
+    asking.cancel()
+    await asyncio.wait([asking])
+    may_end.set()
+    await cluster.control.close()
+    await asyncio.sleep(0)
+    assert "no broker runs" in caplog.text
 
 
 async def test_another_site_neither_takes_nor_restores(client: httpx.AsyncClient) -> None:
