@@ -27,6 +27,10 @@ The cluster runs in a thread of its own. *Clients* belong to the event loop that
 session made fails in tests whose loop is another ("attached to a different loop"), or times out. Make it in a fixture
 of the test, or give both the same loop (`loop_scope` of pytest-asyncio); only addresses can be shared freely.
 
+Tests of `purgatorio.testing.simulate` begin with the seeds that failed when they last ran; pytest's cache remembers
+them. Under xdist the seeds of a test are dealt to the workers, unless it is marked xfail. ``--kafka-sim-seed=7`` runs
+that seed alone, of each such test, and ``--kafka-sim-seconds=60`` begins no seed of a test after a minute.
+
 A test of `hypothesis` runs its examples on one fixture: take `kafka_session` and call its `reset()` in each example.
 
 The module lies outside the package, which pytest would otherwise import in every run, and imports nothing of it: the
@@ -63,6 +67,7 @@ OTHER_LOOP_HINT: Final = (
 _OF_TEST: Final = pytest.StashKey["Kafka"]()
 _OF_SESSION: Final = pytest.StashKey["Kafka"]()
 _CLIENTS_OF_SESSION: Final = pytest.StashKey[set[str]]()
+SIM_PART: Final = "kafka_sim_part"
 _OPEN_BEFORE: Final = pytest.StashKey["list[OpenCluster]"]()
 
 
@@ -87,6 +92,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("kafka_settings", "broker settings, one name=value per line", type="linelist", default=[])
     parser.addini("kafka_faults", "a fault rule that matches no request: 'warn', 'error' or 'ignore'", default="warn")
     parser.addini("kafka_fault_rules", "TOML files of fault rules, from the ini file's place", type="paths", default=[])
+    group = parser.getgroup("kafka", "simulations of Kafka services")
+    group.addoption(
+        "--kafka-sim-seed",
+        action="append",
+        type=int,
+        default=[],
+        metavar="SEED",
+        help="run this seed alone",
+    )
+    group.addoption(
+        "--kafka-sim-seconds", type=float, metavar="SECONDS", help="begin no seed of a test after this time; run one"
+    )
     parser.addini("kafka_leaks", "a client left connected by a test: 'warn', 'error' or 'ignore'", default="warn")
 
 
@@ -247,6 +264,54 @@ def _plain_imports() -> Iterator[None]:
         finders[:0] = rewriting
 
 
+# --- simulations ---
+
+
+def _is_simulation(function: object) -> bool:
+    return hasattr(function, "scenario") and hasattr(function, "seeds")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Deal the seeds of a simulation to the workers of xdist, one test for each.
+
+    A test that is expected to fail stays whole: a part of its seeds may pass.
+    """
+    config, function = metafunc.config, metafunc.function
+    workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
+    if workers < 2 or not _is_simulation(function) or config.getoption("kafka_sim_seed"):
+        return
+    count = min(workers, len(function.seeds))
+    if count > 1 and metafunc.definition.get_closest_marker("xfail") is None:
+        metafunc.fixturenames.append(SIM_PART)
+        names = [f"part {nth + 1} of {count}" for nth in range(count)]
+        metafunc.parametrize(SIM_PART, [(nth, count) for nth in range(count)], indirect=True, ids=names)
+
+
+@pytest.fixture
+def kafka_sim_part(request: pytest.FixtureRequest) -> tuple[int, int]:
+    """The part of a simulation's seeds that this test runs, and of how many; under xdist."""
+    part: tuple[int, int] = request.param
+    return part
+
+
+def _seeding(item: pytest.Item) -> Any:
+    """Return which seeds a simulation runs."""
+    from purgatorio.testing.simulate.seeding import FailedSeeds, Seeding
+
+    config = item.config
+    params = dict(item.callspec.params) if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    part: Any = params.pop(SIM_PART, (0, 1))
+    name = item.nodeid if params else item.nodeid.partition("[")[0]
+    cache = getattr(config, "cache", None)
+    return Seeding(
+        only=tuple(config.getoption("kafka_sim_seed")),
+        budget_seconds=config.getoption("kafka_sim_seconds"),
+        part=part,
+        failed=None if cache is None else FailedSeeds(cache.mkdir("kafka_simulate"), name),
+        replay=f"pytest '{name}' --kafka-sim-seed=",
+    )
+
+
 # --- what a test leaves behind ---
 
 
@@ -283,9 +348,14 @@ def _open_clusters() -> list[OpenCluster]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Note the clusters that are open before the test's body runs."""
+    """Note the clusters that are open before the test's body runs, and say which seeds a simulation runs."""
     item.stash[_OPEN_BEFORE] = _open_clusters()
-    return (yield)
+    if not _is_simulation(getattr(item, "obj", None)):
+        return (yield)
+    from purgatorio.testing.simulate.seeding import seeded
+
+    with seeded(_seeding(item)):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

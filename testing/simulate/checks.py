@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from purgatorio.testing.simulate.errors import CheckFailed
+from purgatorio.testing.simulate.names import no_such
 
 MAX_NAMED: Final = 5
 """The values that a sentence names."""
@@ -77,7 +78,7 @@ def check(name: str, arrived: Arrived) -> None:
         ValueError: there is no check of this name.
     """
     if name not in CHECKS:
-        raise ValueError(f"there is no check {name!r}, only {', '.join(CHECKS)}")
+        raise no_such("check", name, CHECKS)
     found = list(CHECKS[name](arrived))
     if found:
         raise CheckFailed(name, "; ".join(found))

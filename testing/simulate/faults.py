@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from purgatorio.broker.simulation.cluster import SimulatedCluster
 from purgatorio.testing.simulate.journal import Journal
+from purgatorio.testing.simulate.names import no_such
 from purgatorio.testing.simulate.service import Process
 
 PAUSE_BETWEEN_SECONDS: Final = (0.2, 2.0)
@@ -31,7 +32,7 @@ class PlannedFault:
     Attributes:
         at_seconds: when, in virtual seconds since the scenario began.
         kind: a name of `KINDS`.
-        aim: picks the target, from 0 up to 1.
+        aim: picks the target, from 0 to 1.
         seconds: how long it lasts.
     """
 
@@ -50,23 +51,26 @@ def draw_plan(rng: random.Random, kinds: Sequence[str], seconds: float) -> Plan:
     at_seconds = rng.uniform(*PAUSE_BETWEEN_SECONDS)
     while kinds and at_seconds < seconds:
         fault = PlannedFault(
-            round(at_seconds, 3), rng.choice(kinds), rng.random(), round(rng.uniform(*HOLD_SECONDS), 3)
+            round(at_seconds, 3), rng.choice(kinds), round(rng.random(), 3), round(rng.uniform(*HOLD_SECONDS), 3)
         )
         plan.append(fault)
         at_seconds += rng.uniform(*PAUSE_BETWEEN_SECONDS)
     return tuple(plan)
 
 
-def checked_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
+def checked_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
     """Return these kinds of faults.
 
     Raises:
         ValueError: there is no such kind.
     """
+    if isinstance(kinds, str):
+        raise ValueError(f"faults is a list of kinds: faults=[{kinds!r}]")
+    kinds = tuple(kinds)
     for kind in kinds:
         if kind not in KINDS:
-            raise ValueError(f"there is no fault {kind!r}, only {', '.join(KINDS)}")
-    return tuple(kinds)
+            raise no_such("fault", kind, KINDS)
+    return kinds
 
 
 class Faults:

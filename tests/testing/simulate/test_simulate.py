@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import inspect
+import re
 from typing import Any
 
 import pytest
@@ -51,7 +54,7 @@ async def test_two_services_copy_by_transactions_and_bill_each_order_exactly_onc
 
 
 def test_a_service_that_commits_before_its_work_loses_orders() -> None:
-    test = simulate(bill_too_late, seeds=range(40), topics={"orders": 3})
+    test = simulate(bill_too_late, seeds=range(40), topics={"orders": 3}, shrink_seconds=0)
     with pytest.raises(
         SimulationFailed, match=r"(?s)exactly-once: \d+ of 50 values did not arrive.*billing +is killed"
     ):
@@ -66,6 +69,9 @@ def test_the_report_of_a_seed_names_the_line_that_runs_it_again() -> None:
     with pytest.raises(SimulationFailed, match=r"seed 3 of .*wrong: ZeroDivisionError: by design") as failed:
         simulate(wrong, seeds=[3], topics={"orders": 1})()
     assert "test(seed=3)" in str(failed.value)
+    assert "0 of" in str(failed.value)
+    assert "test(seed=3, plan=[])" in str(failed.value)
+    assert failed.value.__suppress_context__
 
 
 def test_the_same_seed_takes_the_same_way_and_another_one_does_not() -> None:
@@ -97,6 +103,56 @@ def test_a_service_that_fails_fails_the_seed_with_its_name_and_traceback() -> No
     assert [(failure.node, repr(failure.error)) for failure in run.failures] == [("billing", "KeyError('order')")]
 
 
-def test_an_unknown_fault_is_refused() -> None:
-    with pytest.raises(ValueError, match="no fault 'flood', only kill, pause, partition"):
-        simulate(faults=("flood",))
+def test_a_report_names_the_fewest_faults_and_its_plan_fails_again() -> None:
+    async def quiet(world: World) -> None:
+        world.service("billing", asyncio.sleep, 1e9)
+        await asyncio.sleep(10)
+        kills = [entry.node for entry in world.journal.of("fault") if entry.text == "is killed"]
+        assert "billing" not in kills
+
+    test = simulate(quiet, seeds=20, brokers=1)
+    with pytest.raises(SimulationFailed, match=r"1 of \d+ faults are left") as failed:
+        test()
+    (plan,) = re.findall(r"plan=(.*)\)", str(failed.value))
+    faults = ast.literal_eval(plan)
+    assert len(faults) == 1
+    with pytest.raises(SimulationFailed, match=f"seed {failed.value.seed} "):
+        test(seed=failed.value.seed, plan=faults)
+
+
+def test_in_a_session_of_python_a_test_runs_with_its_own_options() -> None:
+    @simulate(topics={"orders": 1}, faults=(), brokers=1)
+    async def scenario(world: World) -> None:
+        await world.produce("orders", 1, seconds=0)
+
+    assert simulate(scenario, seed=7).passed
+    assert not simulate(scenario, seed=7, topics={"invoices": 1}).passed
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"faults": ("flood",)}, "no fault 'flood', only kill, pause, partition$"),
+    ({"faults": ("kil",)}, "did you mean 'kill'"),
+    ({"faults": "kill"}, r"faults=\['kill'\]"),
+    ({"seeds": 0}, "a test without seeds tests nothing: seeds=0"),
+    ({"brokers": 0}, "brokers must be more than 0, not 0"),
+    ({"seconds": -1}, "seconds must not be negative, and is -1"),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence"), WRONG)
+def test_wrong_options_are_refused(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        simulate(**options)
+
+
+def test_what_is_no_scenario_is_refused() -> None:
+    async def worldless() -> None:
+        pass
+
+    def plain(world: World) -> None:
+        pass
+
+    with pytest.raises(TypeError, match=r"a scenario takes the world: async def .*worldless\(world\)"):
+        simulate(worldless)
+    with pytest.raises(TypeError, match=r"a scenario is an async function, .*plain is none"):
+        simulate(seeds=3)(plain)
