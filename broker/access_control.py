@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.listeners import has_security
-from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.replica.fetch_session import FetchSessionCache
 from purgatorio.broker.route_layers import Layer, RouteLayers
 from purgatorio.broker.security.access import Access
@@ -23,7 +22,7 @@ def control_access(
     config: BrokerConfig,
     *,
     clock: Clock,
-    image: Callable[[], ClusterImage],
+    store: MetadataStore,
     sessions: FetchSessionCache,
 ) -> Access | None:
     """Put the access control of a broker before its handlers; returns that of ACLs, or None without an authorizer.
@@ -34,7 +33,7 @@ def control_access(
         layers: before its handlers.
         config: its configs.
         clock: its clock.
-        image: returns its image.
+        store: has its image.
         sessions: its fetch sessions.
     """
     if not config.authorizer_class_name:
@@ -42,13 +41,13 @@ def control_access(
             layers.put(Layer.ACCESS, brokers_only)
         return None
     authorizer = Authorizer(
-        lambda: image().acls,
+        lambda: store.image.acls,
         super_users=super_users(config.super_users),
         allow_everyone=config.allow_everyone_if_no_acl_found,
     )
     access = Access(
         authorizer,
-        image,
+        lambda: store.image,
         Audit(config.broker_id, clock.now_ms),
         find_session=sessions.find,
         auto_create=config.auto_create_topics_enable,

@@ -292,7 +292,7 @@ class Broker:
             toxics=lambda toxics: self._listeners.pass_toxics(toxics),
         )
         self.access = control_access(
-            self.layers, config, clock=self.clock, image=lambda: self.image, sessions=self.fetch_sessions
+            self.layers, config, clock=self.clock, store=self.store, sessions=self.fetch_sessions
         )
         return BrokerListeners(
             config,

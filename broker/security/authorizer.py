@@ -99,15 +99,16 @@ class Permissions:
 
     Attributes:
         is_current: whether it may be asked for further requests; what it answers is always by the present ACLs.
+        kept: what it has answered, by type of resource: the permitted operations by name, as bit fields.
     """
 
-    __slots__ = ("_authorizer", "_clients", "_is_super", "_kept", "_somewhere", "is_current")
+    __slots__ = ("_authorizer", "_clients", "_is_super", "_somewhere", "is_current", "kept")
 
     def __init__(self, authorizer: Authorizer, principal: str, host: str, *, is_super: bool) -> None:
         self._authorizer = authorizer
         self._clients = clients_of(principal, host)
         self._is_super = is_super
-        self._kept: list[dict[str, int]] = [{} for _ in ResourceType]
+        self.kept: list[dict[str, int]] = [{} for _ in ResourceType]
         self._somewhere: dict[tuple[int, int], bool] = {}
         self.is_current = True
 
@@ -115,26 +116,26 @@ class Permissions:
         """Forget what it was asked: the ACLs have changed, or too much is kept."""
         self.is_current = False
         self._somewhere = {}
-        for kept in self._kept:
+        for kept in self.kept:
             kept.clear()
 
     def allows(self, operation: AclOperation, kind: ResourceType, name: str) -> bool:
         """Return whether it may do an operation on a resource."""
-        permitted = self._kept[kind].get(name)
+        permitted = self.kept[kind].get(name)
         if permitted is None:
             permitted = self._look_up(kind, name)
         return bool(permitted >> operation & 1)
 
     def operations(self, kind: ResourceType, name: str) -> int:
         """Return what it may do on a resource, as a bit field (KIP-430)."""
-        permitted = self._kept[kind].get(name)
+        permitted = self.kept[kind].get(name)
         return self._look_up(kind, name) if permitted is None else permitted
 
     def _look_up(self, kind: ResourceType, name: str) -> int:
         permitted = self._decide(kind, name)
         if len(name) <= MAX_NAME_KEPT:
             self._authorizer.keep_one_more()
-            self._kept[kind][name] = permitted
+            self.kept[kind][name] = permitted
         return permitted
 
     def _decide(self, kind: ResourceType, name: str) -> int:

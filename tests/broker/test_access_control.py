@@ -16,13 +16,13 @@ from purgatorio.broker.route_layers import RouteLayers
 
 def routes_with(**settings: Any) -> tuple[dict[int, Route], Any]:
     routes = {key: Route(lambda *_: None, 0, 18, lambda *_: None) for key in range(76)}
-    sessions: Any = {}
+    nothing: Any = None  # is asked
     access = control_access(
         RouteLayers(routes),
         BrokerConfig(**settings),
         clock=ManualClock(),
-        image=lambda: None,  # type: ignore[arg-type,return-value]  # nothing is asked
-        sessions=sessions,
+        store=nothing,
+        sessions=nothing,
     )
     return routes, access
 

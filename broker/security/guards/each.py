@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.replies import LostReply
 from purgatorio.broker.request import Reply, RequestContext, Route
-from purgatorio.broker.security.access import CODES, NO_ID, Access, altering, changed, extending, send
+from purgatorio.broker.security.access import CODES, Access, altering, changed, extending, send
 
 Change = Callable[[Access, RequestContext, Any, Any], object]
 """Alters the answer to a request: gets both."""
+
+
+NEVER: Final = 1 << 15
+"""Above all versions."""
 
 
 class EachOne:
@@ -23,12 +28,13 @@ class EachOne:
     Args:
         items: where the request has the resources: messages, or texts.
         answers: where the response has them.
-        name: where a message has the resource's name; a topic may have its id in `topic_id` instead.
+        name: where a message has the resource's name; not given: the items are names.
+        ids_since: the first version in which topics have ids in place of names.
         failed: returns the response for refused resources, if it is not the API's `error_response`.
         change: alters each answer, whether something is refused or not.
     """
 
-    __slots__ = ("_answers", "_change", "_failed", "_items", "_kind", "_name", "_operation")
+    __slots__ = ("_answers", "_bit", "_change", "_failed", "_ids_since", "_items", "_kind", "_name", "_operation")
 
     def __init__(
         self,
@@ -38,6 +44,7 @@ class EachOne:
         answers: str,
         *,
         name: str = "",
+        ids_since: int = NEVER,
         failed: Callable[[Any], Any] | None = None,
         change: Change | None = None,
     ) -> None:
@@ -45,7 +52,9 @@ class EachOne:
         self._kind: Final = kind
         self._items = items
         self._answers = answers
-        self._name = name
+        self._bit = 1 << operation
+        self._name = attrgetter(name) if name else None
+        self._ids_since = ids_since
         self._failed = failed
         self._change = change
 
@@ -76,28 +85,26 @@ class EachOne:
     def refused(self, access: Access, ctx: RequestContext, request: Any) -> dict[int, Any]:
         """Return the resources that the client may not use, by their position in the request, and note them."""
         permissions = access.authorizer.of(ctx.session)
-        operation, kind = self._operation, self._kind
-        names = self._names(access, getattr(request, self._items))
+        items = getattr(request, self._items)
+        names = self._names(access, ctx, items)
+        kept, bit = permissions.kept[self._kind], self._bit
         for name in names:
-            if name is not None and not permissions.allows(operation, kind, name):
+            if not kept.get(name, 0) & bit:
                 break
         else:
-            return {}
+            return {}  # nearly all requests
+        operation, kind = self._operation, self._kind
         refused = {
             nth: name
             for nth, name in enumerate(names)
             if name is not None and not permissions.allows(operation, kind, name)
         }
-        access.audit.refused(ctx, operation, kind, next(iter(refused.values())), len(refused) - 1)
-        items = getattr(request, self._items)
+        if refused:
+            access.audit.refused(ctx, operation, kind, next(iter(refused.values())), len(refused) - 1)
         return {nth: items[nth] for nth in refused}
 
-    def _names(self, access: Access, items: Sequence[Any]) -> list[str | None]:
-        attribute = self._name
-        if not attribute:
-            return list(items)
-        if items and hasattr(items[0], "topic_id"):  # in versions that have names all ids are zero
-            return [
-                getattr(each, attribute) if each.topic_id == NO_ID else access.name_of(each.topic_id) for each in items
-            ]
-        return [getattr(each, attribute) for each in items]
+    def _names(self, access: Access, ctx: RequestContext, items: Sequence[Any]) -> Sequence[Any]:
+        """Return the names of the resources; None for a topic whose id is unknown."""
+        if ctx.api_version >= self._ids_since:
+            return [access.name_of(each.topic_id) for each in items]
+        return items if self._name is None else list(map(self._name, items))

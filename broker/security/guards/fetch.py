@@ -48,7 +48,9 @@ def _not_read(request: FetchRequest) -> FetchResponse:
     )
 
 
-_READ: Final = EachOne(AclOperation.READ, ResourceType.TOPIC, "topics", "responses", name="topic", failed=_not_read)
+_READ: Final = EachOne(
+    AclOperation.READ, ResourceType.TOPIC, "topics", "responses", name="topic", ids_since=13, failed=_not_read
+)
 
 
 def fetch(access: Access, route: Route, ctx: RequestContext, request: FetchRequest, reply: Reply) -> None:
@@ -63,7 +65,7 @@ def fetch(access: Access, route: Route, ctx: RequestContext, request: FetchReque
         if refused:  # an answer with an error does not wait for records
             request = changed(request, session_epoch=FINAL_EPOCH, max_wait_ms=0)
         _READ.pass_on(refused, route, ctx, request, reply)
-    elif _READ.refused(access, ctx, request) or not _may_go_on(access, access.of(ctx), request):
+    elif (request.topics and _READ.refused(access, ctx, request)) or not _may_go_on(access, access.of(ctx), request):
         refuse(route, request, reply, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     else:
         route.handler(ctx, request, reply)
@@ -88,7 +90,8 @@ def _may_go_on(access: Access, permissions: Permissions, request: FetchRequest) 
     session: ReadSession | None = access.find_session(request.session_id)
     if session is None:
         return True
-    names_unknown = any(_name(access, each.topic, each.topic_id) is None for each in request.topics)
+    topics = request.topics
+    names_unknown = bool(topics) and any(_name(access, each.topic, each.topic_id) is None for each in topics)
     if session.readable_by is permissions and not names_unknown:
         return True
     names = {_name(access, fetch.tp[0], fetch.topic_id): None for fetch in session.fetches}

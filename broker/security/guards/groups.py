@@ -119,7 +119,7 @@ def _not_deleted(request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     )
 
 
-_READ_EACH: Final = EachOne(AclOperation.READ, TOPIC, "topics", "topics", name="name")
+_READ_EACH: Final = EachOne(AclOperation.READ, TOPIC, "topics", "topics", name="name", ids_since=10)
 _DELETE_EACH: Final = EachOne(AclOperation.READ, TOPIC, "topics", "topics", name="name", failed=_not_deleted)
 offset_commit: Final = named(AclOperation.READ, GROUP, "group_id", _READ_EACH)
 offset_delete: Final = named(AclOperation.DELETE, GROUP, "group_id", _DELETE_EACH)
@@ -179,7 +179,7 @@ class _Topics:
         self.topics = topics
 
 
-_DESCRIBED: Final = EachOne(AclOperation.DESCRIBE, TOPIC, "topics", "topics", name="name")
+_DESCRIBED: Final = EachOne(AclOperation.DESCRIBE, TOPIC, "topics", "topics", name="name", ids_since=10)
 
 
 def offset_fetch(access: Access, route: Route, ctx: RequestContext, request: OffsetFetchRequest, reply: Reply) -> None:

@@ -87,10 +87,13 @@ def test_a_transactional_batch_anywhere_in_a_produce_needs_the_transactional_id(
         for topic, records in zip(request.topic_data, order, strict=True):
             topic.partition_data[0].records = records
         broker = GuardedBroker([allow(WRITE, TOPIC, "orders")])
-        answer = broker.ask(ApiKey.PRODUCE, 12, request).answer
-        codes = [part.error_code for each in answer.responses for part in each.partition_responses]
-        assert codes == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
-        assert not broker.worked
+        for _ in range(2):
+            answer = broker.ask(ApiKey.PRODUCE, 12, request).answer
+            codes = [part.error_code for each in answer.responses for part in each.partition_responses]
+            assert codes == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
+            assert not broker.worked
+            broker.ask(ApiKey.PRODUCE, 12, produced("orders"))  # from now on it is known that it may write
+            broker.worked.clear()
     idle = produced("orders", transactional_id="tx", records=plain)
     assert GuardedBroker([allow(WRITE, TOPIC, "orders")]).ask(ApiKey.PRODUCE, 12, idle).answer
     assert broker.audit.denied
