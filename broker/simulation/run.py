@@ -32,6 +32,7 @@ from purgatorio.broker.simulation.network import Network
 from purgatorio.broker.simulation.pipelined import Pace, PipelinedProducer
 from purgatorio.broker.simulation.sometimes import counted
 from purgatorio.broker.simulation.swarm import OFFSETS_PARTITIONS, STATE_PARTITIONS, Swarm, TopicPlan, draw, plain
+from purgatorio.broker.simulation.throttles import free_clients, limit_clients
 from purgatorio.broker.simulation.transaction_checkers import check_transactions
 from purgatorio.broker.simulation.transaction_events import GroupTransforms
 from purgatorio.broker.simulation.transaction_plan import TransactionSurroundings
@@ -194,6 +195,9 @@ class _Simulation:
         record_leaders(cluster, self._history)
         await cluster.start()
         await self._create_topics()
+        quotas = self._swarm.quotas
+        if quotas:
+            await limit_clients(cluster.store.open(), quotas)
         watches = (FencedWatch(cluster, self._history), self._invariants)
         watching = [self.loop.create_task(watch.run()) for watch in watches]
         self._start_clients()
@@ -214,6 +218,8 @@ class _Simulation:
         await asyncio.sleep(0.5)
         await nemesis.run(scenario.seconds)
         self._stopped = True
+        if quotas:
+            await free_clients(cluster.store.open(), quotas, cluster.brokers.values())
         await self._settle_groups()
         await self._converge()
         await self._drain()

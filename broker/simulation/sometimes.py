@@ -24,6 +24,7 @@ from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.segments import Segments
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.embedded import EmbeddedView
+from purgatorio.broker.quota.throttled_channel import Muting
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.follower import FollowerFetcher
 from purgatorio.broker.replica.partition import Partition
@@ -76,6 +77,7 @@ SOMETIMES: Final[Mapping[str, str]] = {
     "parked-request": "A request for a transactional id waited for the transition before it.",
     "loaded-offsets": "A group coordinator loaded offsets of an open transaction.",
     "moved-offsets": "A client read committed offsets from a coordinator that had loaded them.",
+    "throttled": "A quota muted a connection.",
 }
 """Each path's name, and its meaning in one sentence."""
 
@@ -200,6 +202,7 @@ _PATHS: Final[Mapping[str, tuple[type, str, Callable[..., bool], Callable[[Any],
     "parked-request": (TransactionRequests, "_park", _always, bool),
     "loaded-offsets": (GroupCoordinator, "start_steps", _has_open_offsets, _always),
     "moved-offsets": (OffsetManager, "offsets_of", _are_loaded, bool),
+    "throttled": (Muting, "mute", _always, _always),
 }
 
 

@@ -31,6 +31,11 @@ FEW_SESSIONS: Final = 3
 OFFSETS_PARTITIONS: Final = 2
 STATE_PARTITIONS: Final = 2
 OUTPUT_PARTITIONS: Final = 2
+QUOTAS: Final = (
+    {"producer_byte_rate": 300.0},
+    {"consumer_byte_rate": 300.0},
+    {"producer_byte_rate": 600.0, "consumer_byte_rate": 600.0},
+)
 COMPRESSIONS: Final = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
 
 
@@ -76,6 +81,7 @@ class Swarm:
         offsets_segment_bytes: the segment size of ``__consumer_offsets``, small for its log to be compacted while it is
             in use; 0: the brokers create that topic, with segments that are never full here.
         settings: of the brokers.
+        quotas: of each client id, until the faults have healed; a client that is above them is muted.
     """
 
     topics: tuple[TopicPlan, ...]
@@ -100,6 +106,7 @@ class Swarm:
     output: TopicPlan | None = None
     offsets_segment_bytes: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
+    quotas: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Describe the workload in a line per topic and one for the rest."""
@@ -127,6 +134,7 @@ class Swarm:
             "fetch sessions" if self.reader.sessions else "",
             f"at most {FEW_SESSIONS} fetch sessions" if FETCH_SESSIONS in self.settings else "",
             f"follower fetches of {SMALL_BYTES} bytes" if FOLLOWER_FETCH in self.settings else "",
+            "clients throttled" if self.quotas else "",
         ]
         if self.transactions is not None:
             features.append(str(self.transactions))
@@ -146,6 +154,16 @@ def plain(*, brokers: int, partitions: int, min_insync_replicas: int) -> Swarm:
 
 def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replicas: int) -> Swarm:
     """Draw a workload with as many partitions over all topics; in about one of four seeds it is the plain one."""
+    swarm = _draw(rng, brokers=brokers, partitions=partitions, min_insync_replicas=min_insync_replicas)
+    # Not where records are deleted: a producer that is muted for longer than its records are kept may write twice what
+    # it sends again, since a new replica does not know it; and slow consumers do not see what was there.
+    deletes = swarm.memory_bytes > 0 or swarm.recreates or any(topic.deletes for topic in swarm.topics)
+    if not swarm.settings or deletes or rng.random() >= 0.4:
+        return swarm
+    return replace(swarm, quotas=dict(rng.choice(QUOTAS)))
+
+
+def _draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replicas: int) -> Swarm:
     if rng.random() < 0.25:
         return plain(brokers=brokers, partitions=partitions, min_insync_replicas=min_insync_replicas)
     batch_records = rng.choice((0, 1, 4, 12))

@@ -61,6 +61,7 @@ REACHED_AT = {
     "parked-request": 18,
     "loaded-offsets": 90,
     "moved-offsets": 39,
+    "throttled": 39,
 }
 
 
@@ -108,6 +109,8 @@ def test_every_feature_is_on_in_some_seeds_and_off_in_others() -> None:
         {swarm.replaces for swarm in swarms},
         {swarm.skips_images for swarm in swarms},
         {bool(swarm.groups) for swarm in swarms},
+        {bool(swarm.quotas) for swarm in swarms},
+        {"producer_byte_rate" in swarm.quotas for swarm in swarms if swarm.quotas},
         {any(group.protocol == "consumer" for group in swarm.groups) for swarm in swarms},
         {any(group.static for group in swarm.groups) for swarm in swarms},
         {swarm.offsets_segment_bytes > 0 for swarm in swarms},
