@@ -1,17 +1,19 @@
-"""The part of `Kafka` that is about access control lists."""
+"""The part of `Kafka` that is about what clients may do: access control lists and quotas."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from purgatorio.testing.broker_controls import BrokerControls
+from purgatorio.testing.fault_controls import FaultControls
+from purgatorio.testing.quotas import Quota, entity_of, told
 
 if TYPE_CHECKING:
     from purgatorio.broker.metadata.acls import AclBinding
 
 
-class AccessControls(BrokerControls):
-    """Lists, adds and removes access control lists."""
+class AccessControls(FaultControls):
+    """Lists, adds and removes access control lists; sets quotas."""
 
     def acls(self, *add: str) -> list[str]:
         """Add access control lists, and return all of them, oldest first; they are in effect then at all brokers.
@@ -41,6 +43,42 @@ class AccessControls(BrokerControls):
             ValueError: there is no such ACL, or a text is none.
         """
         self._run(self._controls.acls.remove(_parsed(acls)), "remove ACLs")
+
+    def quota(
+        self, *, user: str | None = None, client_id: str | None = None, ip: str | None = None, **quotas: float
+    ) -> Quota:
+        """Set client quotas; return when all brokers apply them.
+
+        ::
+
+            kafka.quota(client_id="billing", producer_byte_rate=1_000_000)
+            with kafka.quota(user="alice", client_id="", consumer_byte_rate=50_000):  # each client of alice
+                ...
+
+        A client above its quota gets the answer at once, with its throttle time, and is not heard until then. What is
+        muted is parked in the purgatory "Throttled": `expire` ends it early. `reset` removes all quotas.
+
+        Args:
+            user: the principal's name; "": each user without a quota of its own. ANONYMOUS without authentication.
+            client_id: likewise.
+            ip: an address, for `connection_creation_rate`; "": each address without a quota of its own.
+            quotas: by Kafka's names: producer_byte_rate, consumer_byte_rate (bytes per second), request_percentage,
+                controller_mutation_rate, connection_creation_rate (per second).
+
+        Raises:
+            ValueError: the brokers refuse it, with their sentence.
+        """
+        from purgatorio.broker.operator.quotas import Quotas
+
+        entity = entity_of(user=user, client_id=client_id, ip=ip)
+        edited = Quotas(self._controls.cluster.network)
+        what = f"set quotas of {told(entity, quotas)}"
+
+        def edit(values: Mapping[str, float | None]) -> None:
+            self._thread.run(self._controls.asked(edited.edit(entity, values)), what)
+
+        edit(dict(quotas))
+        return Quota(told(entity, quotas), lambda: edit(dict.fromkeys(quotas)))
 
     def _texts(self) -> list[str]:
         from purgatorio.broker.security.acl_text import acl_text
