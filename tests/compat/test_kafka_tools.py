@@ -180,6 +180,24 @@ def test_users_get_scram_credentials_and_lose_them(tool: Tool, topic: str) -> No
     assert "SCRAM" not in tool("kafka-configs", f"--describe {user}")
 
 
+def test_quotas_of_clients_and_addresses_are_set_described_and_deleted(tool: Tool) -> None:
+    for entity, quota, told in (
+        ("--entity-type clients --entity-name bulk", "producer_byte_rate", "client-id 'bulk'"),
+        (
+            "--entity-type users --entity-name alice --entity-type clients --entity-default",
+            "request_percentage",
+            "user",
+        ),
+        ("--entity-type ips --entity-name 192.0.2.1", "connection_creation_rate", "ip '192.0.2.1'"),
+    ):
+        assert "Completed updating" in tool("kafka-configs", f"--alter {entity} --add-config {quota}=1024")
+        described = tool("kafka-configs", f"--describe {entity}")
+        assert told in described
+        assert f"{quota}=1024.0" in described
+        tool("kafka-configs", f"--alter {entity} --delete-config {quota}")
+        assert f"{quota}=" not in tool("kafka-configs", f"--describe {entity}")
+
+
 def test_offsets_and_sizes_of_replicas_are_shown(tool: Tool, orders: str) -> None:
     half = RECORDS // 2
     assert tool("kafka-get-offsets", f"--topic {orders}").splitlines() == [f"{orders}:0:{half}", f"{orders}:1:{half}"]
