@@ -86,6 +86,7 @@ class BrokerConfig(BaseModel):
         {},
         "Settings of one listener, e.g. listener.name.external.ssl.client.auth, which win over those of all listeners.",
         ConfigType.STRING,
+        repr=False,  # there may be passwords among them
     )
 
     # TLS

@@ -32,8 +32,10 @@ def text(default: str | None, doc: str, **constraints: Any) -> Any:
 
 
 def other(default: object, doc: str, kind: ConfigType, **constraints: Any) -> Any:
-    """Declare a setting of any type, with pydantic's constraints."""
+    """Declare a setting of any type, with pydantic's constraints. A password is not in the text of its object."""
     extra: JsonDict = {_TYPE: int(kind)}
+    if kind is ConfigType.PASSWORD:
+        constraints = {**constraints, "repr": False}
     return Field(default=default, description=doc, json_schema_extra=extra, **constraints)
 
 

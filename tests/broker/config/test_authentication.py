@@ -131,3 +131,4 @@ def test_no_password_is_shown() -> None:
     assert shown["sasl.users"].value is None
     assert not any("hidden" in (each.value or "") for each in shown.values())
     assert "hidden" not in as_toml(config)
+    assert "hidden" not in repr(config)
