@@ -19,6 +19,9 @@ from purgatorio.protocol.messages.sasl_handshake import SaslHandshakeRequest, Sa
 
 MIN_REAUTHENTICATION_INTERVAL_MS: Final = 1_000
 """The shortest time between the beginnings of two authentications of one connection, as in Kafka."""
+MAX_TOKEN_BYTES: Final = 96 * 1024
+"""The longest token of a client: the longest JSON Web Token and what is around it. A request may be longer, but
+mechanisms that take 512 KiB apart hold the event loop for up to 40 ms, and all clients may do that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,8 @@ class SaslSession:
             )
             return Outcome(response) if self.phase is Phase.DONE else Outcome(None, "SaslAuthenticate comes first")
         try:
+            if len(request.auth_bytes) > MAX_TOKEN_BYTES:
+                raise AuthenticationFailed(f"a token has {len(request.auth_bytes)} bytes")
             step = self._exchange.step(bytes(request.auth_bytes))
             if step.identity is not None:
                 self._finish(step.identity)

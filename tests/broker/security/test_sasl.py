@@ -8,7 +8,7 @@ from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.request import Principal
 from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, Step
 from purgatorio.broker.security.plain import Plain
-from purgatorio.broker.security.sasl import Outcome, Phase, SaslSession, SaslSettings
+from purgatorio.broker.security.sasl import MAX_TOKEN_BYTES, Outcome, Phase, SaslSession, SaslSettings
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from purgatorio.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -67,6 +67,17 @@ def test_a_client_chooses_and_authenticates() -> None:
     assert (last.error_code, last.auth_bytes, last.session_lifetime_ms, failure) == (0, b"welcome", 0, "")
     assert talk.session.principal == ALICE
     assert talk.session.phase is Phase.DONE
+
+
+def test_a_long_token_is_refused_unread() -> None:
+    """Taking the 512 KiB of a request apart would hold the event loop for up to 40 ms; the longest token passes."""
+    longest = MAX_TOKEN_BYTES
+    for size, why in ((longest, "PLAIN: the token has"), (longest + 1, f"PLAIN: a token has {longest + 1} bytes")):
+        talk = _Talk()
+        talk.choose()
+        response, failure = talk.send(b"\0" * size)
+        assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert failure.startswith(why)
 
 
 def test_a_mechanism_that_is_not_enabled() -> None:

@@ -101,12 +101,14 @@ def test_names_of_odd_characters(name: str) -> None:
         "n,,n=al=2,r=x",
         "n,,n=alice,r=x,tokenauth=true",
         "n,,n=alice,r=\u00e4",
+        f"n,,n={'=2C' * 1_001},r=x",
+        f"n,a={'=2C' * 1_001},n=alice,r=x",
         "",
         ",,,,",
     ],
 )
 def test_malformed_first_messages(first: str) -> None:
-    """Channel binding, unknown extensions, another's name, no name, no nonce, a bad escape, a delegation token."""
+    """Channel binding, an unknown extension, another's name, no name or nonce, a bad escape, a token, long names."""
     with pytest.raises(AuthenticationFailed):
         _scram(alice="secret").begin().step(first.encode())
 
@@ -125,6 +127,12 @@ def test_a_wrong_password_and_an_unknown_user_look_alike() -> None:
     again = scram.begin().step(_Client("mallory", "x").first()).token
     assert again.split(b",")[1:] == seen["mallory"].split(b",")[1:]
     assert seen["alice"].split(b",")[1] != seen["mallory"].split(b",")[1]
+
+
+def test_a_made_up_salt_is_another_for_each_mechanism() -> None:
+    """As a user's are; equal ones told an attacker who asked by both that the user does not exist."""
+    salts = {_scram(mechanism).credential("mallory")[0].salt for mechanism in ScramMechanism}
+    assert len(salts) == 2
 
 
 def test_no_proof_fits_a_made_up_credential() -> None:
