@@ -7,7 +7,9 @@ import itertools
 import random
 import socket
 import time
-from collections.abc import Callable
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn
 
 from purgatorio.broker.simulation.loop import Node, SimulatedLoop, current_node
@@ -16,6 +18,8 @@ from purgatorio.testing.simulate.errors import OutsideSimulation
 
 TURNS_BETWEEN_LOOKS: Final = 1_000
 """Turns of the loop between two looks at the real clock."""
+MAX_FAILED_TASKS: Final = 10_000
+"""The last failed tasks that are looked at in the end; clients that cannot connect have many."""
 LOCAL_HOSTS: Final = (None, "", "localhost", "0.0.0.0", "127.0.0.1", "::", "::1")
 _real_seconds: Final = time.monotonic
 
@@ -60,6 +64,7 @@ class ServiceLoop(SimulatedLoop):
         self._turns = 0
         self._fenced = fenced
         self.failed_in: dict[int, Node | None] = {}
+        self._failed: deque[tuple[weakref.ref[asyncio.Task[Any]], Node | None]] = deque(maxlen=MAX_FAILED_TASKS)
         self._numbers = itertools.count()
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -87,6 +92,17 @@ class ServiceLoop(SimulatedLoop):
         # `exception()` would mark it as retrieved.
         if getattr(task, "_exception", None) is not None:
             self.failed_in[id(task)] = node
+            self._failed.append((weakref.ref(task), node))
+
+    def never_retrieved(self) -> Iterator[tuple[Node | None, BaseException]]:
+        """Iterate over the exceptions of tasks that something keeps and nothing has awaited, each with its node.
+
+        A task that nothing keeps tells its exception by its destructor. Python 3.13 keeps tasks for longer.
+        """
+        for reference, node in self._failed:
+            task: Any = reference()
+            if task is not None and task._log_traceback:
+                yield node, task._exception
 
     def refuse(self, sentence: str) -> NoReturn:
         """Raise and report what no simulation has."""

@@ -146,6 +146,7 @@ class _Run:
             journal=self._outcome.journal,
             streams=self._streams,
             failed=self._failed,
+            ending=self._watch.look,
             seconds=self._options.seconds,
         )
         for name, partitions in self._options.topics.items():
@@ -154,6 +155,7 @@ class _Run:
         world.begin(self._outcome.plan)
         try:
             await self._scenario(world)
+            self._watch.look()
         finally:
             world.stop()
 

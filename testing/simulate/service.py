@@ -24,6 +24,7 @@ class Process:
         main: returns the coroutine to run; called at each start, as a process starts anew.
         restarts: whether a process that fails is started again, as a supervisor does.
         failed: told of an exception that ended `main`, unless it restarts.
+        ending: called before a process whose `main` has returned is ended.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Process:
         restarts: bool,
         journal: Journal,
         failed: Failed,
+        ending: Callable[[], None],
     ) -> None:
         self.name = name
         self._loop = loop
@@ -42,6 +44,7 @@ class Process:
         self._restarts = restarts
         self._journal = journal
         self._failed = failed
+        self._ending = ending
         self._node: Node | None = None
 
     @property
@@ -71,6 +74,7 @@ class Process:
         if node is not self._node:
             return  # it was killed
         error = None if task.cancelled() else task.exception()
+        self._ending()
         self.kill()  # its other tasks end with its main function, as in a process
         if error is None:
             self._journal.record(self.name, "service", "is cancelled" if task.cancelled() else "returns")

@@ -47,6 +47,12 @@ class Watch(logging.Handler):
         self._loop = loop
         loop.set_exception_handler(self._reached_the_loop)
 
+    def look(self) -> None:
+        """Tell of the exceptions in tasks of living processes that nothing has awaited."""
+        for node, error in [] if self._loop is None else self._loop.never_retrieved():
+            if node is None or node.alive:
+                self._failed(name_of(node), error)
+
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a line of the simulation's own thread; an error of a broker is a failure."""
         node = current_node()

@@ -48,6 +48,7 @@ class World:
         journal: Journal,
         streams: Callable[[str], random.Random],
         failed: Failed,
+        ending: Callable[[], None],
         seconds: float,
     ) -> None:
         self.journal = journal
@@ -59,6 +60,7 @@ class World:
         self._began_seconds = cluster.loop.time()
         self._rng = streams("topics")
         self._failed = failed
+        self._ending = ending
         self._seconds = seconds
         self._processes: list[Process] = []
         self._feed = Feed(cluster.addresses, self._clock, streams("feed"), journal)
@@ -191,6 +193,7 @@ class World:
                 restarts=restarts,
                 journal=self.journal,
                 failed=self._failed,
+                ending=self._ending,
             )
             self._processes.append(process)
             process.start()
