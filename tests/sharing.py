@@ -21,7 +21,9 @@ TOGETHER = (
 """What shares something costly (the Spark session, simulated seeds, compiled Java, the wheels), longest first."""
 EACH_ALONE = (
     "tests/broker/server/test_hostile_frames.py",
-    "tests/broker/simulation/",
+    "tests/broker/simulation/test_command.py",
+    "tests/broker/simulation/test_run.py",
+    "tests/broker/simulation/test_seeds.py",
     "tests/compat/",
     "tests/docs/",
     "tests/examples/",

@@ -53,7 +53,7 @@ REACHED_AT = {
     "fenced-static": 39,
     "expired-member": 39,
     "marker-moved": 18,
-    "load-decided": 46,
+    "load-decided": 85,
     "timed-out": 18,
     "fenced-producer": 18,
     "next-epoch": 46,
@@ -86,9 +86,11 @@ def reached(seed: int) -> Counter[str]:
 @pytest.mark.no_cover
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize("path", REACHED_AT)
-def test_a_path_is_reached_within_the_default_seeds(path: str) -> None:
+def test_a_path_is_reached_within_the_default_seeds(path: str, record_property: pytest.RecordProperty) -> None:
     for seed in dict.fromkeys((REACHED_AT[path], *REACHED_AT.values(), *range(1, SEEDS + 1))):
         if reached(seed)[path]:
+            if seed != REACHED_AT[path]:
+                record_property("note", f"rare path {path}: reached at seed {seed}, not at {REACHED_AT[path]}")
             return
     pytest.fail(f"no default seed reaches it: {SOMETIMES[path]}")
 
