@@ -56,7 +56,7 @@ REACHED_AT = {
     "load-decided": 85,
     "timed-out": 18,
     "fenced-producer": 18,
-    "next-epoch": 46,
+    "next-epoch": 90,
     "asked-first": 18,
     "parked-request": 18,
     "loaded-offsets": 90,
