@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from typing import Any, Final
 
+from purgatorio.testing.simulate.determinism import twins
 from purgatorio.testing.simulate.errors import SimulationFailed
 from purgatorio.testing.simulate.faults import Plan, PlannedFault, checked_kinds
 from purgatorio.testing.simulate.outcome import Outcome
@@ -35,6 +37,7 @@ def simulate(
     settings: Mapping[str, object] | None = None,
     limit_seconds: float = 30.0,
     shrink_seconds: float = SHRINK_SECONDS,
+    check_determinism: bool = False,
 ) -> Any:
     """Make a test of a scenario, ``async def test_it(world)``: it runs the scenario once for each seed.
 
@@ -54,9 +57,11 @@ def simulate(
         settings: broker settings by Kafka's names with underscores.
         limit_seconds: the real time that one seed may take.
         shrink_seconds: the real time in which the faults of a failing seed are shrunk; 0 leaves them as they are.
+        check_determinism: run each seed in two other processes first, step by step, which takes three times as long.
 
     Raises:
-        SimulationFailed: (the test) a seed failed; the message is its report.
+        SimulationFailed: (the test) a seed failed; the message is its report. So does a seed that takes different ways
+            in two processes.
         ValueError: there is no such fault, or a number makes no sense.
         TypeError: the scenario is no ``async def`` with a parameter for the world.
     """
@@ -75,7 +80,9 @@ def simulate(
     all_seeds = range(seeds) if isinstance(seeds, int) else tuple(seeds)
     if not all_seeds:
         raise ValueError(f"a test without seeds tests nothing: seeds={seeds!r}")
-    made = functools.partial(_test_of, options=chosen, seeds=all_seeds, shrink_seconds=shrink_seconds)
+    made = functools.partial(
+        _test_of, options=chosen, seeds=all_seeds, shrink_seconds=shrink_seconds, check_determinism=check_determinism
+    )
     return made if scenario is None else made(scenario)
 
 
@@ -109,7 +116,7 @@ def _checked(scenario: Scenario) -> Scenario:
 
 
 def _test_of(
-    scenario: Scenario, *, options: Options, seeds: Sequence[int], shrink_seconds: float
+    scenario: Scenario, *, options: Options, seeds: Sequence[int], shrink_seconds: float, check_determinism: bool
 ) -> Callable[..., None]:
     """Return a plain function that runs the seeds; pytest sees the scenario's parameters without the world."""
     _checked(scenario)
@@ -119,12 +126,16 @@ def _test_of(
         seeding = Seeding(only=(seed,)) if seed is not None else current_seeding()
         bound = functools.partial(scenario, **fixtures)
         faults = None if plan is None else planned(plan)
-        for each in seeding.within_budget(seeding.order(seeds)):
-            outcome = run_seed(bound, options, each, faults)
-            seeding.note(each, passed=outcome.passed)
-            if not outcome.passed:
-                less = shrunk(outcome, functools.partial(run_seed, bound, options, each), budget_seconds=shrink_seconds)
-                raise SimulationFailed(each, _report(scenario, outcome, less, seeding.replay)) from None
+        with twins(scenario, options) if check_determinism else nullcontext() as pair:
+            for each in seeding.within_budget(seeding.order(seeds)):
+                if pair is not None:
+                    pair.check(each)
+                outcome = run_seed(bound, options, each, faults)
+                seeding.note(each, passed=outcome.passed)
+                if not outcome.passed:
+                    again = functools.partial(run_seed, bound, options, each)
+                    less = shrunk(outcome, again, budget_seconds=shrink_seconds)
+                    raise SimulationFailed(each, _report(scenario, outcome, less, seeding.replay)) from None
 
     functools.update_wrapper(test, scenario)
     del test.__dict__["__wrapped__"]  # pytest would look through it, and see `world`

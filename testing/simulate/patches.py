@@ -19,7 +19,6 @@ from purgatorio.broker.simulation.loop import START_SECONDS, WALL_START_MS, Simu
 from purgatorio.broker.simulation.network import name_of
 from purgatorio.testing.simulate.loop import ServiceLoop
 from purgatorio.testing.simulate.replacing import Place, replaced, with_taken_names
-from purgatorio.testing.simulate.streams import stream
 
 NODE_OF_UUID1: Final = 0x02_00_00_00_00_01
 """A locally administered address in place of the machine's."""
@@ -28,10 +27,14 @@ _STATE: Final = ("seed", "getstate", "setstate")
 
 
 @contextmanager
-def patched(loop: ServiceLoop, seed: int) -> Iterator[None]:
-    """Replace time, randomness and what else would differ between two runs of a seed while the context lasts."""
+def patched(loop: ServiceLoop, seed: int, streams: Callable[[str], random.Random]) -> Iterator[None]:
+    """Replace time, randomness and what else would differ between two runs of a seed while the context lasts.
+
+    Args:
+        streams: return the seed's generator of one purpose.
+    """
     state = random.getstate()
-    with replaced({**with_taken_names(_times(loop)), **_draws(seed), **_uuids()}):
+    with replaced({**with_taken_names(_times(loop)), **_draws(streams), **_uuids()}):
         random.seed(f"seed {seed}")
         try:
             yield
@@ -60,7 +63,7 @@ def _times(loop: ServiceLoop) -> dict[Place, Callable[[], Any]]:
     return found
 
 
-def _draws(seed: int) -> dict[Place, Any]:
+def _draws(of_purpose: Callable[[str], random.Random]) -> dict[Place, Any]:
     """Return the functions of the `random` module and the sources of entropy, with a stream for each process.
 
     Other threads keep the real ones.
@@ -72,7 +75,7 @@ def _draws(seed: int) -> dict[Place, Any]:
         name = name_of(current_node())
         found = streams.get(name)
         if found is None:
-            found = streams[name] = stream(seed, f"draws of {name}")
+            found = streams[name] = of_purpose(f"draws of {name}")
         return found
 
     def draw(name: str, real: Callable[..., Any]) -> Callable[..., Any]:

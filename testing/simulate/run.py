@@ -23,6 +23,7 @@ from purgatorio.testing.simulate.libraries import adapted
 from purgatorio.testing.simulate.loop import ServiceLoop
 from purgatorio.testing.simulate.outcome import Failure, Outcome
 from purgatorio.testing.simulate.patches import patched
+from purgatorio.testing.simulate.steps import Steps
 from purgatorio.testing.simulate.streams import stream
 from purgatorio.testing.simulate.watch import Watch, logged
 from purgatorio.testing.simulate.world import World
@@ -57,24 +58,27 @@ class Options:
     limit_seconds: float = 30.0
 
 
-def run_seed(scenario: Scenario, options: Options, seed: int, plan: Plan | None = None) -> Outcome:
+def run_seed(
+    scenario: Scenario, options: Options, seed: int, plan: Plan | None = None, *, steps: Steps | None = None
+) -> Outcome:
     """Run a scenario with a seed.
 
     Args:
         plan: the faults; by default those that the seed draws.
+        steps: told each step.
 
     Raises:
         RuntimeError: a simulation runs already in this process.
     """
-    return _Run(scenario, options, seed, plan).run()
+    return _Run(scenario, options, seed, plan, steps).run()
 
 
 class _Run:
-    def __init__(self, scenario: Scenario, options: Options, seed: int, plan: Plan | None) -> None:
+    def __init__(self, scenario: Scenario, options: Options, seed: int, plan: Plan | None, steps: Steps | None) -> None:
         self._scenario = scenario
         self._options = options
         self._seed = seed
-        self._streams = partial(stream, seed)
+        self._streams = partial(stream if steps is None else steps.stream, seed)
         self._began_seconds = START_SECONDS
         if plan is None:
             plan = draw_plan(self._streams("faults"), options.faults, options.seconds)
@@ -84,6 +88,8 @@ class _Run:
             self._streams("schedule"), limit_seconds=options.limit_seconds, fenced=self._watch.fenced
         )
         self._watch.follow(self._loop)
+        if steps is not None:
+            steps.follow(self._loop)
         self._main: asyncio.Task[None] | None = None
 
     def _seconds(self) -> float:
@@ -104,7 +110,7 @@ class _Run:
                 _collected(),
                 logged(self._watch),
                 fenced(self._watch.fenced),
-                patched(self._loop, self._seed),
+                patched(self._loop, self._seed, self._streams),
                 adapted(),
             ):
                 try:

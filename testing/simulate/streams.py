@@ -7,4 +7,9 @@ import random
 
 def stream(seed: int, purpose: str) -> random.Random:
     """Return the generator of one purpose of a seed: the schedule, the network, the faults, a node's own draws."""
-    return random.Random(f"{purpose} of seed {seed}")
+    return random.Random(seed_of(seed, purpose))
+
+
+def seed_of(seed: int, purpose: str) -> str:
+    """Return what the generator of one purpose is seeded with."""
+    return f"{purpose} of seed {seed}"
