@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
-
-from purgatorio.broker.config.declare import flag, number, other, text, topic_default
+from purgatorio.broker.config.declare import Settings, flag, number, other, text, topic_default
 from purgatorio.broker.log.config import CleanupPolicyText, CompressionTypeText, TimestampTypeText
 from purgatorio.broker.log.config_keys import MAX_INT, ConfigType
 
@@ -30,16 +28,8 @@ def is_per_listener(name: str) -> bool:
     return name.startswith(_PER_LISTENER)
 
 
-class BrokerConfig(BaseModel):
+class BrokerConfig(Settings):
     """The settings of one broker."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        validate_default=True,
-        hide_input_in_errors=True,  # passwords
-    )
 
     # Identity and address
     broker_id: int = number(1, "The broker's id; in a cluster, the id of its first broker.", le=MAX_INT - 100)
@@ -85,8 +75,7 @@ class BrokerConfig(BaseModel):
     listener_name: dict[str, Any] = other(
         {},
         "Settings of one listener, e.g. listener.name.external.ssl.client.auth, which win over those of all listeners.",
-        ConfigType.STRING,
-        repr=False,  # there may be passwords among them
+        ConfigType.PASSWORD,  # there may be some among them
     )
 
     # TLS

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from purgatorio.broker.config.authentication import check_authentication
 from purgatorio.broker.config.broker_settings import BrokerConfig
-from purgatorio.broker.config.declare import flag, number, other, text
+from purgatorio.broker.config.declare import Settings, flag, number, other, text
 from purgatorio.broker.config.listeners import counted_up, listener_configs
 from purgatorio.broker.log.config_keys import ConfigType
 
@@ -19,19 +19,11 @@ MAX_BROKERS: Final = 100
 _CLUSTER_ADDRESS_FIELDS: Final = frozenset({"host", "port", "advertised_host"})
 
 
-class ClusterConfig(BaseModel):
+class ClusterConfig(Settings):
     """The settings of one process: its brokers, its admin HTTP, its log.
 
     Broker number i (from 0) gets id ``broker.broker_id + i`` and port ``port + i`` (0 stays 0); see `broker_configs`.
     """
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        validate_default=True,
-        hide_input_in_errors=True,  # passwords
-    )
 
     brokers: int = number(3, "Brokers in this process.", ge=1, le=MAX_BROKERS)
     host: str = text("127.0.0.1", "The address to listen on for Kafka clients.", min_length=1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
@@ -13,6 +14,26 @@ from purgatorio.broker.log.config_keys import MAX_INT, MAX_LONG, ConfigType, con
 
 _TYPE: Final = "type"
 """The name under which pydantic keeps a setting's type beside its field."""
+
+
+class Settings(BaseModel):
+    """Settings, whose text as an object tells no password: it comes into logs and reports."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        validate_default=True,
+        hide_input_in_errors=True,  # passwords
+    )
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Leave out passwords."""
+        fields = type(self).model_fields
+        for name, value in super().__repr_args__():
+            extra: Any = fields[name].json_schema_extra if name in fields else None
+            if extra is None or extra[_TYPE] != ConfigType.PASSWORD:
+                yield name, value
 
 
 def number(default: int, doc: str, *, ge: int = 0, le: int | None = None, long: bool = False) -> Any:
@@ -32,10 +53,8 @@ def text(default: str | None, doc: str, **constraints: Any) -> Any:
 
 
 def other(default: object, doc: str, kind: ConfigType, **constraints: Any) -> Any:
-    """Declare a setting of any type, with pydantic's constraints. A password is not in the text of its object."""
+    """Declare a setting of any type, with pydantic's constraints."""
     extra: JsonDict = {_TYPE: int(kind)}
-    if kind is ConfigType.PASSWORD:
-        constraints = {**constraints, "repr": False}
     return Field(default=default, description=doc, json_schema_extra=extra, **constraints)
 
 
