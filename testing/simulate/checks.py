@@ -7,8 +7,8 @@ those of Jepsen's Kafka workload where it has one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from purgatorio.testing.simulate.errors import CheckFailed
@@ -26,11 +26,13 @@ class Arrived:
         sent: the values that the world produced and brokers acknowledged, in order.
         maybe: values whose fate is unknown: they may have arrived.
         arrived: the values in the sink, in order.
+        partitions: the partition that each value was sent to.
     """
 
     sent: Sequence[str]
     maybe: frozenset[str]
     arrived: Sequence[str]
+    partitions: Mapping[str, str] = field(default_factory=dict)
 
 
 def lost(of: Arrived) -> Iterator[str]:
@@ -56,6 +58,27 @@ def unexpected(of: Arrived) -> Iterator[str]:
         yield f"{len(others)} values arrived that were not sent: {_named(others)}"
 
 
+def disorder(of: Arrived) -> Iterator[str]:
+    """A value arrived for the first time after one of its partition that was sent later.
+
+    Values that arrive again are no disorder: a service that was killed begins again at its last commit.
+    """
+    nth = {value: place for place, value in enumerate(of.sent)}
+    last: dict[str, str] = {}
+    late = []
+    for value in dict.fromkeys(of.arrived):
+        partition = of.partitions.get(value)
+        if partition is None or value not in nth:
+            continue
+        before = last.setdefault(partition, value)
+        if nth[value] < nth[before]:
+            late.append(f"{value} after {before} of {partition}")
+        else:
+            last[partition] = value
+    if late:
+        yield f"{len(late)} values arrived after later ones of their partition: {_named(late)}"
+
+
 def exactly_once(of: Arrived) -> Iterator[str]:
     """A value that was sent did not arrive exactly once."""
     yield from lost(of)
@@ -67,6 +90,8 @@ CHECKS: Final[dict[str, Callable[[Arrived], Iterator[str]]]] = {
     "exactly-once": exactly_once,
     "lost": lost,
     "duplicates": duplicates,
+    "unexpected": unexpected,
+    "order": disorder,
 }
 
 

@@ -71,6 +71,11 @@ class Feed:
         return [event.value for event in self.history.of(Sent) if event.value in acked]
 
     @property
+    def partitions(self) -> dict[int, str]:
+        """The partition that each value was sent to."""
+        return {event.value: event.partition for event in self.history.of(Sent)}
+
+    @property
     def unknown(self) -> list[int]:
         """The values that may have been written or not."""
         return [event.value for event in self.history.of(Unknown)]

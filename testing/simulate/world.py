@@ -241,7 +241,8 @@ class World:
         """Compare what arrived with what the world produced.
 
         Args:
-            name: "exactly-once", "lost", "duplicates".
+            name: "lost" (a value did not arrive), "duplicates" (it arrived twice), "unexpected" (it was not sent),
+                "exactly-once" (all of these), "order" (within a partition).
             arrived: a table of the store, or any rows.
             of: returns the number of the record that a row came from, as a number, text or bytes.
 
@@ -255,6 +256,7 @@ class World:
                 sent=[str(number) for number in self._feed.acked],
                 maybe=frozenset(map(str, self._feed.unknown)),
                 arrived=[checks.text_of(of(row)) for row in arrived],
+                partitions={str(number): partition for number, partition in self._feed.partitions.items()},
             ),
         )
 

@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from purgatorio.testing.simulate import World
+from purgatorio.testing.simulate.checks import CHECKS
 from purgatorio.testing.simulate.faults import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,3 +33,4 @@ def test_the_names_on_the_page_are_the_worlds() -> None:
     assert named - attributes == {"service", "produce", "topic", "records", "settle", "check", "now", "seconds"}
     assert named - attributes <= set(dir(World))
     assert all(f"`{kind}`" in PAGE for kind in KINDS)
+    assert all(f"`{check}`" in PAGE or f'("{check}"' in PAGE for check in CHECKS)
