@@ -48,6 +48,10 @@ MARKER_PATIENCE_SECONDS: Final = 1.0
 """The longest wait for the end markers of transactions, which the coordinator sends to the partitions' leaders."""
 
 
+MADE_LATE: Final = ("Fault", "Throttled")
+"""Purgatories that brokers make when the first operation needs them."""
+
+
 class Controls:
     """Controls of a running cluster. All methods run in its event loop.
 
@@ -267,7 +271,7 @@ class Controls:
 
     def _check_purgatory(self, name: str) -> None:
         known = dict.fromkeys(each.name for broker in self.cluster.brokers for each in broker.purgatories)
-        known["Fault"] = None  # made by the first rule that needs it
+        known |= dict.fromkeys(MADE_LATE)
         if name not in known and len(known) > 1:
             hint = nearest(name, known) or f", only {', '.join(known)}"
             raise ValueError(f"there is no purgatory {name!r}{hint}")

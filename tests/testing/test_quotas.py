@@ -93,3 +93,8 @@ def test_what_cannot_be_is_refused_with_a_sentence(kafka: Kafka) -> None:
         kafka.quota(client_id="billing", byte_rate=1)
     with pytest.raises(ValueError, match="The entity has no parts"):
         kafka.quota(producer_byte_rate=1)
+
+
+def test_a_mute_can_be_waited_for_before_there_is_any(kafka: Kafka) -> None:
+    """Brokers make the purgatory with the first mute; its name is known before."""
+    assert kafka.parked(api="Throttled") == []
