@@ -12,7 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn
 
-from purgatorio.broker.simulation.loop import Node, SimulatedLoop, current_node
+from purgatorio.broker.simulation.loop import (
+    START_SECONDS,
+    TURN_SECONDS,
+    Node,
+    SimulatedLoop,
+    current_node,
+)
 from purgatorio.broker.simulation.network import name_of
 from purgatorio.testing.simulate.errors import OutsideSimulation
 
@@ -62,6 +68,7 @@ class ServiceLoop(SimulatedLoop):
         self._limit_seconds = limit_seconds
         self._give_up_seconds = _real_seconds() + limit_seconds
         self._turns = 0
+        self._looked_at = START_SECONDS
         self._fenced = fenced
         self.failed_in: dict[int, Node | None] = {}
         self._failed: deque[tuple[weakref.ref[asyncio.Task[Any]], Node | None]] = deque(maxlen=MAX_FAILED_TASKS)
@@ -77,11 +84,21 @@ class ServiceLoop(SimulatedLoop):
 
     def _run_once(self) -> None:
         self._turns += 1
-        if self._turns % TURNS_BETWEEN_LOOKS == 0 and _real_seconds() > self._give_up_seconds:
-            raise TimeoutError(
-                f"the run takes more than {self._limit_seconds:g} s of real time: does a loop wait with sleep(0)?"
-            )
+        if self._turns % TURNS_BETWEEN_LOOKS == 0:
+            if _real_seconds() > self._give_up_seconds:
+                raise TimeoutError(self._too_long())
+            self._looked_at = self._now
         super()._run_once()
+
+    def _too_long(self) -> str:
+        """Return what the run spends its real time with: turns without a wait, or virtual time."""
+        told = f"the run takes more than {self._limit_seconds:g} s of real time"
+        if self._now - self._looked_at < 2 * TURNS_BETWEEN_LOOKS * TURN_SECONDS:
+            busy = dict.fromkeys(name_of(each._context.run(current_node)) for each in self._base._ready)
+            return f"{told}: does a loop in {', '.join(busy)} wait with sleep(0)?"
+        return (
+            f"{told}, in which {self._now - START_SECONDS:,.0f} s of virtual time passed: it waits for what never comes"
+        )
 
     def task_made(self, task: asyncio.Task[Any], node: Node | None) -> None:
         """Note which node a task that fails belongs to; its exception is reported when nothing remembers the task."""

@@ -11,10 +11,11 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from purgatorio.broker.simulation.cluster import SimulatedCluster
-from purgatorio.broker.simulation.loop import START_SECONDS
+from purgatorio.broker.simulation.loop import START_SECONDS, SimulationStalled
 from purgatorio.broker.simulation.network import Network
 from purgatorio.testing.simulate.faults import Plan, draw_plan
 from purgatorio.testing.simulate.fences import fenced
@@ -30,6 +31,7 @@ from purgatorio.testing.simulate.world import World
 
 Scenario = Callable[..., Coroutine[Any, Any, None]]
 
+_NOT_OF_SCENARIOS: Final = (Path(asyncio.__file__).parent, Path(__file__).parents[1])
 MAX_FAILURES: Final = 20
 """Failures kept of one run; a service that restarts may fail again and again."""
 PROFILE: Final[Mapping[str, Any]] = {
@@ -115,6 +117,9 @@ class _Run:
             ):
                 try:
                     self._loop.run_until_complete(self._supervise())
+                except (TimeoutError, SimulationStalled) as error:  # of the loop, whose frames tell nothing
+                    error.add_note(f"The scenario waits {place_of(self._main)}.")
+                    self._failed("world", error.with_traceback(None))
                 except (Exception, asyncio.CancelledError) as error:
                     self._failed("world", error)
                 finally:
@@ -164,6 +169,18 @@ class _Run:
             self._watch.look()
         finally:
             world.stop()
+
+
+def place_of(task: asyncio.Task[Any] | None) -> str:
+    """Return where a task waits: the innermost line that is neither asyncio's nor of this library."""
+    place = "nowhere"
+    waiting: Any = None if task is None else task.get_coro()
+    while (frame := getattr(waiting, "cr_frame", None)) is not None:
+        file = Path(frame.f_code.co_filename)
+        if not any(file.is_relative_to(folder) for folder in _NOT_OF_SCENARIOS):
+            place = f"at {file.name}:{frame.f_lineno}, in {frame.f_code.co_name}"
+        waiting = waiting.cr_await
+    return place
 
 
 @contextmanager

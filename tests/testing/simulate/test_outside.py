@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import random
+import re
 import secrets
 import socket
 import threading
@@ -19,7 +20,7 @@ import anyio.to_thread
 import confluent_kafka
 import pytest
 
-from purgatorio.testing.simulate import Outcome, World, simulate
+from purgatorio.testing.simulate import Outcome, SimulationFailed, World, simulate
 
 pytestmark = pytest.mark.simulation
 
@@ -164,7 +165,19 @@ def test_a_loop_that_never_waits_is_ended_in_real_time() -> None:
         while True:  # noqa: ASYNC110 - the mistake that is looked for
             await asyncio.sleep(0)
 
-    assert "does a loop wait with sleep(0)?" in refusals(run(work, limit_seconds=0.05))[0]
+    assert "does a loop in worker wait with sleep(0)?" in refusals(run(work, limit_seconds=0.05))[0]
+
+
+def test_a_scenario_that_waits_for_what_never_comes_is_ended_in_real_time_and_told_where_it_waits() -> None:
+    async def scenario(world: World) -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(SimulationFailed) as failed:
+        simulate(scenario, seeds=1, faults=(), brokers=1, limit_seconds=0.1)()
+    told = str(failed.value)
+    assert re.search(r"takes more than 0.1 s of real time, in which \d+ s of virtual time passed", told)
+    assert "The scenario waits at test_outside.py:" in told
+    assert "_run_once" not in told
 
 
 def test_simulations_cannot_be_nested() -> None:
