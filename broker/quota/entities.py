@@ -69,7 +69,14 @@ class QuotaTable:
         self._limits: Mapping[QuotaEntity, float] = {
             entity: values[key] for entity, values in quotas.items() if entity.ip is None and key in values
         }
-        levels = {_level(entity) for entity in self._limits}
+        # In one expression: thousands of entities are looked at after each change of one.
+        levels = {
+            (
+                user if user is None else user == DEFAULT_NAME,
+                client_id if client_id is None else client_id == DEFAULT_NAME,
+            )
+            for user, client_id, _ in self._limits
+        }
         self._levels = tuple(level for level in _PRECEDENCE if level in levels)
 
     def __bool__(self) -> bool:
@@ -104,10 +111,6 @@ def describe(entity: QuotaEntity) -> str:
         if name is not None:
             named.append(f"default {kind}" if name == DEFAULT_NAME else f"{kind} `{name}`")
     return ", ".join(named)
-
-
-def _level(entity: QuotaEntity) -> _Level:
-    return _Level(*(None if name is None else name == DEFAULT_NAME for name in (entity.user, entity.client_id)))
 
 
 def _name(is_default: bool | None, name: str) -> str | None:

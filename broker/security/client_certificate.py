@@ -20,9 +20,12 @@ class ClientCertificates:
         self._mapping = PrincipalMapping(rules)
 
     def __call__(self, certificate: bytes | None) -> Principal | str:
-        """Return the principal of a certificate in DER, ANONYMOUS without one; or why no rule gives it a name."""
+        """Return the principal of a certificate in DER, ANONYMOUS without one; or why it has no name."""
         if certificate is None:
             return ANONYMOUS
-        name = distinguished_name(certificate)
+        try:
+            name = distinguished_name(certificate)
+        except ValueError:  # OpenSSL accepts subjects that cryptography does not, such as T61Strings of Latin-1
+            return "the subject of the client's certificate cannot be read"
         mapped = self._mapping.name(name)
         return Principal(USER, mapped) if mapped else f"ssl.principal.mapping.rules have no name for {name}"

@@ -170,7 +170,7 @@ def test_their_number_and_the_work_of_a_request_are_bounded(secured: Any, monkey
     some = [{"resource_name": f"t{number}"} for number in range(4)]
     assert create(secured, *some) == [0, 0, 0, ErrorCode.INVALID_REQUEST]
     monkeypatch.setattr(limits, "MAX_REMOVED", 2)
-    monkeypatch.setattr(limits, "MAX_WIDE_FILTERS", 2)
+    monkeypatch.setattr(limits, "MAX_LOOKED_AT", 6)  # two filters look at three ACLs
     exact = filter_of(
         resource_type_filter=TOPIC,
         resource_name_filter="t0",

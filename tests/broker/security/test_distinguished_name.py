@@ -11,6 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from purgatorio.broker.request import ANONYMOUS, Principal
+from purgatorio.broker.security.client_certificate import ClientCertificates
 from purgatorio.broker.security.distinguished_name import PrincipalMapping, distinguished_name
 
 
@@ -68,3 +70,14 @@ def test_the_first_rule_that_matches_the_whole_name_makes_the_principals_name(ru
 def test_malformed_rules_are_refused_with_a_sentence(rules: str, why: str) -> None:
     with pytest.raises(ValueError, match=re.escape(why)):
         PrincipalMapping(rules)
+
+
+def test_a_client_has_the_name_of_its_certificate_or_a_reason_why_it_has_none() -> None:
+    """A subject that OpenSSL accepts and cryptography does not is a reason, and no error of the listener."""
+    named = certificate((NameOID.COMMON_NAME, "alice"))
+    malformed = certificate((NameOID.COUNTRY_NAME, "US")).replace(b"US", b"\xff\xfe")
+    clients = ClientCertificates("RULE:^CN=(.*)$/$1/")
+    assert clients(None) == ANONYMOUS
+    assert clients(named) == Principal("User", "alice")
+    assert clients(malformed) == "the subject of the client's certificate cannot be read"
+    assert "have no name for C=US" in str(clients(certificate((NameOID.COUNTRY_NAME, "US"))))
