@@ -23,6 +23,9 @@ from purgatorio.protocol.primitives import Buffer
 
 MAX_API_VERSIONS: Final = 4
 """ApiVersions requests before SaslHandshake: a client that is told another version asks again (KIP-511)."""
+MAX_ANSWERED_BYTES: Final = 1_024
+"""The longest request that is answered with its own error where a token must come. To read a long one and to make its
+answer takes up to 50 ms, and clients of which nobody knows anything may ask for it."""
 
 _log = get_logger(__name__)
 
@@ -69,7 +72,7 @@ class SaslGate:
             self._take_raw_token(frame, exchange)
         elif api_key == ApiKey.SASL_HANDSHAKE or (api_key == ApiKey.SASL_AUTHENTICATE and not sasl.has_expired):
             self._decode_and(self._take_sasl, frame, exchange)
-        elif sasl.phase is Phase.TOKENS:
+        elif sasl.phase is Phase.TOKENS and len(frame) <= MAX_ANSWERED_BYTES:
             self._decode_and(self._refuse_with_answer, frame, exchange)
         elif sasl.has_expired:
             exchange.refuse(Refusal.SESSION_EXPIRED, f"{sasl.principal} has not authenticated again in time")

@@ -14,7 +14,7 @@ from purgatorio.protocol.api import ApiKey, decode_response, encode_request
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from purgatorio.protocol.messages.metadata import MetadataRequest
+from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from purgatorio.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from purgatorio.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.server.conftest import Bench
@@ -154,6 +154,20 @@ def test_another_request_in_place_of_a_token() -> None:
     assert client.last(ApiKey.HEARTBEAT, 0).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert client.transport.closing
     assert client.handled == 0
+
+
+def test_a_long_request_in_place_of_a_token_closes_unread() -> None:
+    """Thousands of names would be read, and answered, for a client that has not authenticated."""
+    client = _Client()
+    client.choose()
+    client.transport.taken.clear()
+    names = [MetadataRequestTopic(name=f"topic-{number}") for number in range(200)]
+    with capture_logs() as logs:
+        client.receive(client.bytes_of(ApiKey.METADATA, 1, MetadataRequest(topics=names)))
+    assert client.transport.closing
+    assert not client.transport.taken
+    assert client.handled == 0
+    assert logs[0]["detail"] == "METADATA before authentication"
 
 
 def test_the_answer_to_a_failure_is_late_and_the_last() -> None:
