@@ -41,8 +41,8 @@ def simulate(
 ) -> Any:
     """Make a test of a scenario, ``async def test_it(world)``: it runs the scenario once for each seed.
 
-    With a scenario and a seed it runs that one, and returns what became of it: ``simulate(scenario, seed=7)``. Such a
-    test's own options hold, where others are not given.
+    With a scenario and a seed it runs that one, and returns what became of it: ``simulate(scenario, seed=7)``. A
+    test's own options hold, but for those that differ here from the defaults.
 
     The test is a plain function, for any runner; its further parameters are pytest's fixtures. It stops at the first
     seed that fails, and leaves out faults as long as the same check fails without them. ``test_it(seed=7)`` runs a
@@ -121,10 +121,13 @@ def _test_of(
     """Return a plain function that runs the seeds; pytest sees the scenario's parameters without the world."""
     _checked(scenario)
 
-    def test(*, seed: int | None = None, plan: Faults | None = None, **fixtures: Any) -> None:
+    parameters = list(inspect.signature(scenario).parameters.values())
+    own = 1 if parameters[0].name == "self" else 0  # a method of a test class
+
+    def test(*instance: Any, seed: int | None = None, plan: Faults | None = None, **fixtures: Any) -> None:
         __tracebackhide__ = True  # the report has all that the frames of this library would tell
         seeding = Seeding(only=(seed,)) if seed is not None else current_seeding()
-        bound = functools.partial(scenario, **fixtures)
+        bound = functools.partial(scenario, *instance, **fixtures)
         faults = None if plan is None else planned(plan)
         with twins(scenario, options) if check_determinism else nullcontext() as pair:
             for each in seeding.within_budget(seeding.order(seeds)):
@@ -139,9 +142,8 @@ def _test_of(
 
     functools.update_wrapper(test, scenario)
     del test.__dict__["__wrapped__"]  # pytest would look through it, and see `world`
-    parameters = list(inspect.signature(scenario).parameters.values())[1:]
     made: Any = test
-    made.__signature__ = inspect.Signature(parameters)
+    made.__signature__ = inspect.Signature(parameters[:own] + parameters[own + 1 :])
     made.scenario, made.options, made.seeds = scenario, options, seeds
     return test
 
@@ -159,7 +161,10 @@ def planned(faults: Faults) -> Plan:
 
 
 def _report(scenario: Scenario, found: Outcome, less: Shrunk, pytest_line: str | None) -> str:
-    call = f'python -c "from {scenario.__module__} import {scenario.__name__} as test; test(%s)"'
+    name = scenario.__name__
+    call = f'python -c "from {scenario.__module__} import {name} as test; test(%s)"'
+    if scenario.__qualname__ != name:  # a method, or made within a function: no other process can import it
+        call = f"{name}(%s)"
     seed = f"seed={found.seed}"
     replay = call % seed if pytest_line is None else f"{pytest_line}{found.seed}"
     return report(less, scenario.__qualname__, replay, call % f"{seed}, plan={_literal(less.outcome.plan)}")

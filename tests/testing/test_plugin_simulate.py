@@ -32,9 +32,11 @@ class Runs:
     def __init__(self) -> None:
         self.bad: set[int] = set()
         self.seeds: list[int] = []
+        self.scenarios: list[Any] = []
 
     def run_seed(self, scenario: Any, options: Any, seed: int, plan: Any = None) -> Outcome:
         self.seeds.append(seed)
+        self.scenarios.append(scenario)
         failures = [Failure(1.0, "world", AssertionError("a bill is lost"))] if seed in self.bad else []
         return Outcome(seed, (), Journal(lambda: 0.0), failures)
 
@@ -81,6 +83,25 @@ def test_seeds_that_failed_are_run_first_by_the_next_session(run: Run, runs: Run
 def test_a_seed_of_the_command_line_is_run_alone(run: Run, runs: Runs) -> None:
     run(SOURCE, "--kafka-sim-seed=300", "--kafka-sim-seed", "2").assert_outcomes(passed=2)
     assert runs.since() == [300, 2]
+
+
+IN_A_CLASS = """
+    from purgatorio.testing.simulate import simulate
+
+    class TestBilling:
+        @simulate(seeds=2)
+        async def test_bills(self, world, tmp_path):
+            pass
+"""
+
+
+def test_a_method_of_a_test_class_is_a_simulation_too(run: Run, runs: Runs) -> None:
+    runs.bad = {1}
+    result = run(IN_A_CLASS)
+    result.stdout.fnmatch_lines(["*again: pytest 'test_it.py::TestBilling::test_bills' --kafka-sim-seed=1 *"])
+    (bound,) = runs.scenarios[-1:]
+    assert type(bound.args[0]).__name__ == "TestBilling"
+    assert list(bound.keywords) == ["tmp_path"]
 
 
 def test_a_budget_of_no_time_leaves_one_seed(run: Run, runs: Runs) -> None:

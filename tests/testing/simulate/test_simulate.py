@@ -68,9 +68,9 @@ def test_the_report_of_a_seed_names_the_line_that_runs_it_again() -> None:
 
     with pytest.raises(SimulationFailed, match=r"seed 3 of .*wrong: ZeroDivisionError: by design") as failed:
         simulate(wrong, seeds=[3], topics={"orders": 1})()
-    assert "test(seed=3)" in str(failed.value)
+    assert "wrong(seed=3)" in str(failed.value)
     assert "0 of" in str(failed.value)
-    assert "test(seed=3, plan=[])" in str(failed.value)
+    assert "wrong(seed=3, plan=[])" in str(failed.value)
     assert failed.value.__suppress_context__
 
 
