@@ -67,7 +67,7 @@ OTHER_LOOP_HINT: Final = (
 _OF_TEST: Final = pytest.StashKey["Kafka"]()
 _OF_SESSION: Final = pytest.StashKey["Kafka"]()
 _CLIENTS_OF_SESSION: Final = pytest.StashKey[set[str]]()
-SIM_PART: Final = "kafka_sim_part"
+SIM_PART: Final = "_kafka_sim_part"
 _OPEN_BEFORE: Final = pytest.StashKey["list[OpenCluster]"]()
 
 
@@ -287,9 +287,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(SIM_PART, [(nth, count) for nth in range(count)], indirect=True, ids=names)
 
 
-@pytest.fixture
-def kafka_sim_part(request: pytest.FixtureRequest) -> tuple[int, int]:
-    """The part of a simulation's seeds that this test runs, and of how many; under xdist."""
+@pytest.fixture(name=SIM_PART)
+def _sim_part(request: pytest.FixtureRequest) -> tuple[int, int]:
+    """Return the part of a simulation's seeds that this test runs, and of how many; under xdist."""
     part: tuple[int, int] = request.param
     return part
 
