@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from purgatorio.broker.request import ANONYMOUS, USER, Principal
 from purgatorio.broker.security.distinguished_name import PrincipalMapping, distinguished_name
+
+MAX_NAME_CHARS: Final = 2_000
+"""The longest distinguished name that is matched; the principals of ACLs have at most 1,024 characters. A certificate may
+have a name of 60 KB, which its owner chose: even a rule as simple as `^CN=(.*?),.*$` then took up to 9 s."""
 
 
 class ClientCertificates:
@@ -27,5 +33,7 @@ class ClientCertificates:
             name = distinguished_name(certificate)
         except ValueError:  # OpenSSL accepts subjects that cryptography does not, such as T61Strings of Latin-1
             return "the subject of the client's certificate cannot be read"
+        if len(name) > MAX_NAME_CHARS:
+            return f"the distinguished name of the client has {len(name)} characters"
         mapped = self._mapping.name(name)
         return Principal(USER, mapped) if mapped else f"ssl.principal.mapping.rules have no name for {name}"

@@ -80,4 +80,6 @@ def test_a_client_has_the_name_of_its_certificate_or_a_reason_why_it_has_none() 
     assert clients(None) == ANONYMOUS
     assert clients(named) == Principal("User", "alice")
     assert clients(malformed) == "the subject of the client's certificate cannot be read"
+    long = [(NameOID.ORGANIZATION_NAME, "," * 64)] * 40
+    assert clients(certificate(*long)) == "the distinguished name of the client has 5239 characters"
     assert "have no name for C=US" in str(clients(certificate((NameOID.COUNTRY_NAME, "US"))))
