@@ -8,8 +8,8 @@ from purgatorio.broker.request import ANONYMOUS, USER, Principal
 from purgatorio.broker.security.distinguished_name import PrincipalMapping, distinguished_name
 
 MAX_NAME_CHARS: Final = 2_000
-"""The longest distinguished name that is matched; the principals of ACLs have at most 1,024 characters. A certificate may
-have a name of 60 KB, which its owner chose: even a rule as simple as `^CN=(.*?),.*$` then took up to 9 s."""
+"""The longest distinguished name that is matched; the principals of ACLs have at most 1,024 characters. A certificate
+may have a name of 60 KB, which its owner chose: even a rule as simple as `^CN=(.*?),.*$` then took up to 9 s."""
 
 
 class ClientCertificates:
