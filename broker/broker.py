@@ -263,6 +263,7 @@ class Broker:
             dynamic_keys=dynamic_keys(),
             topic_synonyms=topic_synonyms(),
             has_authorizer=bool(config.authorizer_class_name),
+            listings=self.groups.listings,
         )
         services = Services(
             admin=admin,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from purgatorio.broker.coordinator.turns import Listings
 from purgatorio.broker.log.config_keys import ConfigKey
 from purgatorio.broker.metadata.cluster_change import ClusterChange, R
 from purgatorio.broker.metadata.controller import TopicSettings
@@ -60,6 +61,7 @@ class AdminContext:
         dynamic_keys: the broker configs that can be changed while brokers run (KIP-226), by Kafka's dotted names.
         topic_synonyms: from topic configs to the broker configs that are their defaults (from retention.ms to
             log.retention.ms); topic configs without such a broker config are absent.
+        listings: makes long answers in steps.
         has_authorizer: whether ACLs are in effect; without an authorizer there are none.
     """
 
@@ -74,6 +76,7 @@ class AdminContext:
     dynamic_keys: Mapping[str, ConfigKey] = field(default_factory=dict)
     topic_synonyms: Mapping[str, str] = field(default_factory=dict)
     has_authorizer: bool = False
+    listings: Listings = field(default_factory=lambda: Listings(lambda: None))
 
 
 def submit(admin: AdminContext, ctx: RequestContext, change: ClusterChange[R], reply: Reply) -> None:

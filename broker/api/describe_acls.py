@@ -1,17 +1,19 @@
 """DescribeAcls (key 29): list the access control lists that match a filter (KIP-140). Versions 1–3.
 
-Without an authorizer the answer is SECURITY_DISABLED, as in Kafka; the same holds for CreateAcls and DeleteAcls.
+A long list is made in steps, from one image. Without an authorizer the answer is SECURITY_DISABLED, as in Kafka; the
+same holds for CreateAcls and DeleteAcls.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.acl_filter import AclFilter
-from purgatorio.broker.metadata.acls import AclOperation, PatternType, PermissionType, ResourceType
+from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -23,6 +25,8 @@ from purgatorio.protocol.messages.describe_acls import (
 )
 
 NO_AUTHORIZER: Final = "No authorizer is configured (authorizer.class.name), so that there are no ACLs."
+ACLS_PER_STEP: Final = 1_000
+"""ACLs that one step looks at: two milliseconds."""
 UNKNOWN_CODE: Final = "The filter has an unknown code."
 
 
@@ -31,25 +35,30 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeAclsReques
     wanted = read_filter(request)
     if not admin.has_authorizer:
         reply(DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER))
-        return
-    if wanted is None:
+    elif wanted is None:
         reply(DescribeAclsResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=UNKNOWN_CODE))
-        return
-    resources: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
-    for acl in wanted.find(admin.store.image.acls):
-        resources.setdefault(acl[:3], []).append(
-            AclDescription(
-                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
+    else:
+        admin.listings.begin(_list(admin.store.image.acls, wanted, reply))
+
+
+def _list(acls: Mapping[AclBinding, None], wanted: AclFilter, reply: Reply) -> Iterator[None]:
+    """Look at all ACLs of one image, `ACLS_PER_STEP` in each step, and reply with the last one."""
+    resources: dict[tuple[ResourceType, str, PatternType], DescribeAclsResource] = {}
+    for number, acl in enumerate((wanted.only,) if wanted.only is not None else acls, 1):
+        if wanted.matches(acl) and acl in acls:
+            resource = resources.get(acl[:3])
+            if resource is None:
+                kind, name, pattern = acl[:3]
+                resource = DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=[])
+                resources[acl[:3]] = resource
+            resource.acls.append(
+                AclDescription(
+                    principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
+                )
             )
-        )
-    reply(
-        DescribeAclsResponse(
-            resources=[
-                DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls)
-                for (kind, name, pattern), acls in resources.items()
-            ]
-        )
-    )
+        if number % ACLS_PER_STEP == 0:
+            yield
+    reply(DescribeAclsResponse(resources=list(resources.values())))
 
 
 def read_filter(asked: Any) -> AclFilter | None:

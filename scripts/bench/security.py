@@ -15,15 +15,23 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 
-from processes import brokers
+from processes import allow_open_files, brokers
 from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
 from purgatorio.broker.metadata.scram_credentials import ScramMechanism, ScramUser
 from purgatorio.broker.request import Principal, Session
 from purgatorio.broker.security.authorizer import Authorizer
 from purgatorio.broker.security.scram import SALT_BYTES, Scram, new_credential
 from purgatorio.broker.security.throw_away import throw_away_certificates
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasEntry,
+    AlterClientQuotasRequest,
+    AlteredEntityPart,
+    ClientQuotasOp,
+)
 from rows import Row, at_least, at_most
 from wire import Wire, create_topic, produce_frame
 
@@ -31,6 +39,8 @@ ROUNDS = 7
 DEPTH = 16
 LARGE_BYTES = 16 * 1024
 MEMORY_BYTES = 64 * 1024 * 1024
+SETTLE_SECONDS = 3
+IDLE_SECONDS = 20
 LISTENERS = "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"
 
 
@@ -158,6 +168,32 @@ def acl_checks(quick: bool) -> Row:
     return at_most("ACLs: a check with 1,000 rules", best * 1e6, 1, " µs")
 
 
+def muted_connections(quick: bool) -> Row:
+    """What many connections cost a broker that are all muted by a quota."""
+    count = 200 if quick else 10_000
+    allow_open_files(count + 100)
+    with brokers(1, max_connections_per_ip=20_000) as running, ExitStack() as stack:
+        wire = stack.enter_context(closing(Wire(create_topic(running.addresses[0], "small", 1))))
+        default = AlteredEntityPart(entity_type="client-id", entity_name=None)
+        quota = AlterClientQuotasEntry(entity=[default], ops=[ClientQuotasOp(key="producer_byte_rate", value=1.0)])
+        answer = wire.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest(entries=[quota]))
+        assert not answer.entries[0].error_code, answer
+        request = produce_frame("small", 100, acks=1)
+        muted = 0
+        for _ in range(count):
+            try:
+                connection = stack.enter_context(closing(Wire(running.addresses[0])))
+                connection.exchange(request)
+            except OSError:  # no file is left for it, here or there
+                break
+            muted += 1
+        time.sleep(SETTLE_SECONDS)
+        started, used = time.perf_counter(), running.cpu_seconds
+        time.sleep(1 if quick else IDLE_SECONDS)
+        share = (running.cpu_seconds - used) / (time.perf_counter() - started) * 100
+    return at_most(f"quotas: CPU of a broker with {muted:,} muted connections", share, 2, " % of a core")
+
+
 def rows(quick: bool = False) -> list[Row]:
     """Run all measurements of this file."""
-    return [*over_tls(quick), scram_logins(quick), acl_checks(quick)]
+    return [*over_tls(quick), scram_logins(quick), acl_checks(quick), muted_connections(quick)]

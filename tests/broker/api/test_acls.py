@@ -194,3 +194,18 @@ def test_each_fails_as_a_whole_with_one_code() -> None:
     assert delete_acls.error_response(filters, ErrorCode.NOT_CONTROLLER).filter_results[0].error_code == 41
     request = DescribeAclsRequest(**filter_of())
     assert describe_acls.error_response(request, ErrorCode.NOT_CONTROLLER).error_code == 41
+
+
+def test_a_long_list_is_made_in_steps_from_the_acls_of_its_beginning(
+    secured: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20,000 ACLs held the loop 110 ms."""
+    monkeypatch.setattr(describe_acls, "ACLS_PER_STEP", 2)
+    create(secured, *({"resource_name": f"topic-{number}"} for number in range(5)))
+    reply = secured.send(describe_acls, 3, DescribeAclsRequest(**filter_of()))
+    secured.turns.run()
+    assert reply.responses == []
+    create(secured, {"resource_name": "later"})
+    assert len(list(secured.admin.listings.steps())) == 2
+    (response,) = reply.responses
+    assert [each.resource_name for each in response.resources] == [f"topic-{number}" for number in range(5)]
