@@ -9,11 +9,11 @@ COPY purgatorio ./purgatorio
 COPY pyspark_purgatorio ./pyspark_purgatorio
 COPY testing ./testing
 COPY pytest_purgatorio.py ./
-RUN pip wheel --no-cache-dir --wheel-dir /wheels .
+RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[oauth,security]"
 
 FROM python:3.13-slim
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir --no-index --find-links /wheels purgatorio \
+    pip install --no-cache-dir --no-index --find-links /wheels "purgatorio[oauth,security]" \
     && useradd --system --no-create-home purgatorio
 USER purgatorio
 ENV PYTHONUNBUFFERED=1
