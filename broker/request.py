@@ -112,7 +112,7 @@ class Session:
     principal: Principal = ANONYMOUS
     channel: Channel = NO_CHANNEL
     throttled_by: Throttled | None = None
-    permissions: object = None
+    permissions: Any = None
 
     def lost(self) -> None:
         """Forget the connection: it is gone, and parked requests that keep their session need no more of it."""
