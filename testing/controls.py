@@ -14,6 +14,7 @@ from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.topics import topic_settings
 from purgatorio.broker.faults import AnyFault, AnyLive
 from purgatorio.broker.faults.names import nearest
+from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclBinding
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
@@ -187,6 +188,10 @@ class Controls:
         Raises:
             ValueError: the broker refuses it; the message is the broker's.
         """
+        for config in configs:
+            if config not in TOPIC_CONFIGS:
+                hint = nearest(config, (*TOPIC_CONFIGS, "partitions", "replicas"))
+                raise ValueError(f"topic {name!r} was not created: there is no topic config {config!r}{hint}")
         broker = self._any_broker()
         new = NewTopic(name, partitions, replicas, configs=dict(configs))
         settings = topic_settings(broker.config)

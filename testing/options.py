@@ -44,7 +44,7 @@ class ClusterOptions:
 
     Attributes:
         brokers: how many; their ids are 1 and up.
-        racks: the rack of each broker, in turn; empty: none has one.
+        racks: the rack of each broker, in turn, as a list or as text with commas; empty: none has one.
         topics: names of topics to create at the start, with their number of partitions.
         faults: fault rules from the start on, and again after each reset: the names and values of `Kafka.fault`, or
             the path of a TOML file that ``purgatorio cluster --faults`` takes; or a list of these.
@@ -78,7 +78,8 @@ class ClusterOptions:
         settings = {**self.security.broker_settings(), **dict(_texts(self.settings))}
         if self.acls is not None and AUTHORIZER not in map(canonical, settings):
             settings[AUTHORIZER] = "StandardAuthorizer"
-        return _config(self.brokers, tuple(self.racks), tuple(settings.items()))
+        racks = tuple(self.racks.split(",") if isinstance(self.racks, str) else self.racks)
+        return _config(self.brokers, racks, tuple(settings.items()))
 
     @property
     def security(self) -> ClientSecurity:

@@ -99,3 +99,13 @@ def test_an_unknown_setting_names_the_near_one() -> None:
 def test_a_topic_that_does_not_exist_is_named(kafka: Kafka) -> None:
     with pytest.raises(ValueError, match="no topic 'orders'"):
         kafka.records("orders")
+
+
+@pytest.mark.parametrize(
+    ("configs", "near"), [({"partitons": 2}, "partitions"), ({"cleanup_polcy": "compact"}, "cleanup.policy")]
+)
+def test_a_misspelt_topic_config_is_refused_with_the_near_name(
+    kafka: Kafka, configs: dict[str, object], near: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"there is no topic config .*; did you mean {near}"):
+        kafka.topic("misspelt", **configs)

@@ -26,6 +26,10 @@ def test_settings_have_any_spelling_and_values_may_be_text(name: str, value: obj
     assert ClusterOptions(settings={name: value}).config().broker.min_insync_replicas == 2
 
 
+def test_racks_may_be_text_with_commas() -> None:
+    assert ClusterOptions(brokers=2, racks="a,b").config() == ClusterOptions(brokers=2, racks=["a", "b"]).config()
+
+
 def test_racks_are_given_in_turn() -> None:
     config = ClusterOptions(brokers=2, racks=["a", "b"]).config()
     assert [each.rack for each in config.broker_configs()] == ["a", "b"]
