@@ -85,15 +85,15 @@ class Worker:
         """How many records it has copied in transactions that it knows to be committed."""
         return sum(int(line.split()[1]) for line in self.lines if line.startswith("copied "))
 
-    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+    def wait_until(self, condition: Callable[[], bool], what: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until a condition on the lines holds."""
         with self._changed:
-            assert self._changed.wait_for(condition, PATIENCE_SECONDS), f"{what}: not so after {self.lines[-20:]}"
+            assert self._changed.wait_for(condition, patience_seconds), f"{what}: not so after {self.lines[-20:]}"
 
-    def wait_for_copies(self, count: int = 20) -> None:
+    def wait_for_copies(self, count: int = 20, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until it has copied this many records more."""
         least = self.copied + count
-        self.wait_until(lambda: self.copied >= least, f"it copies {count} records more")
+        self.wait_until(lambda: self.copied >= least, f"it copies {count} records more", patience_seconds)
 
     def stop(self) -> None:
         """End its standard input, and wait until it has ended."""
