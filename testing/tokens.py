@@ -1,4 +1,4 @@
-"""Tokens without a signature (KIP-255), by which clients of a test's cluster are whom they say they are."""
+"""Tokens without a signature (KIP-255), by which each client of a test's cluster has the name that it says."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class PermissionType(enum.IntEnum):
 
 
 class AclBinding(NamedTuple):
-    """One ACL: who may, or may not, do what with which resources, from where.
+    """One ACL: what a principal may, or may not, do with which resources, from which host.
 
     Attributes:
         principal: as `User:alice`, or ANY_USER.

@@ -1,4 +1,4 @@
-"""Client quotas as the cluster's metadata holds them: for whom, and how much (KIP-13, KIP-546).
+"""Client quotas as the cluster's metadata holds them: of which clients, and how much (KIP-13, KIP-546).
 
 What they mean for requests is `broker.quota`'s.
 """
@@ -13,7 +13,7 @@ DEFAULT_NAME: Final = ""
 
 
 class QuotaEntity(NamedTuple):
-    """For whom a quota is: a user, a client id, both together, or an IP address.
+    """The clients that a quota is for: those of a user, a client id, both together, or an IP address.
 
     Attributes:
         user: the principal's name, DEFAULT_NAME for the default of all users, or None if the quota asks for no user.

@@ -10,7 +10,7 @@ from purgatorio.broker.quota.keys import QuotaKey
 
 
 class Client(NamedTuple):
-    """Who shares one rate: a user's client id, a user with all client ids (""), or a client id of all users ("")."""
+    """The clients that share one rate: those of a user and a client id; "" stands for all users, or all client ids."""
 
     user: str
     client_id: str

@@ -1,1 +1,1 @@
-"""Who clients are (SASL, TLS), and what they may do (ACLs)."""
+"""Authentication of clients (SASL, TLS), and what their principals may do (ACLs)."""

@@ -1,4 +1,4 @@
-"""Who a TLS client is: the principal that its certificate stands for."""
+"""The principal of a TLS client: what its certificate stands for."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class SaslSession:
             left_ms = identity.expires_ms - self._wall_ms()
             if left_ms <= 0:
                 raise AuthenticationFailed(f"the credentials of {identity.name!r} have expired")
-            if lifetimes_ms:  # as in Kafka: without a longest session, nobody asks again (KIP-368)
+            if lifetimes_ms:  # as in Kafka: without a longest session, no client authenticates again (KIP-368)
                 lifetimes_ms.append(left_ms)
         self.expires_ms = self._now_ms() + min(lifetimes_ms) if lifetimes_ms else None
         self.principal = principal

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 _NO_HOST: Final = "client.invalid"
-"""A certificate has the name of a host at least; nobody is to take a client for one."""
+"""A certificate has the name of a host at least; no client may be taken for one."""
 
 
 class CertificatesUnavailable(RuntimeError):

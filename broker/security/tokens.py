@@ -60,7 +60,7 @@ class TokenRules:
 
 
 def unsecured(rules: TokenRules, wall_ms: Callable[[], int]) -> Callable[[str], Identity]:
-    """Return what checks tokens without a signature: everybody can make one, for any name."""
+    """Return what checks tokens without a signature: any client can make one, for any name."""
 
     def check(token: str) -> Identity:
         header, claims = read_unverified(token)

@@ -13,7 +13,7 @@ from purgatorio.testing.kafka import Kafka
 
 
 def principals(kafka: Kafka, client_id: str) -> set[str]:
-    """Who the clients of this id are, by the brokers."""
+    """The principals of the clients of this id, as the brokers have them."""
     return {
         each.principal
         for broker in kafka._cluster.brokers

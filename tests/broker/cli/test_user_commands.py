@@ -67,7 +67,7 @@ def test_users_are_added_listed_and_deleted(run: Run, kafka: Kafka, monkeypatch:
 
 
 def test_no_empty_password(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody could log in with it."""
+    """No client could log in with it."""
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert "the password is empty" in run("add", "bob", "--mechanism", "SCRAM-SHA-256")
 

@@ -99,7 +99,7 @@ def test_what_cannot_be_is_refused_before_the_start_without_a_password(name: str
     ],
 )
 def test_tokens_are_checked_or_openly_not(given: dict[str, str], problem: str) -> None:
-    """A forgotten address of the keys must not let everybody in (CVE-2026-110985)."""
+    """A forgotten address of the keys must not let every client in (CVE-2026-110985)."""
     settings = {f"sasl.oauthbearer.{name}": value for name, value in given.items()}
     with pytest.raises(ConfigError, match=problem):
         _settings(**{"sasl.enabled.mechanisms": "OAUTHBEARER"}, **settings)

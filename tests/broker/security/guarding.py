@@ -31,6 +31,7 @@ from purgatorio.protocol.api import (
     encode_response,
 )
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages import fetch
 
 TOPICS = ("orders", "secret")
 REGISTERED = {int(each.key): each for each in HANDLERS}
@@ -141,3 +142,16 @@ def errors(message: Any) -> Iterator[int]:
             for inner in value:
                 if dataclasses.is_dataclass(inner):
                     yield from errors(inner)
+
+
+def fetches(*topics: str, session_id: int = 0, epoch: int = 0, ids: tuple[bytes, ...] = ()) -> fetch.FetchRequest:
+    """Return a fetch of the first partitions of topics, by their names and by ids that no topic has."""
+    return fetch.FetchRequest(
+        session_id=session_id,
+        session_epoch=epoch,
+        max_wait_ms=500,
+        topics=[
+            fetch.FetchTopic(topic_id=topic_id, partitions=[fetch.FetchPartition(partition=0)])
+            for topic_id in (*map(id_of, topics), *ids)
+        ],
+    )

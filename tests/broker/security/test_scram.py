@@ -196,7 +196,7 @@ def test_no_key_is_shown() -> None:
 
 
 def test_a_client_that_repeats_its_part_of_the_nonce_is_refused_and_named() -> None:
-    """librdkafka before 2.6.1 does so (#4895); Kafka 4 refuses it, and whoever looks for the cause reads the log."""
+    """librdkafka before 2.6.1 does so (#4895); Kafka 4 refuses it, and the broker's log names the cause."""
     exchange = _scram(alice="secret").begin()
     client = _Client("alice", "secret")
     server_first = exchange.step(client.first()).token

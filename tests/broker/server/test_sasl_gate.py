@@ -225,7 +225,7 @@ def test_a_wrong_raw_token_closes_without_an_answer() -> None:
 
 
 def test_requests_are_small_until_the_client_has_authenticated() -> None:
-    """Not socket.request.max.bytes: 512 KiB from anybody would be many (CVE-2022-34917)."""
+    """Not socket.request.max.bytes: more than 512 KiB of a client without a name would be many (CVE-2022-34917)."""
     client = _Client()
     client.choose()
     with capture_logs():
