@@ -119,6 +119,7 @@ class Timer:
         """Run the entries that are due at `now_ms`, and handle at most `limit` entries in total.
 
         An entry that is run counts as one. `MOVES_PER_RUN` entries that are moved to a finer level also count as one.
+        An entry may call this when it runs: what is due then runs before the call returns.
 
         Returns:
             The number of entries handled. If it is less than `limit`, no entry is due any more.
@@ -129,9 +130,11 @@ class Timer:
             bucket = wheel.due_bucket(now_ms)
             if bucket is None:
                 break
-            while bucket.count and handled < limit:
+            clock_ms = wheel.current_ms
+            # An entry that advances the timer moves the clock: the bucket's turn is over, and it may be in use again.
+            while bucket.count and handled < limit and wheel.current_ms == clock_ms:
                 entry = bucket.next
-                if entry.deadline_ms > wheel.current_ms:
+                if entry.deadline_ms > clock_ms:
                     moved = wheel.spill(bucket, (limit - handled) * MOVES_PER_RUN)
                     handled += -(-moved // MOVES_PER_RUN)
                 else:

@@ -19,7 +19,7 @@ from purgatorio.testing.simulate.seeding import Seeding, current_seeding
 from purgatorio.testing.simulate.shrink import Shrunk, shrunk
 
 SHRINK_SECONDS: Final = 10.0
-"""The real time that a failing seed may take to shrink, by default."""
+"""The CPU time that a failing seed may take to shrink, by default."""
 
 Faults = Iterable[PlannedFault | tuple[float, str, float, float]]
 
@@ -55,8 +55,8 @@ def simulate(
         brokers: how many.
         topics: names of topics to create at the start, with their numbers of partitions.
         settings: broker settings by Kafka's names with underscores.
-        limit_seconds: the real time that one seed may take.
-        shrink_seconds: the real time in which the faults of a failing seed are shrunk; 0 leaves them as they are.
+        limit_seconds: the CPU time that one seed may take.
+        shrink_seconds: the CPU time in which the faults of a failing seed are shrunk; 0 leaves them as they are.
         check_determinism: run each seed in two other processes first, step by step, which takes three times as long.
 
     Raises:

@@ -6,12 +6,15 @@ An audit hook sees sockets and processes, whichever code asks for them. Threads 
 from __future__ import annotations
 
 import _thread
+import functools
+import importlib
+import importlib.util
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 from purgatorio.testing.simulate.errors import OutsideSimulation
 from purgatorio.testing.simulate.replacing import Place, replaced, with_taken_names
@@ -29,6 +32,7 @@ _RDKAFKA: Final = (
     "librdkafka has threads and sockets of its own, which no loop can simulate: test confluent-kafka with the `kafka` "
     "fixture"
 )
+_RDKAFKA_CLASSES: Final = ("Producer", "Consumer", "ShareConsumer", "_AdminClientImpl")
 _EVENTS: Final = {
     "socket.connect": _SOCKET,
     "socket.bind": _SOCKET,
@@ -50,6 +54,8 @@ class _Fence:
     thread: int | None = None
     fenced: Fenced | None = None
     installed = False
+    classes: ClassVar[set[type]] = set()
+    """The refusing subclasses, which are made once; never walked."""
 
 
 def _refuse(sentence: str) -> NoReturn:
@@ -73,11 +79,43 @@ def _fence(real: Callable[..., Any], sentence: str) -> Callable[..., Any]:
     return refuse
 
 
+def _fenced_init(of: Any) -> Callable[..., Any]:
+    return _fence(of.__init__, _RDKAFKA)
+
+
+@functools.cache
+def _fenced_class(real: type) -> type:
+    """Return a subclass that is refused on the fenced thread, for classes in C, whose methods cannot be replaced."""
+    made = type(real.__name__, (real,), {"__module__": real.__module__, "__init__": _fenced_init(real)})
+    _Fence.classes.add(made)
+    return made
+
+
+def _subclasses(of: type) -> Iterator[type]:
+    """Iterate over the subclasses of a class that are there, but for those that the fence has made."""
+    each: type
+    for each in of.__subclasses__():
+        if each not in _Fence.classes:
+            yield each
+            yield from _subclasses(each)
+
+
 def _librdkafka() -> dict[Place, Any]:
-    """Return what refuses clients that are imported already and have threads and sockets in C."""
-    module = sys.modules.get("confluent_kafka")
-    names = ("Producer", "Consumer", "DeserializingConsumer", "SerializingProducer")
-    return {} if module is None else {(module, name): _fence(getattr(module, name), _RDKAFKA) for name in names}
+    """Return what refuses clients that have threads and sockets in C.
+
+    They are imported now, if they are installed: a service may be the first to import them.
+    """
+    if importlib.util.find_spec("confluent_kafka") is None:
+        return {}
+    importlib.import_module("confluent_kafka.admin")
+    native = importlib.import_module("confluent_kafka.cimpl")
+    found: dict[Place, Any] = {}
+    for name in _RDKAFKA_CLASSES:
+        real = getattr(native, name, None)  # an older version has fewer
+        if real is not None:
+            found[native, name] = _fenced_class(real)
+            found |= {(each, "__init__"): _fenced_init(each) for each in _subclasses(real)}
+    return found
 
 
 def _replacements() -> dict[Place, Any]:

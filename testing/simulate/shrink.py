@@ -40,14 +40,14 @@ def shrunk(
     run: Callable[[Plan], Outcome],
     *,
     budget_seconds: float,
-    now_seconds: Callable[[], float] = time.perf_counter,
+    now_seconds: Callable[[], float] = time.thread_time,
 ) -> Shrunk:
     """Return a run that fails for the same reason with fewer or shorter faults.
 
     Args:
         found: the run that failed.
         run: runs the same seed with a plan.
-        budget_seconds: the real time after which no run begins.
+        budget_seconds: the CPU time of this thread after which no run begins.
     """
     shrinking = _Shrinking(found, run, now_seconds() + budget_seconds, now_seconds)
     if budget_seconds > 0 and found.plan and not shrinking.try_plan(()):

@@ -163,3 +163,67 @@ def test_on_earlier_is_called_for_an_earlier_bucket_only() -> None:
     for deadline_ms in (15, 17, 12, 12):
         timer.add(Noted(0, deadline_ms, []))
     assert told == [15, 12]
+
+
+class Advancing(Noted):
+    """Advances its timer when it runs, as code does that moves a clock of its own."""
+
+    __slots__ = ("by_ms", "limit", "timer")
+
+    timer: Timer
+    by_ms: int
+    limit: int
+
+    def run(self) -> None:
+        super().run()
+        clock = self.timer.now_ms
+        assert isinstance(clock, Clock)
+        clock.now_ms += self.by_ms
+        self.timer.advance(clock.now_ms, self.limit)
+
+
+@pytest.mark.timeout(20)  # it went on for ever
+def test_an_entry_that_advances_its_timer_past_a_turn_of_the_wheel_loses_no_other_entry() -> None:
+    clock = Clock()
+    ran: list[int] = []
+    timer = Timer(clock)
+
+    def advance() -> None:
+        """Move on by a turn of the wheel, and put an entry in the bucket that the outer call is at."""
+        clock.now_ms = 40
+        timer.advance(clock())
+        timer.add(Noted(2, 45, ran))
+
+    timer.call_later(5, advance)
+    timer.add(Noted(1, 6, ran))
+    clock.now_ms = 5
+    timer.advance(clock())
+    assert (ran, timer.size) == ([1], 1)
+    timer.advance(44)
+    assert ran == [1]
+    timer.advance(45)
+    assert (ran, timer.size) == ([1, 2], 0)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("seed", range(30))
+def test_entries_that_advance_their_timer_and_add_others_keep_every_deadline(seed: int) -> None:
+    rng = random.Random(seed)
+    clock = Clock(rng.randrange(1000))
+    timer = Timer(clock, wheel_size=rng.choice([2, 3, 20]))
+    ran: list[int] = []
+    entries: list[Noted] = []
+    for step in range(200):
+        for _ in range(rng.randrange(4)):
+            kind = Advancing if rng.random() < 0.4 else Noted
+            entry = kind(len(entries), clock() + 1 + rng.choice(SPANS_MS), ran)
+            if isinstance(entry, Advancing):
+                entry.timer, entry.by_ms = timer, rng.choice((0, 1, 2, 20, 41, 333))
+                entry.limit = rng.choice((1, 3, 10**9))
+            entries.append(entry)
+            timer.add(entry)
+        clock.now_ms += rng.choice((0, 1, 18, 20, 333))
+        while timer.advance(clock()):
+            pass  # its entries have moved the clock on
+        due = [entry.name for entry in entries if entry.deadline_ms <= clock()]
+        assert (sorted(ran), timer.size) == (due, len(entries) - len(due)), f"at step {step}"

@@ -9,7 +9,10 @@ import os
 import random
 import re
 import secrets
+import select
 import socket
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -18,9 +21,11 @@ from typing import Any
 
 import anyio.to_thread
 import confluent_kafka
+import confluent_kafka.admin
 import pytest
 
 from purgatorio.testing.simulate import Outcome, SimulationFailed, World, simulate
+from purgatorio.testing.simulate.loop import TURNS_BETWEEN_LOOKS
 
 pytestmark = pytest.mark.simulation
 
@@ -62,6 +67,62 @@ def test_what_cannot_be_simulated_is_refused_even_if_the_service_swallows_it(nam
 
     (refusal,) = refusals(run(work))
     assert refusal.startswith(sentence)
+
+
+class OwnProducer(confluent_kafka.Producer):  # type: ignore[misc]
+    """As services have them; made before the simulation."""
+
+
+def make_subclass() -> None:
+    """Define a class as a module does that is first imported in a simulation."""
+
+    class Late(confluent_kafka.Consumer):  # type: ignore[misc]
+        pass
+
+    Late({"group.id": "g"})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: confluent_kafka.Consumer({"group.id": "g"}),
+        lambda: confluent_kafka.cimpl.Producer({}),
+        lambda: confluent_kafka.SerializingProducer({}),
+        lambda: confluent_kafka.admin.AdminClient({}),
+        lambda: OwnProducer({}),
+        make_subclass,
+    ],
+)
+def test_no_client_of_librdkafka_can_be_made_in_a_simulation_and_any_outside(make: Callable[[], object]) -> None:
+    async def work() -> None:
+        make()
+
+    (refusal,) = refusals(run(work))
+    assert refusal.startswith("librdkafka has threads and sockets of its own")
+    make()
+
+
+FIRST_IMPORT = """
+import asyncio, sys
+from purgatorio.testing.simulate import simulate
+
+async def work():
+    from confluent_kafka import Producer
+    Producer({})
+
+async def scenario(world):
+    world.service("worker", work)
+    await asyncio.sleep(1)
+
+assert "confluent_kafka" not in sys.modules
+print(*(failure.error for failure in simulate(scenario, seed=1, faults=(), brokers=1).failures))
+"""
+
+
+@pytest.mark.process
+def test_a_service_that_is_the_first_to_import_confluent_kafka_gets_no_librdkafka() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_IMPORT], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.startswith("librdkafka has threads and sockets of its own")
 
 
 def test_tls_is_refused_and_not_passed_in_plaintext() -> None:
@@ -160,7 +221,7 @@ def test_the_loggers_that_a_service_configures_are_as_before() -> None:
     assert (logger.filters, logger.handlers, logger.level) == ([], [], logging.NOTSET)
 
 
-def test_a_loop_that_never_waits_is_ended_in_real_time() -> None:
+def test_a_loop_that_never_waits_is_ended() -> None:
     async def work() -> None:
         while True:  # noqa: ASYNC110 - the mistake that is looked for
             await asyncio.sleep(0)
@@ -169,14 +230,24 @@ def test_a_loop_that_never_waits_is_ended_in_real_time() -> None:
     assert "does a loop in worker wait with sleep(0)?" in refusals(run(work, limit_seconds=1.0))[0]
 
 
-def test_a_scenario_that_waits_for_what_never_comes_is_ended_in_real_time_and_told_where_it_waits() -> None:
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_run_is_limited_by_its_cpu_time_so_that_it_passes_on_a_busy_machine() -> None:
+    async def work() -> None:
+        select.select([], [], [], 1.0)  # the machine does something else
+        for _ in range(2 * TURNS_BETWEEN_LOOKS):
+            await asyncio.sleep(0)
+
+    assert refusals(run(work, limit_seconds=1.0)) == []
+
+
+def test_a_scenario_that_waits_for_what_never_comes_is_ended_and_told_where_it_waits() -> None:
     async def scenario(world: World) -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(SimulationFailed) as failed:
         simulate(scenario, seeds=1, faults=(), brokers=1, limit_seconds=0.1)()
     told = str(failed.value)
-    assert re.search(r"takes more than 0.1 s of real time, in which \d+ s of virtual time passed", told)
+    assert re.search(r"takes more than 0.1 s of CPU time, in which \d+ s of virtual time passed", told)
     assert "The scenario waits at test_outside.py:" in told
     assert "_run_once" not in told
 
