@@ -306,6 +306,14 @@ class BrokerConfig(Settings):
         "further ones are refused.",
         ge=1,
     )
+    group_coordinator_memory_max_bytes: int = number(
+        128 * 1024 * 1024,
+        "Purgatorio's own: most bytes that the groups of one broker keep of what clients have sent: ids of groups, "
+        "members and clients, subscriptions, assignments, the metadata of committed offsets. What has no room is "
+        "refused with GROUP_MAX_SIZE_REACHED, a commit with INVALID_COMMIT_OFFSET_SIZE.",
+        ge=1,
+        long=True,
+    )
 
     # Transactions
     transaction_state_log_num_partitions: int = number(

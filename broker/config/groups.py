@@ -23,6 +23,7 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         max_size=config.group_max_size,
         max_groups=config.group_coordinator_max_groups,
         max_offsets=config.group_coordinator_max_offsets,
+        max_memory_bytes=config.group_coordinator_memory_max_bytes,
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         consumer_max_size=config.group_consumer_max_size,

@@ -54,6 +54,11 @@ class CoordinatorLog:
         self._clock = clock
         self._timeout_ms = timeout_ms
 
+    def max_batch_bytes(self, tp: TopicPartition) -> int:
+        """Return the largest batch that a partition takes (max.message.bytes); 0 without a replica of it."""
+        partition = self._replicas.lookup.known(tp)
+        return 0 if partition is None else partition.log.config.max_message_bytes
+
     def append(
         self,
         tp: TopicPartition,

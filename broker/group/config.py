@@ -38,6 +38,8 @@ class GroupConfig:
             further ones are refused.
         max_offsets: group.coordinator.max.offsets, Purgatorio's own: the most committed offsets of all groups that one
             broker coordinates, some 300 bytes each; further ones are refused.
+        max_memory_bytes: group.coordinator.memory.max.bytes, Purgatorio's own: the most bytes that the groups of one
+            broker keep of what clients have sent (see `GroupMemory`); what has no room is refused.
         consumer_session_timeout_ms: the session timeout of members of the consumer protocol (KIP-848).
         consumer_heartbeat_interval_ms: the longest time between their heartbeats.
         consumer_max_size: the most members of a group of the consumer protocol.
@@ -55,6 +57,7 @@ class GroupConfig:
     max_size: int = 10_000
     max_groups: int = 10_000
     max_offsets: int = 500_000
+    max_memory_bytes: int = 128 * 1024 * 1024
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_max_size: int = 10_000

@@ -91,14 +91,16 @@ class GroupCoordinator:
 
     def remove(self, shard: GroupShard, group: Group) -> None:
         """Forget a group whose tombstone is in the log, and stop its timers."""
-        del shard.groups[group.group_id]
+        shard.remove(group.group_id)
         self._lifecycles[group.type].unloaded(shard, group)
 
     # --- what `Shards` asks of its keeper ---
 
     def new_shard(self, tp: TopicPartition, leader_epoch: int) -> GroupShard:
         """Return a shard without groups."""
-        return GroupShard(tp, leader_epoch)
+        shard = GroupShard(tp, leader_epoch)
+        shard.memory.enter(self.services.memory)
+        return shard
 
     def replay(self, shard: GroupShard) -> GroupReplay:
         """Return what applies the records of the log to the shard."""
@@ -119,6 +121,7 @@ class GroupCoordinator:
             self._lifecycles[group.type].unloaded(shard, group)
             if is_end_of_step:
                 yield
+        shard.memory.leave()
 
 
 def _in_steps(groups: Iterable[Group]) -> Iterator[tuple[Group, bool]]:

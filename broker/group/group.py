@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Literal
 
+from purgatorio.broker.group.memory import GROUP_BYTES, GroupMemory, text_bytes
+
 GroupType = Literal["classic", "consumer"]
 """The protocol of a group: that of JoinGroup, or that of ConsumerGroupHeartbeat (KIP-848)."""
 
@@ -15,14 +17,17 @@ class Group(ABC):
     Attributes:
         group_id: the name that the group's members chose.
         type: the group's protocol, as ListGroups names it.
+        memory: what the group keeps; its shard's counts it while the group is there.
     """
 
-    __slots__ = ("group_id",)
+    __slots__ = ("group_id", "memory")
 
     type: ClassVar[GroupType]
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
+        self.memory = GroupMemory()
+        self.memory.change(GROUP_BYTES + text_bytes(group_id))
 
     @property
     @abstractmethod

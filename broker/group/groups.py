@@ -48,11 +48,13 @@ class Groups:
         classic: the requests of members of the classic protocol.
         consumer: the groups of the consumer protocol (KIP-848).
         rebalance_purgatory: what waits for members.
+        memory: what the groups keep of what clients have sent.
     """
 
     def __init__(self, services: GroupServices, replicas: ReplicaManager) -> None:
         self.config = services.config
         self.clock = services.clock
+        self.memory = services.memory
         self.rebalance_purgatory = services.rebalance_purgatory
         self._image = services.image
         self._has_work = asyncio.Event()

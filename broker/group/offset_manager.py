@@ -8,10 +8,12 @@ from typing import Final
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.coordinator import GroupCoordinator
+from purgatorio.broker.group.memory import text_bytes
 from purgatorio.broker.group.offset_writer import OffsetWriter
 from purgatorio.broker.group.offsets import CommittedOffset, GroupOffsets, OffsetChange
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.group.shard_offsets import ShardOffsets
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 
@@ -113,6 +115,7 @@ class OffsetManager:
         max_groups = self._services.config.max_groups
         if is_new and known.has_groups(max_groups):
             raise self._refusal(f"{shard.tp} has {max_groups} groups, the most that it may have")
+        self._check_memory(known, group_id, offsets, is_new=is_new)
         limit = self._services.config.max_offsets
         if sum(each.offsets.total for each in self._coordinator.shards) + waiting + len(offsets) <= limit:
             return
@@ -122,6 +125,28 @@ class OffsetManager:
         if new or known.pending_count + known.transactional.count + waiting + len(offsets) > limit:
             message = f"too many changes of {shard.tp} wait for its replicas, or for transactions to end"
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+
+    def _check_memory(
+        self,
+        known: ShardOffsets,
+        group_id: str,
+        offsets: Sequence[tuple[str, int, CommittedOffset]],
+        *,
+        is_new: bool,
+    ) -> None:
+        """Refuse metadata of offsets, and ids of new groups, for which there is no memory."""
+        more_bytes = text_bytes(group_id) if is_new else 0
+        for topic, partition, committed in offsets:
+            if committed.metadata:
+                before = known.get(group_id, topic, partition)
+                more_bytes += text_bytes(committed.metadata)
+                if before is not None and before.metadata:
+                    more_bytes -= text_bytes(before.metadata)
+        if more_bytes:
+            try:
+                self._services.check_room(more_bytes)
+            except CoordinatorError as error:
+                raise self._refusal(str(error)) from error
 
     def _refusal(self, message: str) -> CoordinatorError:
         """Return the refusal of offsets beyond a limit, and log it, at most once in `WARNING_INTERVAL_MS`."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.group.config import GroupConfig
+from purgatorio.broker.group.memory import GroupMemory
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import Purgatory, Timer
 
@@ -28,6 +29,7 @@ class GroupServices:
         rebalance_purgatory: Kafka's "Rebalance": joins and syncs that wait for other members.
         heartbeat_purgatory: Kafka's "Heartbeat": the session of each member, until its deadline.
         transaction_purgatory: "Transaction": commits with transactions, which wait for their coordinators.
+        memory: what the groups of this broker keep.
     """
 
     config: GroupConfig
@@ -39,3 +41,12 @@ class GroupServices:
     rebalance_purgatory: Purgatory[Any]
     heartbeat_purgatory: Purgatory[Any]
     transaction_purgatory: Purgatory[Any]
+    memory: GroupMemory = field(default_factory=GroupMemory)
+
+    def check_room(self, more_bytes: int) -> None:
+        """Check that the groups of this broker may keep so many more bytes.
+
+        Raises:
+            CoordinatorError: as `GroupMemory.check`.
+        """
+        self.memory.check(more_bytes, self.config.max_memory_bytes)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from purgatorio.broker.group.memory import GroupMemory, text_bytes
 from purgatorio.broker.group.offsets import CommittedOffset, GroupOffsets, OffsetChange
 from purgatorio.broker.group.tally import Tally
 from purgatorio.broker.group.transactional_offsets import TransactionalOffsets
@@ -36,6 +37,9 @@ class ShardOffsets:
     commit that was answered with a time-out is in the log, and may be replicated later. Those of a transaction take
     effect when the marker that commits it does.
 
+    Args:
+        memory: counts what clients have sent with offsets: the ids of groups, and metadata.
+
     Attributes:
         groups: the replicated offsets by group id; no group without offsets.
         groups_of_topic: the groups with replicated offsets of a topic, so that its deletion touches only these.
@@ -47,6 +51,7 @@ class ShardOffsets:
     """
 
     __slots__ = (
+        "_memory",
         "_pending",
         "_pending_of_group",
         "_pending_of_transactions",
@@ -59,10 +64,11 @@ class ShardOffsets:
         "transactional",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, memory: GroupMemory | None = None) -> None:
+        self._memory = GroupMemory() if memory is None else memory
         self.groups: dict[str, GroupOffsets] = {}
         self.groups_of_topic: dict[str, dict[str, None]] = {}
-        self.transactional = TransactionalOffsets()
+        self.transactional = TransactionalOffsets(self._memory)
         self.count = 0
         self.appended = 0
         self.pending_count = 0
@@ -217,12 +223,18 @@ class ShardOffsets:
         of_group = self.groups.get(group_id)
         if of_group is None:
             of_group = self.groups[group_id] = {}
+            self._memory.change(text_bytes(group_id))
         offsets = of_group.get(topic)
         if offsets is None:
             offsets = of_group[topic] = {}
             self.groups_of_topic.setdefault(topic, {})[group_id] = None
-        if partition not in offsets:
+        before = offsets.get(partition)
+        if before is None:
             self.count += 1
+        elif before.metadata:
+            self._memory.change(-text_bytes(before.metadata))
+        if committed.metadata:
+            self._memory.change(text_bytes(committed.metadata))
         offsets[partition] = committed
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
@@ -231,9 +243,14 @@ class ShardOffsets:
             self.transactional.clear(group_id, topic, partition)
         of_group = self.groups.get(group_id)
         offsets = None if of_group is None else of_group.get(topic)
-        if of_group is None or offsets is None or offsets.pop(partition, None) is None:
+        if of_group is None or offsets is None:
+            return
+        removed = offsets.pop(partition, None)
+        if removed is None:
             return
         self.count -= 1
+        if removed.metadata:
+            self._memory.change(-text_bytes(removed.metadata))
         if offsets:
             return
         del of_group[topic]
@@ -243,3 +260,4 @@ class ShardOffsets:
             del self.groups_of_topic[topic]
         if not of_group:
             del self.groups[group_id]
+            self._memory.change(-text_bytes(group_id))

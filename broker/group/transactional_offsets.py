@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from purgatorio.broker.group.memory import GroupMemory, text_bytes
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
 from purgatorio.broker.group.tally import Tally
 
@@ -32,14 +33,18 @@ class TransactionalOffsets:
     ends last (KAFKA-14505): compaction keeps that one, so a replay must not find another. The calls follow the order of
     the log.
 
+    Args:
+        memory: counts what clients have sent with offsets.
+
     Attributes:
         count: how many offsets there are.
     """
 
-    __slots__ = ("_awaited", "_groups_of_topic", "_keys_of", "_order", "count")
+    __slots__ = ("_awaited", "_groups_of_topic", "_keys_of", "_memory", "_order", "count")
 
-    def __init__(self) -> None:
+    def __init__(self, memory: GroupMemory | None = None) -> None:
         self.count = 0
+        self._memory = GroupMemory() if memory is None else memory
         self._order = 0
         self._awaited: dict[str, dict[TopicAndPartition, _Awaited]] = {}
         self._groups_of_topic: Tally[str, str] = Tally()
@@ -84,15 +89,22 @@ class TransactionalOffsets:
 
     def put(self, producer_id: int, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
         """Keep an offset until the transaction of its producer ends."""
-        of_group = self._awaited.setdefault(group_id, {})
+        of_group = self._awaited.get(group_id)
+        if of_group is None:
+            of_group = self._awaited[group_id] = {}
+            self._memory.change(text_bytes(group_id))
         key = topic, partition
         awaited = of_group.get(key)
         if awaited is None:
             awaited = of_group[key] = _Awaited()
             self._groups_of_topic.add(topic, group_id)
-        if producer_id not in awaited.by_producer:
+        before = awaited.by_producer.get(producer_id)
+        if before is None:
             self.count += 1
             self._keys_of.setdefault(producer_id, {})[group_id, key] = None
+        else:
+            self._memory.change(-text_bytes(before[1].metadata))
+        self._memory.change(text_bytes(committed.metadata))
         self._order += 1
         awaited.by_producer[producer_id] = self._order, committed
 
@@ -129,10 +141,12 @@ class TransactionalOffsets:
         """Forget one offset, but for its place among the producer's."""
         of_group = self._awaited[group_id]
         by_producer = of_group[key].by_producer
-        del by_producer[producer_id]
+        _, dropped = by_producer.pop(producer_id)
+        self._memory.change(-text_bytes(dropped.metadata))
         self.count -= 1
         if not by_producer:
             del of_group[key]
             self._groups_of_topic.discard(key[0], group_id)
             if not of_group:
                 del self._awaited[group_id]
+                self._memory.change(-text_bytes(group_id))

@@ -12,6 +12,7 @@ from purgatorio.broker.group.classic.member import JoinReply, Member, Protocols
 from purgatorio.broker.group.classic.state import TRANSITIONS, GroupState
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.group import Group, GroupType
+from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE, SUBSCRIPTION
 from purgatorio.protocol.errors import DecodeError, ErrorCode
@@ -134,6 +135,7 @@ class ClassicGroup(Group):
         if self.leader_id is None:
             self.leader_id = member.member_id
         self._count(member.protocols, 1)
+        self._recount(member)
 
     def remove(self, member_id: str) -> Member:
         """Remove a member; the leadership passes on to the oldest one."""
@@ -145,6 +147,8 @@ class ClassicGroup(Group):
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
         self._count(member.protocols, -1)
+        self.memory.change(-member.counted_bytes)
+        member.counted_bytes = 0
         self.unsynced.pop(member_id, None)
         return member
 
@@ -159,6 +163,7 @@ class ClassicGroup(Group):
             self.leader_id = member_id
         if old_id in self.unsynced:
             self.unsynced = {(member_id if each == old_id else each): None for each in self.unsynced}
+        self._recount(member)
 
     def update(
         self, member: Member, protocols: Protocols, *, rebalance_timeout_ms: int, session_timeout_ms: int
@@ -171,6 +176,29 @@ class ClassicGroup(Group):
         member.session_timeout_ms = session_timeout_ms
         if member.session is not None and not member.is_new:
             member.session.session_timeout_ms = session_timeout_ms
+        self._recount(member)
+
+    def assign(self, member: Member, assignment: bytes) -> None:
+        """Keep what the leader assigned to a member; empty when a generation begins."""
+        member.assignment = assignment
+        self._recount(member)
+
+    def _recount(self, member: Member) -> None:
+        size_bytes = member.size_bytes
+        self.memory.change(size_bytes - member.counted_bytes)
+        member.counted_bytes = size_bytes
+
+    def expect(self, member_id: str, session: DelayedHeartbeat) -> None:
+        """Note a member id that was given out."""
+        self.pending[member_id] = session
+        self.memory.change(_pending_bytes(member_id, session))
+
+    def expect_no_more(self, member_id: str) -> DelayedHeartbeat | None:
+        """Forget a member id that was given out; returns its session, which the caller ends, or None."""
+        session = self.pending.pop(member_id, None)
+        if session is not None:
+            self.memory.change(-_pending_bytes(member_id, session))
+        return session
 
     def park_join(self, member: Member, reply: JoinReply) -> JoinReply | None:
         """Park a join; returns that of the same member that was parked before, which the caller answers."""
@@ -347,3 +375,7 @@ class ClassicGroup(Group):
         if len(everyone) > MAX_LABELS:
             names.append(f"{len(everyone) - MAX_LABELS} more")
         return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+def _pending_bytes(member_id: str, session: DelayedHeartbeat) -> int:
+    return MEMBER_BYTES + text_bytes(member_id, session.client)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.coordinator.shown import shown
 from purgatorio.broker.group.classic import leaves
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_join import JoinKey
 from purgatorio.broker.group.classic.delayed_sync import SyncKey
-from purgatorio.broker.group.classic.joins import Joins, join_of
+from purgatorio.broker.group.classic.joins import Join, Joins, join_of
 from purgatorio.broker.group.classic.member import JoinReply, SyncReply
 from purgatorio.broker.group.classic.rebalances import Rebalances
 from purgatorio.broker.group.classic.state import GroupState
@@ -29,6 +31,9 @@ ShardOf = Callable[[str], GroupShard]
 
 Discard = Callable[[GroupShard, Group], bool]
 """Deletes an empty group, but for its offsets, and returns whether that could be written."""
+
+PROTOCOLS_PER_MEMBER: Final = 4
+"""All protocols of a member together may be so many times as large as a record of its group, which has one of them."""
 
 
 class ClassicGroups:
@@ -75,7 +80,21 @@ class ClassicGroups:
             raise CoordinatorError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {request.group_id} uses another group protocol"
             )
-        self._joins.join(group, join_of(ctx, request, reply))
+        self._joins.join(group, self._read_join(shard, ctx, request, reply))
+
+    def _read_join(self, shard: GroupShard, ctx: RequestContext, request: JoinGroupRequest, reply: JoinReply) -> Join:
+        """Return a join, with copies of its bytes, unless these are too large for a record of the group.
+
+        Raises:
+            CoordinatorError: GROUP_MAX_SIZE_REACHED. Kafka lets the member join, and then can write no generation with
+                it: all members' syncs fail.
+        """
+        limit_bytes = self._services.log.max_batch_bytes(shard.tp)
+        metadata_bytes = [len(protocol.metadata) for protocol in request.protocols]
+        if max(metadata_bytes, default=0) > limit_bytes or sum(metadata_bytes) > PROTOCOLS_PER_MEMBER * limit_bytes:
+            message = f"a member of group {shown(request.group_id)} tells {sum(metadata_bytes)} bytes of metadata"
+            raise CoordinatorError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+        return join_of(ctx, request, reply)
 
     def sync(self, ctx: RequestContext, request: SyncGroupRequest, reply: SyncReply) -> None:
         """Give a member its assignment; answers now, or when the leader's assignment is committed.

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.coordinator.shown import shown
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.member import JoinReply, Member, Protocols
+from purgatorio.broker.group.classic.member import JoinReply, Member, Protocols, protocols_bytes
 from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances, join_error
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.classic.state import GroupState
+from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.request import RequestContext
 from purgatorio.protocol.errors import ErrorCode
@@ -117,10 +119,31 @@ class Joins:
             raise CoordinatorError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has {config.max_size} members, its maximum"
             )
+        self._check_memory(group, join)
         if not group.supports(join.protocol_type, join.protocols):
             raise CoordinatorError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the members of a group need one type, and a protocol in common"
             )
+
+    def _check_memory(self, group: ClassicGroup, join: Join) -> None:
+        """Check that there is memory for what a member tells.
+
+        Raises:
+            CoordinatorError: GROUP_MAX_SIZE_REACHED.
+        """
+        member_id = join.member_id
+        if not member_id and join.instance_id is not None:
+            member_id = group.instances.get(join.instance_id, "")
+        more_bytes = protocols_bytes(join.protocols)
+        member = group.members.get(member_id)
+        if member is not None:
+            more_bytes -= protocols_bytes(member.protocols)
+        elif join.member_id not in group.pending:
+            new_id = f"{join.instance_id or join.client_id}"
+            more_bytes += MEMBER_BYTES + text_bytes(new_id, join.instance_id, join.client_id, join.client_host)
+        if group.group_id not in group.shard.groups:
+            more_bytes += group.memory.used_bytes
+        self._services.check_room(more_bytes)
 
     def _has_room(self, group: ClassicGroup, join: Join) -> bool:
         """Return whether the group may have this member; after a cut of the limit, the first to join again (9885)."""
@@ -166,13 +189,15 @@ class Joins:
         group.has_newcomers = True
         group.park_join(member, join.reply)
         self._rebalances.start_session(group, member)
-        self._rebalances.changed(group, "join", f"new member {member_id}: {join.reason}")
+        self._rebalances.changed(group, "join", f"new member {shown(member_id)}: {join.reason}")
 
     # --- members with an id ---
 
     def _known_id(self, group: ClassicGroup, join: Join) -> None:
         if join.instance_id is None and join.member_id in group.pending:
-            group.pending.pop(join.member_id).end()
+            session = group.expect_no_more(join.member_id)
+            assert session is not None, "it is pending"
+            session.end()
             self._add(group, join, join.member_id)
             return
         member = group.find(join.member_id, join.instance_id)
@@ -193,7 +218,7 @@ class Joins:
     def _join_again(self, group: ClassicGroup, join: Join, member: Member) -> None:
         self._update(group, join, member)
         self._park(group, join, member)
-        self._rebalances.changed(group, "join", f"member {member.member_id}: {join.reason}")
+        self._rebalances.changed(group, "join", f"member {shown(member.member_id)}: {join.reason}")
 
     @staticmethod
     def _update(group: ClassicGroup, join: Join, member: Member) -> None:
@@ -225,7 +250,7 @@ class Joins:
             return
         # In the midst of a rebalance the leader may already have assigned to the old id (KAFKA-9801).
         self._park(group, join, member)
-        self._rebalances.changed(group, "join", f"static member {join.instance_id}: {join.reason}")
+        self._rebalances.changed(group, "join", f"static member {shown(join.instance_id or '')}: {join.reason}")
 
     def _keep_assignment(
         self, group: ClassicGroup, join: Join, member: Member, returned: _Returned, old_leader_id: str

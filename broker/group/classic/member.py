@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
+from purgatorio.broker.group.memory import ENTRY_BYTES, MEMBER_BYTES, TEXT_BYTES, text_bytes
 from purgatorio.protocol.messages.join_group import JoinGroupResponse
 from purgatorio.protocol.messages.sync_group import SyncGroupResponse
 
@@ -16,6 +17,11 @@ SyncReply = Callable[[SyncGroupResponse], None]
 
 Protocols = tuple[tuple[str, bytes], ...]
 """The names of the assignors that a member supports, in the order of its preference, each with its subscription."""
+
+
+def protocols_bytes(protocols: Protocols) -> int:
+    """Return the bytes that a member's protocols take."""
+    return sum(ENTRY_BYTES + text_bytes(name) + TEXT_BYTES + len(metadata) for name, metadata in protocols)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -36,6 +42,7 @@ class Member:
         join: its parked JoinGroup request.
         sync: its parked SyncGroup request.
         session: its session; None only while it is being added or removed.
+        counted_bytes: what its group has counted for it.
     """
 
     member_id: str
@@ -50,6 +57,13 @@ class Member:
     join: JoinReply | None = None
     sync: SyncReply | None = None
     session: DelayedHeartbeat | None = None
+    counted_bytes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """What it keeps of what its client has sent, and of its assignment."""
+        own_bytes = MEMBER_BYTES + len(self.assignment) + protocols_bytes(self.protocols)
+        return own_bytes + text_bytes(self.member_id, self.instance_id, self.client_id, self.client_host)
 
     def metadata(self, protocol: str | None) -> bytes:
         """Return its subscription for an assignor; empty if it does not support that one."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from purgatorio.broker.coordinator.shown import shown
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_join import DelayedJoin, InitialDelayedJoin, JoinKey
 from purgatorio.broker.group.classic.delayed_sync import DelayedSync, SyncKey
@@ -75,7 +76,7 @@ class Rebalances:
         """Ask all members to join again: they learn it from their heartbeats, and from their syncs."""
         logger.info(
             "group rebalances",
-            group=group.group_id,
+            group=shown(group.group_id),
             generation=group.generation,
             members=len(group.members),
             cause=cause,
@@ -146,7 +147,7 @@ class Rebalances:
         replies = []
         for member in group.members.values():
             member.is_new = False
-            member.assignment = b""
+            group.assign(member, b"")
             if member.session is not None:
                 member.session.session_timeout_ms = member.session_timeout_ms
                 member.session.beat()
@@ -183,11 +184,11 @@ class Rebalances:
         def done(error_code: ErrorCode) -> None:
             if error_code:
                 # A coordinator that loads the group finds its last members, whose sessions then end.
-                logger.warning("an empty group was not written", group=group.group_id, error=error_code.name)
+                logger.warning("an empty group was not written", group=shown(group.group_id), error=error_code.name)
 
         record = group_record(group, {})
         group.is_logged |= self._services.log.append(group.shard.tp, [record], done)
-        logger.info("group is empty", group=group.group_id, generation=group.generation)
+        logger.info("group is empty", group=shown(group.group_id), generation=group.generation)
 
     def _syncs_expired(self, group: ClassicGroup, generation: int) -> None:
         """Remove the members that were told of a generation and have not asked for their assignment (KAFKA-12890)."""
@@ -255,16 +256,17 @@ class Rebalances:
     def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int, client: str) -> None:
         """Expect the member to which this id is given; if it does not join in time, the group does not wait for it."""
         self.keep(group)
-        group.pending[member_id] = DelayedHeartbeat(
+        session = DelayedHeartbeat(
             self._services.heartbeat_purgatory,
             MemberKey(group.group_id, member_id),
             session_timeout_ms,
             expired=partial(self.drop_pending, group, member_id, "session over"),
-        ).start(client)
+        )
+        group.expect(member_id, session.start(client))
 
     def drop_pending(self, group: ClassicGroup, member_id: str, cause: str) -> None:
         """Expect a member no more; the others may have waited for it alone (KAFKA-7909)."""
-        session = group.pending.pop(member_id, None)
+        session = group.expect_no_more(member_id)
         if session is None:
             return
         session.end()
@@ -278,7 +280,7 @@ class Rebalances:
         if members:
             logger.info(
                 "members removed",
-                group=group.group_id,
+                group=shown(group.group_id),
                 count=len(members),
                 members=group.labels(members),
                 reason=reason,
@@ -302,14 +304,15 @@ class Rebalances:
 
     def _session_over(self, group: ClassicGroup, member: Member) -> None:
         if group.is_alive and group.members.get(member.member_id) is member:
-            logger.info("session is over", group=group.group_id, member=member.member_id)
+            logger.info("session is over", group=shown(group.group_id), member=shown(member.member_id))
             self.drop(group, member)
-            self.changed(group, "session over", f"member {member.member_id}")
+            self.changed(group, "session over", f"member {shown(member.member_id)}")
 
     @staticmethod
     def keep(group: ClassicGroup) -> None:
         """Put a new group, which a first request has just made, into its shard."""
-        group.shard.groups.setdefault(group.group_id, group)
+        if group.group_id not in group.shard.groups:
+            group.shard.put(group)
 
     @staticmethod
     def _forget_unused(group: ClassicGroup) -> None:
@@ -320,4 +323,4 @@ class Rebalances:
             and group.shard.groups.get(group.group_id) is group
             and not group.shard.offsets.knows(group.group_id)
         ):
-            del group.shard.groups[group.group_id]
+            group.shard.remove(group.group_id)

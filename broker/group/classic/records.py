@@ -50,9 +50,9 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> NewRe
 def replay_group(shard: GroupShard, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
     """Apply a group's record to a shard that is being loaded; a tombstone deletes only a classic group."""
     if value is not None:
-        shard.groups[key.group_id] = _group_of(shard, key.group_id, value)
+        shard.put(_group_of(shard, key.group_id, value))
     elif isinstance(shard.groups.get(key.group_id), ClassicGroup):
-        del shard.groups[key.group_id]
+        shard.remove(key.group_id)
 
 
 def _group_of(shard: GroupShard, group_id: str, value: GroupMetadataValue) -> ClassicGroup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
@@ -12,7 +12,11 @@ from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from purgatorio.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 
 
 class Syncs:
@@ -48,15 +52,16 @@ class Syncs:
         if before is not None:  # its client has asked again
             before(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         if member.member_id == group.leader_id:
-            given = {each.member_id: bytes(each.assignment) for each in request.assignments}
-            self._write(group, given, client)
+            self._write(group, request.assignments, client)
 
-    def _write(self, group: ClassicGroup, assignments: Mapping[str, bytes], client: str) -> None:
+    def _write(self, group: ClassicGroup, given: Sequence[SyncGroupRequestAssignment], client: str) -> None:
         """Write the generation with its assignment; when it is committed the group is stable.
 
-        The leader may have left out members, which then get nothing to do.
+        The leader may have left out members, which then get nothing to do. If the assignment is too large for a record,
+        or there is no memory for it, all members are told, and join again.
         """
         generation = group.generation
+        assignments: dict[str, bytes] = {}
 
         def done(error_code: ErrorCode) -> None:
             is_over = group.generation != generation or group.state is not GroupState.COMPLETING_REBALANCE
@@ -67,10 +72,21 @@ class Syncs:
                 self._rebalances.changed(group, "assignment not written", error_code.name)
                 return
             for member in group.members.values():
-                member.assignment = assignments.get(member.member_id, b"")
+                group.assign(member, assignments.get(member.member_id, b""))
             group.move_to(GroupState.STABLE, self._services.clock.wall_ms())
             self._rebalances.answer_syncs(group)
 
+        given_bytes = sum(len(each.assignment) for each in given)
+        metadata_bytes = sum(len(member.metadata(group.protocol)) for member in group.members.values())
+        if given_bytes + metadata_bytes > self._services.log.max_batch_bytes(group.shard.tp):
+            done(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka, where the append tells it
+            return
+        try:
+            self._services.check_room(given_bytes)
+        except CoordinatorError as error:
+            done(error.error_code)
+            return
+        assignments.update((each.member_id, bytes(each.assignment)) for each in given)
         record = group_record(group, assignments)
         group.is_logged |= self._services.log.append(group.shard.tp, [record], done, client=client)
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups, Discard, ShardOf
-from purgatorio.broker.group.classic.joins import MEMBER_ID_REQUIRED_VERSION, Join, join_of
+from purgatorio.broker.group.classic.joins import MEMBER_ID_REQUIRED_VERSION, Join
 from purgatorio.broker.group.classic.member import JoinReply, SyncReply
 from purgatorio.broker.group.classic.member import Member as ClassicMember
 from purgatorio.broker.group.classic.rebalances import join_error
@@ -82,8 +82,8 @@ class ClassicMembers(ClassicGroups):
         if found is None:
             super().join(ctx, request, reply)
             return
-        group = found[1]
-        join = join_of(ctx, request, reply)
+        shard, group = found
+        join = self._read_join(shard, ctx, request, reply)
         self._check_join(group, join)
         if join.instance_id is None and not join.member_id and join.version >= MEMBER_ID_REQUIRED_VERSION:
             reply(join_error(self._new_member_id(join), ErrorCode.MEMBER_ID_REQUIRED))
@@ -217,7 +217,7 @@ class ClassicMembers(ClassicGroups):
 
         def applied() -> None:
             self._consumers.end(group, members)
-            shard.groups[group.group_id] = classic
+            shard.put(classic)
             for member in classic.members.values():
                 self.rebalances.start_session(classic, member)
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, NOTHING_YET, CurrentAssignment, Member, Owners
+from purgatorio.broker.group.consumer.member import (
+    LEFT_FOR_A_WHILE,
+    NOTHING_YET,
+    CurrentAssignment,
+    Member,
+    Owners,
+    partitions_bytes,
+    subscription_bytes,
+)
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions
 from purgatorio.broker.group.consumer.subscription_counts import SubscriptionCounts
 from purgatorio.broker.group.group import Group, GroupType
+from purgatorio.broker.group.memory import ENTRY_BYTES, MEMBER_BYTES, text_bytes
 from purgatorio.protocol.consumer_offsets import ConsumerGroupMemberMetadataValue
 from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from purgatorio.protocol.errors import ErrorCode
@@ -189,6 +198,9 @@ class ConsumerGroup(Group):
         self.counts.remove(member.subscription)
         member.subscription = subscription
         self.counts.add(subscription)
+        size_bytes = subscription_bytes(subscription)
+        self.memory.change(size_bytes - member.counted_bytes)
+        member.counted_bytes = size_bytes
         if subscription.instance_id is not None:
             self.static_members[subscription.instance_id] = member_id
 
@@ -199,6 +211,8 @@ class ConsumerGroup(Group):
             return
         self.counts.remove(member.subscription)
         self.owners.move(member_id, member.current.held, NO_PARTITIONS)
+        own_bytes = MEMBER_BYTES + text_bytes(member_id) + member.counted_bytes
+        self.memory.change(-own_bytes - partitions_bytes(member.current.held))
         instance_id = member.subscription.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
@@ -210,6 +224,7 @@ class ConsumerGroup(Group):
         member = self._member(member_id)
         was_behind = self._is_behind(member)
         self.owners.move(member_id, member.current.held, current.held)
+        self.memory.change(partitions_bytes(current.held) - partitions_bytes(member.current.held))
         member.current = current
         if self._behind is not None:
             self._behind += self._is_behind(member) - was_behind
@@ -218,6 +233,24 @@ class ConsumerGroup(Group):
         """Apply that nothing is known of what a member owns."""
         if member_id in self.members:
             self.put_current(member_id, NOTHING_YET)
+
+    def put_target(self, member_id: str, partitions: Partitions | None) -> None:
+        """Apply what a member shall own; None: nothing is known of it."""
+        before = self.target.pop(member_id, None)
+        if before is not None:
+            self.memory.change(-text_bytes(member_id) - partitions_bytes(before))
+        if partitions is not None:
+            self.target[member_id] = partitions
+            self.memory.change(text_bytes(member_id) + partitions_bytes(partitions))
+
+    def put_expression(self, expression: str, resolved: ResolvedExpression | None) -> None:
+        """Apply the topics that a regular expression matches; None: no member subscribes by it."""
+        before = self.expressions.pop(expression, None)
+        if before is not None:
+            self.memory.change(-text_bytes(expression) - ENTRY_BYTES * len(before.topics))
+        if resolved is not None:
+            self.expressions[expression] = resolved
+            self.memory.change(text_bytes(expression) + ENTRY_BYTES * len(resolved.topics))
 
     def put_target_epoch(self, epoch: int) -> None:
         """Apply the epoch of the target assignment."""
@@ -228,6 +261,7 @@ class ConsumerGroup(Group):
         member = self.members.get(member_id)
         if member is None:
             member = self.members[member_id] = Member(member_id)
+            self.memory.change(MEMBER_BYTES + text_bytes(member_id))
             if self._behind is not None:
                 self._behind += self._is_behind(member)
         return member

@@ -99,6 +99,7 @@ class ConsumerHeartbeats:
         if request.member_epoch < 0:
             self._leave(shard, request, client, answer)
             return
+        self._check_size(shard, request)
         group = self._group(shard, request)
         member_id = request.member_id or self._new_member_id()
         sender = identify(group, request, member_id, max_size=self._services.config.consumer_max_size)
@@ -126,6 +127,17 @@ class ConsumerHeartbeats:
         self._index.forget(group)
 
     # --- what a heartbeat changes ---
+
+    def _check_size(self, shard: GroupShard, request: ConsumerGroupHeartbeatRequest) -> None:
+        """Check that the member's record can hold the names of its topics, before anything is done with these.
+
+        Raises:
+            CoordinatorError: INVALID_REQUEST.
+        """
+        names = request.subscribed_topic_names
+        if names and sum(map(len, names)) > self._services.log.max_batch_bytes(shard.tp):
+            message = f"the names of {len(names)} topics are too long for a record of {shard.tp}"
+            raise CoordinatorError(ErrorCode.INVALID_REQUEST, message)
 
     def _group(self, shard: GroupShard, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
         """Return the group; a new one, which enters the shard with its records, if a member joins.

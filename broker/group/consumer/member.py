@@ -9,6 +9,7 @@ from typing import Final
 
 from purgatorio.broker.group.consumer.partitions import Partitions, each, from_wire, minus, to_wire, union
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
+from purgatorio.broker.group.memory import ENTRY_BYTES, TEXT_BYTES, text_bytes
 from purgatorio.broker.purgatory import TimerEntry
 from purgatorio.protocol.consumer_offsets import (
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -80,6 +81,34 @@ class CurrentAssignment:
 NOTHING_YET: Final = CurrentAssignment()
 """The assignment of a member that has just come."""
 
+NAME_BYTES: Final = 500
+"""A subscribed topic, besides its name: in the subscription, the group's counts and the index of topics."""
+PARTITION_BYTES: Final = 150
+"""A partition that a member holds, or shall hold."""
+
+
+def subscription_bytes(subscription: ConsumerGroupMemberMetadataValue) -> int:
+    """Return the bytes that a member's subscription takes."""
+    names = subscription.subscribed_topic_names
+    size_bytes = text_bytes(
+        subscription.instance_id,
+        subscription.rack_id,
+        subscription.client_id,
+        subscription.client_host,
+        subscription.subscribed_topic_regex,
+        subscription.server_assignor,
+    )
+    size_bytes += NAME_BYTES * len(names) + sum(map(len, names))
+    if subscription.classic_member_metadata is not None:
+        for each_protocol in subscription.classic_member_metadata.supported_protocols:
+            size_bytes += ENTRY_BYTES + TEXT_BYTES + text_bytes(each_protocol.name) + len(each_protocol.metadata)
+    return size_bytes
+
+
+def partitions_bytes(partitions: Partitions) -> int:
+    """Return the bytes that a set of partitions takes."""
+    return sum(2 * ENTRY_BYTES + PARTITION_BYTES * len(numbers) for numbers in partitions.values())
+
 
 class Member:
     """A member as its records define it, with its timers.
@@ -88,17 +117,19 @@ class Member:
         member_id: the member's id.
         subscription: its last record; a change replaces it.
         current: what it owns.
+        counted_bytes: what its group has counted for its subscription.
         session: ends when the member is taken for dead; None while its broker loads it.
         revocation: fires when it has taken too long to give up partitions, or as a classic member to join or sync; None
             while it need not.
     """
 
-    __slots__ = ("current", "member_id", "revocation", "session", "subscription")
+    __slots__ = ("counted_bytes", "current", "member_id", "revocation", "session", "subscription")
 
     def __init__(self, member_id: str) -> None:
         self.member_id = member_id
         self.subscription = ConsumerGroupMemberMetadataValue()
         self.current = NOTHING_YET
+        self.counted_bytes = 0
         self.session: DelayedHeartbeat | None = None
         self.revocation: TimerEntry | None = None
 

@@ -38,7 +38,8 @@ def _make(shard: GroupShard, group_id: str) -> ConsumerGroup:
     """Return the group; made anew if there is none, or one of the classic protocol that has been converted."""
     group = _find(shard, group_id)
     if group is None:
-        group = shard.groups[group_id] = ConsumerGroup(group_id)
+        group = ConsumerGroup(group_id)
+        shard.put(group)
     return group
 
 
@@ -46,7 +47,7 @@ def replay_group(shard: GroupShard, key: ConsumerGroupMetadataKey, value: Consum
     """Apply the group's epoch, or its end."""
     if value is None:
         if _find(shard, key.group_id) is not None:
-            del shard.groups[key.group_id]
+            shard.remove(key.group_id)
         return
     group = _make(shard, key.group_id)
     group.epoch = value.epoch
@@ -80,9 +81,9 @@ def replay_target(
 ) -> None:
     """Apply what a member shall own."""
     if value is not None:
-        _make(shard, key.group_id).target[key.member_id] = from_wire(value.topic_partitions)
+        _make(shard, key.group_id).put_target(key.member_id, from_wire(value.topic_partitions))
     elif (group := _find(shard, key.group_id)) is not None:
-        group.target.pop(key.member_id, None)
+        group.put_target(key.member_id, None)
 
 
 def replay_current(
@@ -103,9 +104,9 @@ def replay_expression(
     """Apply the topics that a regular expression matches."""
     if value is not None:
         resolved = ResolvedExpression(frozenset(value.topics), value.version, value.timestamp_ms)
-        _make(shard, key.group_id).expressions[key.regular_expression] = resolved
+        _make(shard, key.group_id).put_expression(key.regular_expression, resolved)
     elif (group := _find(shard, key.group_id)) is not None:
-        group.expressions.pop(key.regular_expression, None)
+        group.put_expression(key.regular_expression, None)
 
 
 REPLAYS: Final[Mapping[type, ReplayRecord]] = {

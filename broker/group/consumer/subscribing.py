@@ -9,8 +9,9 @@ from typing import Final
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, ResolvedExpression
 from purgatorio.broker.group.consumer.expressions import Expressions
 from purgatorio.broker.group.consumer.identification import Sender
-from purgatorio.broker.group.consumer.member import Member
+from purgatorio.broker.group.consumer.member import Member, subscription_bytes
 from purgatorio.broker.group.consumer.update import GroupUpdate
+from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.protocol.consumer_offsets import ConsumerGroupMemberMetadataValue
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -37,9 +38,11 @@ class Subscribing:
         """Write a member's subscription if it is new, and make the target assignment if that is due.
 
         Raises:
-            CoordinatorError: INVALID_REGULAR_EXPRESSION.
+            CoordinatorError: INVALID_REGULAR_EXPRESSION; GROUP_MAX_SIZE_REACHED if there is no memory for it.
         """
         group, before = update.group, sender.subscription
+        if subscription is not before:
+            self._check_room(sender, subscription)
         if sender.replaces is not None:
             target = update.target_of(sender.replaces)
             update.remove_member(sender.replaces)
@@ -54,6 +57,19 @@ class Subscribing:
             self._begin_epoch(update, is_needed=begins_epoch)
         if update.epoch > update.target_epoch and self._is_due(group):
             update.assign(self._services.clock.wall_ms())
+
+    def _check_room(self, sender: Sender, subscription: ConsumerGroupMemberMetadataValue) -> None:
+        """Check that there is memory for a member's subscription.
+
+        Raises:
+            CoordinatorError: GROUP_MAX_SIZE_REACHED.
+        """
+        more_bytes = subscription_bytes(subscription)
+        if sender.subscription is None:
+            more_bytes += MEMBER_BYTES + text_bytes(sender.member_id)
+        else:
+            more_bytes -= subscription_bytes(sender.subscription)
+        self._services.check_room(more_bytes)
 
     def remove(self, update: GroupUpdate, members: Iterable[Member]) -> None:
         """Remove members; the others share their partitions from their next heartbeats on."""

@@ -102,7 +102,7 @@ class GroupWriter:
         group = update.group
         before = group.target_epoch
         removed = [group.members[member_id] for member_id in update.removed]
-        shard.groups[group.group_id] = group  # a new group enters, or replaces one that was converted
+        shard.put(group)  # a new group enters, or replaces one that was converted
         for key, value in update.changes:
             if type(key) is not GroupMetadataKey:  # the tombstone of a classic group, which was just replaced
                 REPLAYS[type(key)](shard, key, value)

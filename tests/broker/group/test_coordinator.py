@@ -11,6 +11,7 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.coordinator.shards import RETRY_MS
 from purgatorio.broker.group.coordinator import GroupCoordinator
+from purgatorio.broker.group.memory import GroupMemory
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.protocol.consumer_offsets import GroupMetadataKey, GroupMetadataValue, encode_key, encode_value
 from purgatorio.protocol.errors import ErrorCode
@@ -26,6 +27,7 @@ class Loaded:
     def __init__(self, group_id: str, log: list[tuple[str, str]]) -> None:
         self.group_id = group_id
         self.log = log
+        self.memory = GroupMemory()
 
 
 class Lifecycle:
@@ -35,9 +37,10 @@ class Lifecycle:
     def replay(self, shard: GroupShard, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         self.events.append(("replayed", key.group_id))
         if value is None:
-            shard.groups.pop(key.group_id, None)
+            if key.group_id in shard.groups:
+                shard.remove(key.group_id)
         else:
-            shard.groups[key.group_id] = Loaded(key.group_id, self.events)  # type: ignore[assignment]
+            shard.put(Loaded(key.group_id, self.events))  # type: ignore[arg-type]
 
     def loaded(self, shard: GroupShard, group: Any) -> None:
         self.events.append(("loaded", group.group_id))

@@ -113,7 +113,7 @@ class Broker(GroupHarness):
         return self.coordinator.shard_of("app")
 
     def add(self, group: AGroup) -> AGroup:
-        self.shard.groups[group.group_id] = group
+        self.shard.put(group)
         return group
 
     def commit(self, *names: str, partitions: int = 1, group_id: str = "app", expire_ms: int = -1) -> None:

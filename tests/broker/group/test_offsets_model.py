@@ -21,6 +21,7 @@ from purgatorio.protocol.consumer_offsets import OffsetCommitKey, OffsetCommitVa
 from purgatorio.protocol.end_marker import EndMarker, read_end_marker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import BatchHeader, iter_batches, iter_records
+from tests.broker.group.counted import check_counts
 from tests.broker.group.harness import PARTITION, GroupHarness, offsets_topic
 from tests.histories import seeds
 
@@ -183,6 +184,7 @@ class World:
         return model, later
 
     def check(self) -> None:
+        check_counts(self.broker.groups)
         try:
             offsets = self.broker.groups.coordinator.shard_of("a").offsets
         except CoordinatorError:

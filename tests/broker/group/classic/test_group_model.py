@@ -16,6 +16,7 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.classic.harness import GROUP, OK, SESSION_MS, Answer, Clients, Joined, Synced
+from tests.broker.group.counted import check_counts
 from tests.histories import seeds
 
 PARTITIONS = 6
@@ -201,6 +202,7 @@ class World:
         return None if shard is None else shard.groups.get(GROUP)
 
     def check(self) -> None:
+        check_counts(self.broker.groups)
         group = self.group
         if group is None or not group.is_alive:
             return
