@@ -60,8 +60,6 @@ class TransactionPartitions:
             check_idle(transaction)
             check_producer(transaction, *producer)
             value = transaction.value
-            if value.is_decided:
-                raise concurrent()
             is_open = value.state is TransactionState.ONGOING
             if is_open and all(tp in value.partitions for tp in partitions):
                 done(ErrorCode.NONE)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.txn.completion import Completion
-from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle, concurrent
+from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.shard import TransactionShard
 from purgatorio.broker.txn.transaction import Transaction
@@ -91,8 +91,6 @@ class Producers:
             check_idle(transaction)
             value = transaction.value
             _check_known(value, attempt.known)
-            if value.is_decided:
-                raise concurrent()
             if value.state is TransactionState.ONGOING:
                 self._fence(shard, transaction, attempt)
                 return

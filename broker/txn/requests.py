@@ -110,12 +110,16 @@ class TransactionRequests:
 
 
 def check_idle(transaction: Transaction) -> None:
-    """Check that no record of a transactional id waits for its replicas.
+    """Check that no transition of a transactional id is under way.
+
+    Requests check it before they compare ids, as in Kafka: during the transition a producer may use the epoch or the
+    producer id that the transition gives it, and must not be fenced by it (KAFKA-18464, KAFKA-18660). EndTxn of
+    transaction.version 1, which gives no epochs, compares ids first.
 
     Raises:
         CoordinatorError: CONCURRENT_TRANSACTIONS.
     """
-    if transaction.pending is not None:
+    if transaction.is_busy:
         raise concurrent()
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.txn.producers import NO_PRODUCER, Producer, ProducerDone
-from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle, check_producer, concurrent
+from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle, check_producer
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.shard import TransactionShard
 from purgatorio.broker.txn.transaction import Transaction
@@ -83,14 +83,12 @@ class TransactionResults:
             CoordinatorError: the request is refused.
         """
         shard, transaction = self._requests.find(attempt.transactional_id)
-        check_idle(transaction)  # before the ids, or the producer would be fenced by its own transition (KAFKA-18464)
+        check_idle(transaction)
         value = transaction.value
         if _is_retry(value, attempt.producer):
             _confirm(value, attempt)
             return
         check_producer(transaction, *attempt.producer)
-        if value.is_decided:  # its epoch is out only after its end
-            raise CoordinatorError(ErrorCode.PRODUCER_FENCED, "the producer's epoch begins with the next transaction")
         if value.is_idle and attempt.commit:
             raise _wrong_state(value)
         if value.is_exhausted and next_id == NO_ID:
@@ -134,29 +132,26 @@ class _Attempt(NamedTuple):
 
 
 def _confirm(value: TransactionValue, attempt: _Attempt) -> None:
-    """Answer a request whose transaction is decided, or complete; it waits until it is complete.
+    """Answer a request whose transaction is complete.
 
     Raises:
-        CoordinatorError: INVALID_TXN_STATE if the other result is decided; CONCURRENT_TRANSACTIONS.
+        CoordinatorError: INVALID_TXN_STATE if it ended with the other result.
     """
     if value.is_commit != attempt.commit:
         raise _wrong_state(value)
-    if value.is_decided:
-        raise concurrent()
     attempt.done(ErrorCode.NONE, Producer(*value.next_identity))
 
 
 def _is_retry(value: TransactionValue, producer: Producer) -> bool:
-    """Return whether a producer ends the transaction again that ended last, and that bumped its epoch.
+    """Return whether a producer ends the transaction again that is complete, and that bumped its epoch.
 
     An epoch that no producer gets is not confirmed: the producer was fenced when epochs ran out.
     """
     if value.state in (TransactionState.EMPTY, TransactionState.ONGOING):
         return False
     if value.producer_epoch == 0:
-        return value.is_idle and producer == (value.previous_id, LAST_EPOCH)
-    is_last = producer == (value.producer_id, value.producer_epoch - 1)
-    return is_last and (value.producer_epoch <= LAST_EPOCH or value.next_id != NO_ID)
+        return producer == (value.previous_id, LAST_EPOCH)
+    return producer == (value.producer_id, value.producer_epoch - 1) and value.producer_epoch <= LAST_EPOCH
 
 
 def _wrong_state(value: TransactionValue) -> CoordinatorError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from purgatorio.broker.cluster import Cluster
@@ -74,7 +76,9 @@ def epochs(cluster: Cluster, producer: BumpingProducer, tp: TopicPartition) -> l
     return [(header.producer_epoch, header.is_control) for header, _ in iter_batches(b"".join(read.parts))]
 
 
-async def test_each_transaction_has_an_epoch_and_what_is_late_reaches_no_other() -> None:
+@asynccontextmanager
+async def bumping_producer() -> AsyncIterator[tuple[Cluster, BumpingProducer]]:
+    """A producer without a transaction yet, in a cluster that has its topic."""
     async with Cluster(config()) as cluster:
         await create(cluster, partitions=len(PARTITIONS))
         connections: dict[int, PeerConnection] = {}
@@ -84,6 +88,13 @@ async def test_each_transaction_has_an_epoch_and_what_is_late_reaches_no_other()
         await until(lambda: all(TRANSACTION_STATE_TOPIC in broker.image.topics for broker in cluster.brokers))
         producer = BumpingProducer(cluster, ID, connections)
         await producer.init()
+        yield cluster, producer
+        for each in (connection, *connections.values()):
+            each.close()
+
+
+async def test_each_transaction_has_an_epoch_and_what_is_late_reaches_no_other() -> None:
+    async with bumping_producer() as (cluster, producer):
         for nth in range(3):
             assert producer._producer[1] == nth
             await producer.produce()
@@ -98,5 +109,13 @@ async def test_each_transaction_has_an_epoch_and_what_is_late_reaches_no_other()
         for tp in PARTITIONS:
             expected = [each for nth in range(4) for each in ((nth, False), (nth + 1, True))]
             assert epochs(cluster, producer, tp) == expected
-        for each in (connection, *connections.values()):
-            each.close()
+
+
+async def test_a_producer_that_aborts_at_once_after_each_commit_is_never_fenced() -> None:
+    async with bumping_producer() as (cluster, producer):
+        for _ in range(5):
+            await producer.produce()
+            await producer.finish(committed=True)
+            assert await producer.late_end(producer._producer[1], committed=False) == ErrorCode.NONE
+            await producer.init()
+        await until(lambda: all(is_stable(cluster, tp) for tp in PARTITIONS))
