@@ -13,7 +13,7 @@ from purgatorio.broker.route_layers import Layer, RouteLayers
 from purgatorio.broker.security.access import Access
 from purgatorio.broker.security.audit import Audit
 from purgatorio.broker.security.authorizer import Authorizer
-from purgatorio.broker.security.brokers_only import brokers_only
+from purgatorio.broker.security.brokers_only import brokers_only, brokers_only_without_acls
 from purgatorio.broker.security.guards.table import before
 
 
@@ -38,7 +38,7 @@ def control_access(
     """
     if not config.authorizer_class_name:
         if has_security(config):
-            layers.put(Layer.ACCESS, brokers_only)
+            layers.put(Layer.ACCESS, brokers_only_without_acls)
         return None
     authorizer = Authorizer(
         lambda: store.image.acls,

@@ -1,12 +1,14 @@
-"""Keeps clients from what only brokers do, on clusters whose clients have credentials but no ACLs.
+"""Keeps clients from what only brokers do, on clusters that tell clients and brokers apart.
 
 A client that fetches as a follower would advance the high watermark past what the replicas have, and so have records
-acknowledged that are then lost. With ACLs this is what CLUSTER_ACTION is for; without security nobody is told apart, as
-in Kafka.
+acknowledged that are then lost. No permission allows that. A client that writes transaction markers would end the
+transactions of others, and could fence their coordinator: it needs ACLs that allow it (KIP-664); without an authorizer
+it may not, which Kafka allows. Without security the brokers tell nobody apart, as in Kafka.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from purgatorio.broker.request import Handler, Reply, RequestContext, Route
@@ -26,7 +28,14 @@ def brokers_only(key: int, route: Route) -> Handler:
     return route.handler
 
 
-def _refusing(route: Route, is_of_broker: Any) -> Handler:
+def brokers_only_without_acls(key: int, route: Route) -> Handler:
+    """As `brokers_only`, on a cluster without an authorizer, which could allow a client to write markers."""
+    if key == ApiKey.WRITE_TXN_MARKERS:
+        return _refusing(route, _is_of_broker_always)
+    return brokers_only(key, route)
+
+
+def _refusing(route: Route, is_of_broker: Callable[[RequestContext, Any], bool]) -> Handler:
     handler = route.handler
 
     def before(ctx: RequestContext, request: Any, reply: Reply) -> None:
@@ -47,3 +56,7 @@ def _is_of_follower(ctx: RequestContext, request: Any) -> bool:
 def _is_of_broker(ctx: RequestContext, request: Any) -> bool:
     """Whether an AddPartitionsToTxn request may have several transactions, as only brokers send it (KIP-890)."""
     return ctx.api_version >= BROKERS_ADD_PARTITIONS_SINCE
+
+
+def _is_of_broker_always(ctx: RequestContext, request: Any) -> bool:
+    return True

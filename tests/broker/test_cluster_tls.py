@@ -20,6 +20,11 @@ from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from purgatorio.protocol.messages.fetch import FetchRequest, ReplicaState
+from purgatorio.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from tests.certificates import Certificates
 
 
@@ -86,6 +91,11 @@ async def test_a_client_cannot_pose_as_a_broker(certificates: Certificates) -> N
         verify = AddPartitionsToTxnRequest(transactions=[])
         response = await peer.request(ApiKey.ADD_PARTITIONS_TO_TXN, 5, verify, timeout_ms=10_000)
         assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        topics = [WritableTxnMarkerTopic(name="orders", partition_indexes=[0])]
+        forged = WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=0, topics=topics)])
+        response = await peer.request(ApiKey.WRITE_TXN_MARKERS, 1, forged, timeout_ms=10_000)
+        (written,) = response.markers[0].topics[0].partitions
+        assert written.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         peer.close()
         peer = PeerConnection(SystemClock(), client_id="impostor")
         await peer.connect(*broker.listeners[BROKERS].address)
