@@ -18,8 +18,11 @@ from purgatorio.testing.simulate.journal import Journal
 from purgatorio.testing.simulate.names import no_such
 from purgatorio.testing.simulate.service import Process
 
-PAUSE_BETWEEN_SECONDS: Final = (0.2, 2.0)
-"""The range of the time from one fault to the next."""
+BUSY_SECONDS: Final = (0.2, 2.0)
+QUIET_SECONDS: Final = (4.0, 12.0)
+"""Long enough for a group to become stable between two faults, so that a member loses a partition and regains it."""
+PAUSES_BETWEEN_SECONDS: Final = (BUSY_SECONDS, QUIET_SECONDS)
+"""The ranges of the time from one fault to the next; a seed has one of them."""
 HOLD_SECONDS: Final = (0.1, 3.0)
 """The range of the time until a fault is undone: a killed process starts again, a link heals."""
 LOOK_SECONDS: Final = 0.05
@@ -45,16 +48,22 @@ class PlannedFault:
 Plan = tuple[PlannedFault, ...]
 
 
-def draw_plan(rng: random.Random, kinds: Sequence[str], seconds: float) -> Plan:
-    """Draw the faults of so many virtual seconds; none without kinds."""
+def draw_plan(streams: Callable[[str], random.Random], kinds: Sequence[str], seconds: float) -> Plan:
+    """Draw the faults of so many virtual seconds; none without kinds.
+
+    Args:
+        streams: return the seed's generator of one purpose.
+    """
+    rng = streams("faults")
+    pause_seconds = streams("pauses").choice(PAUSES_BETWEEN_SECONDS)
     plan = []
-    at_seconds = rng.uniform(*PAUSE_BETWEEN_SECONDS)
+    at_seconds = rng.uniform(*BUSY_SECONDS)  # a quiet seed has a fault soon, too
     while kinds and at_seconds < seconds:
         fault = PlannedFault(
             round(at_seconds, 3), rng.choice(kinds), round(rng.random(), 3), round(rng.uniform(*HOLD_SECONDS), 3)
         )
         plan.append(fault)
-        at_seconds += rng.uniform(*PAUSE_BETWEEN_SECONDS)
+        at_seconds += rng.uniform(*pause_seconds)
     return tuple(plan)
 
 

@@ -83,7 +83,7 @@ class _Run:
         self._streams = partial(stream if steps is None else steps.stream, seed)
         self._began_seconds = START_SECONDS
         if plan is None:
-            plan = draw_plan(self._streams("faults"), options.faults, options.seconds)
+            plan = draw_plan(self._streams, options.faults, options.seconds)
         self._outcome = Outcome(seed, plan, Journal(self._seconds))
         self._watch = Watch(self._outcome.journal, self._failed)
         self._loop = ServiceLoop(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import functools
 import inspect
 import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from purgatorio.testing.simulate import SimulationFailed, World, simulate
-from tests.testing.simulate.services import billing, copying
+from purgatorio.testing.simulate.faults import BUSY_SECONDS, QUIET_SECONDS, draw_plan
+from purgatorio.testing.simulate.streams import stream
+from tests.testing.simulate.services import billing, collecting, copying
 
 pytestmark = pytest.mark.simulation
 
@@ -32,6 +36,22 @@ async def bill_too_late(world: World) -> None:
     await world.produce("orders", 50)
     await world.settle()
     world.check("exactly-once", bills)
+
+
+async def collect(world: World, *, keeps: bool) -> None:
+    totals = world.store["totals"]
+    world.service("collecting", functools.partial(collecting, keeps=keeps), world.bootstrap, totals, replicas=2)
+    await world.produce("orders", 120)
+    await world.settle()
+    world.check("exactly-once", [value for total in totals for value in total])
+
+
+async def collect_with_old_totals(world: World) -> None:
+    await collect(world, keeps=True)
+
+
+async def collect_with_totals_of_its_own(world: World) -> None:
+    await collect(world, keeps=False)
 
 
 @simulate(seeds=4, faults=ALL, seconds=5, topics={"orders": 2})
@@ -59,6 +79,28 @@ def test_a_service_that_commits_before_its_work_loses_orders() -> None:
         SimulationFailed, match=r"(?s)exactly-once: \d+ of 50 values did not arrive.*billing +is killed"
     ):
         test()
+
+
+SEEDS_OF_A_LOST_UPDATE = 10
+"""So many seeds find it; two of thirty do. With busy seeds alone none of forty did."""
+
+
+def test_an_update_that_is_lost_at_a_rebalance_is_found_within_ten_seeds() -> None:
+    options: dict[str, Any] = {"seconds": 60, "topics": {"orders": 2}, "shrink_seconds": 0}
+    test = simulate(collect_with_old_totals, seeds=SEEDS_OF_A_LOST_UPDATE, **options)
+    with pytest.raises(SimulationFailed, match=r"exactly-once: \d+ of 120 values did not arrive") as failed:
+        test()
+    simulate(collect_with_totals_of_its_own, seeds=[failed.value.seed], **options)()
+
+
+def test_a_seed_is_busy_or_quiet_and_has_a_fault_soon() -> None:
+    plans = [draw_plan(functools.partial(stream, seed), ["kill"], 60.0) for seed in range(100)]
+    starts = [[fault.at_seconds for fault in plan] for plan in plans]
+    assert all(BUSY_SECONDS[0] <= start[0] <= BUSY_SECONDS[1] for start in starts)
+    pauses = [[after - before for before, after in pairwise(start)] for start in starts]
+    quiet = [each for each in pauses if min(each) > QUIET_SECONDS[0] - 0.01]
+    assert 40 <= len(quiet) <= 60
+    assert all(max(each) < BUSY_SECONDS[1] + 0.01 for each in pauses if each not in quiet)
 
 
 def test_the_report_of_a_seed_names_the_line_that_runs_it_again() -> None:
