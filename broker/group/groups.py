@@ -60,9 +60,10 @@ class Groups:
         self._has_work = asyncio.Event()
         self._has_cleaning = asyncio.Event()
         self._has_listing = asyncio.Event()
+        self._has_matching = asyncio.Event()
         self.listings = Listings(self._has_listing.set)
         replays: dict[type, ReplayRecord] = {GroupMetadataKey: replay_group, **CONSUMER_REPLAYS}
-        self.consumer = ConsumerGroups(services, self._shard_of, self._discard)
+        self.consumer = ConsumerGroups(services, self._shard_of, self._discard, self._has_matching.set)
         self.classic = ClassicMembers(services, self._shard_of, self._discard, self.consumer.heartbeats)
         self.coordinator = GroupCoordinator(
             services,
@@ -137,11 +138,12 @@ class Groups:
         return self.cleaner.discard(shard, group)
 
     async def run(self) -> None:
-        """Load, unload, clean and list groups in turns of the loop."""
+        """Load, unload, clean and list groups, and match their expressions, in turns of the loop."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(in_turns(self._has_work, self.coordinator.steps))
             tasks.create_task(in_turns(self._has_cleaning, self.cleaner.steps))
             tasks.create_task(in_turns(self._has_listing, self.listings.steps))
+            tasks.create_task(in_turns(self._has_matching, self.consumer.expressions.steps))
             tasks.create_task(self._expire())
 
     async def _expire(self) -> None:

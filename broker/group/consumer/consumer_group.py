@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -54,6 +55,7 @@ class ConsumerGroup(Group):
         counts: how many members subscribe to what.
         expressions: the regular expressions that members subscribe by, with the topics that they match.
         is_metadata_stale: whether a subscribed topic may have changed since `metadata_hash`; the next heartbeat checks.
+        matched_count: how many topics all of them match, each by itself.
         stale_expressions: those that may match other topics than `expressions` says; the next heartbeat checks.
         assigned_ms: when the target assignment was made, by the clock's monotonic time; None: before this was loaded.
         appended: counts the group's appends to the log.
@@ -69,6 +71,7 @@ class ConsumerGroup(Group):
         "epoch",
         "expressions",
         "is_metadata_stale",
+        "matched_count",
         "members",
         "metadata_hash",
         "owners",
@@ -91,6 +94,7 @@ class ConsumerGroup(Group):
         self.owners = Owners()
         self.expressions: dict[str, ResolvedExpression] = {}
         self.is_metadata_stale = True
+        self.matched_count = 0
         self.appended = self.committed = 0
         self.assigned_ms: int | None = None
         self.counts = SubscriptionCounts()
@@ -247,10 +251,18 @@ class ConsumerGroup(Group):
         """Apply the topics that a regular expression matches; None: no member subscribes by it."""
         before = self.expressions.pop(expression, None)
         if before is not None:
+            self.matched_count -= len(before.topics)
             self.memory.change(-text_bytes(expression) - ENTRY_BYTES * len(before.topics))
         if resolved is not None:
             self.expressions[expression] = resolved
+            self.matched_count += len(resolved.topics)
             self.memory.change(text_bytes(expression) + ENTRY_BYTES * len(resolved.topics))
+
+    def looked_at(self, expressions: Iterable[str]) -> None:
+        """Note that the subscribed topics were looked at, and of the stale expressions these."""
+        for expression in expressions:
+            self.stale_expressions.pop(expression, None)
+        self.is_metadata_stale = bool(self.stale_expressions)
 
     def put_target_epoch(self, epoch: int) -> None:
         """Apply the epoch of the target assignment."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
+from purgatorio.broker.group.consumer.expressions import Expressions
 from purgatorio.broker.group.consumer.heartbeats import ConsumerHeartbeats
 from purgatorio.broker.group.consumer.topic_index import TopicIndex
 from purgatorio.broker.group.group import Group
@@ -21,8 +22,10 @@ class ConsumerGroups:
         services: the log, the clock, the settings.
         shard_of: returns the shard of a group, or raises CoordinatorError.
         discard: deletes an empty group of the other protocol, but for its offsets; returns whether it could.
+        wake: called when there is something to do; then the steps of `expressions` are to be run.
 
     Attributes:
+        expressions: the regular expressions that these groups subscribe by.
         heartbeats: handles the members' requests.
     """
 
@@ -31,10 +34,12 @@ class ConsumerGroups:
         services: GroupServices,
         shard_of: Callable[[str], GroupShard],
         discard: Callable[[GroupShard, Group], bool],
+        wake: Callable[[], None],
     ) -> None:
-        self._index = TopicIndex()
+        self.expressions = Expressions(services, wake)
+        self._index = TopicIndex(self.expressions)
         self._seen: ClusterImage | None = None
-        self.heartbeats = ConsumerHeartbeats(services, shard_of, discard, self._index)
+        self.heartbeats = ConsumerHeartbeats(services, shard_of, discard, self._index, self.expressions)
 
     def loaded(self, shard: GroupShard, group: Group) -> None:
         """Start the timers of a group: this broker coordinates it from now on."""
@@ -62,7 +67,7 @@ class ConsumerGroups:
             if delta.before is None or delta.after is None:
                 came_or_went.append(delta.name)
         if came_or_went:
-            self.heartbeats.topics_came_or_went(came_or_went, image, self._index.with_expressions)
+            self.expressions.topics_changed(came_or_went)
 
 
 def _shape(topic: Topic | None) -> tuple[bytes, int] | None:

@@ -2,7 +2,7 @@ r"""Regular expressions that subscribe to topics, in RE2's syntax, matched in a 
 
 Python's own matcher backtracks: some expressions take it years. RE2, which the protocol names, never does; nor does
 this one. An expression is parsed into a graph of nodes, and all its paths are followed at once. The sets of nodes that
-can be reached are kept, so that most characters cost one lookup.
+can be reached are kept as numbered states, so that most characters cost one lookup of a character.
 
 Topic names are ASCII, and so are the characters that can match. Of RE2's syntax, the classes of Unicode scripts and
 categories (``\pL``) are left out.
@@ -29,14 +29,22 @@ MAX_LENGTH: Final = 1_000
 """The longest expression."""
 MAX_NODES: Final = 1_000
 """The most nodes of the graph; repetitions multiply what is repeated."""
-MAX_WORK: Final = 500_000
-"""The most nodes that are followed for one expression, over all names; a fraction of a second. Ordinary expressions
-need some hundreds, whatever the number of topics is."""
+MAX_WORK: Final = 60_000
+"""The most nodes that are followed for one expression, over all names: some 15 ms. Ordinary expressions need some
+hundreds, whatever the number of topics is."""
 STEP_WORK: Final = 20
-"""What each set of nodes that is kept counts for, besides its nodes: bounds the memory, to some megabytes."""
+"""What each step that is kept counts for, besides its nodes: bounds the memory, to some megabytes."""
+NODE_BYTES: Final = 300
+"""What a node of the graph takes."""
+WORK_BYTES: Final = 16
+"""What is kept for each node that was followed."""
 
 _MATCHED: Final = 0
 """The node at which the whole expression has matched."""
+_NOWHERE: Final = 0
+"""The number of the state from which no name matches."""
+_START: Final = 1
+"""The number of the state before the first character."""
 
 
 class _Node(NamedTuple):
@@ -47,16 +55,25 @@ class _Node(NamedTuple):
     following: tuple[int, ...]
 
 
-class _Reached(NamedTuple):
+class _State:
     """Where all paths are after some characters: before the next one is known, which assertions may look at.
 
     Attributes:
-        nodes: those to be followed.
+        nodes: those to be followed, in ascending order.
         before: what the last character was: "word", "other", or "start" if there was none.
+        following: the number of the next state, by character; those that were needed so far.
+        takers: for a next character that is "word" or "other", the nodes that take one.
+        is_end: whether the expression matches a name that ends here; None: not known yet.
     """
 
-    nodes: frozenset[int]
-    before: str
+    __slots__ = ("before", "following", "is_end", "nodes", "takers")
+
+    def __init__(self, nodes: tuple[int, ...], before: str) -> None:
+        self.nodes = nodes
+        self.before = before
+        self.following: dict[str, int] = {}
+        self.takers: dict[str, list[_Node]] = {}
+        self.is_end: bool | None = None
 
 
 class Expression:
@@ -65,18 +82,30 @@ class Expression:
     Args:
         text: the expression.
 
+    Attributes:
+        work: the nodes that were followed so far.
+
     Raises:
         ExpressionError: it is malformed, or too large.
     """
+
+    __slots__ = ("_nodes", "_numbers", "_states", "work")
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_LENGTH:
             raise ExpressionError(f"it is longer than {MAX_LENGTH} characters")
         self._nodes = [_Node(None, None, ())]
-        self._work = 0
-        self._start = _Reached(frozenset({self._add(parse(text), _MATCHED)}), "start")
-        self._after: dict[tuple[_Reached, str], _Reached] = {}
-        self._ends: dict[_Reached, bool] = {}
+        self.work = 0
+        first = self._add(parse(text), _MATCHED)
+        self._states: list[_State] = []
+        self._numbers: dict[tuple[tuple[int, ...], str], int] = {}
+        self._number((), "other")  # _NOWHERE
+        self._number((first,), "start")  # _START
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes in memory."""
+        return NODE_BYTES * len(self._nodes) + WORK_BYTES * self.work
 
     def matches(self, name: str) -> bool:
         """Return whether the expression matches the whole name.
@@ -84,41 +113,58 @@ class Expression:
         Raises:
             ExpressionError: it takes too much work.
         """
-        reached = self._start
+        states = self._states
+        state = states[_START]
         for character in name:
-            following = self._after.get((reached, character))
-            if following is None:
-                following = self._after[reached, character] = self._step(reached, character)
-            reached = following
-            if not reached.nodes:
+            number = state.following.get(character)
+            if number is None:
+                number = self._step(state, character)
+            if number == _NOWHERE:
                 return False
-        is_match = self._ends.get(reached)
-        if is_match is None:
-            is_match = self._ends[reached] = _MATCHED in self._follow(reached, "end")
-        return is_match
+            state = states[number]
+        if state.is_end is None:
+            state.is_end = _MATCHED in self._follow(state, "end")
+        return state.is_end
 
-    def _step(self, reached: _Reached, character: str) -> _Reached:
+    def _step(self, state: _State, character: str) -> int:
+        """Find the state after a character."""
         kind = "word" if is_word(character) else "other"
-        nodes = (self._nodes[number] for number in self._follow(reached, kind))
-        after = (node.following[0] for node in nodes if node.characters is not None and character in node.characters)
-        return _Reached(frozenset(after), kind)
+        takers = state.takers.get(kind)
+        if takers is None:
+            nodes = (self._nodes[number] for number in self._follow(state, kind))
+            takers = state.takers[kind] = [node for node in nodes if node.characters is not None]
+        self._count(STEP_WORK + len(takers))
+        after = {node.following[0] for node in takers if node.characters is not None and character in node.characters}
+        number = self._number(tuple(sorted(after)), kind) if after else _NOWHERE
+        state.following[character] = number
+        return number
 
-    def _follow(self, reached: _Reached, after: str) -> Iterable[int]:
+    def _number(self, nodes: tuple[int, ...], before: str) -> int:
+        """Return the number of a state; a new one if there is none."""
+        number = self._numbers.get((nodes, before))
+        if number is None:
+            number = self._numbers[nodes, before] = len(self._states)
+            self._states.append(_State(nodes, before))
+        return number
+
+    def _follow(self, state: _State, after: str) -> Iterable[int]:
         """Return all nodes that are reached without another character; `after` tells the next one, or the end."""
-        self._work += STEP_WORK
-        found = dict.fromkeys(sorted(reached.nodes))
+        found = dict.fromkeys(state.nodes)
         waiting = list(found)
         while waiting:
             node = self._nodes[waiting.pop()]
-            self._work += 1
-            if node.characters is None and (node.assertion is None or _holds(node.assertion, reached.before, after)):
+            if node.characters is None and (node.assertion is None or _holds(node.assertion, state.before, after)):
                 for number in node.following:
                     if number not in found:
                         found[number] = None
                         waiting.append(number)
-        if self._work > MAX_WORK:
-            raise ExpressionError("it takes too much work to match it")
+        self._count(STEP_WORK + len(found))
         return found
+
+    def _count(self, work: int) -> None:
+        self.work += work
+        if self.work > MAX_WORK:
+            raise ExpressionError("it takes too much work to match it")
 
     # --- the graph ---
 

@@ -8,13 +8,14 @@ everything that it was decided on is committed, which is nearly always the case.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.checks import JOINS, check_request
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
+from purgatorio.broker.group.consumer.expressions import Expressions
 from purgatorio.broker.group.consumer.identification import Sender, identify, static_member, unknown_member
 from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, CurrentAssignment, Member
 from purgatorio.broker.group.consumer.partitions import Partitions, from_wire, to_wire
@@ -27,7 +28,6 @@ from purgatorio.broker.group.consumer.writer import GroupWriter
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
-from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import (
@@ -64,6 +64,7 @@ class ConsumerHeartbeats:
         shard_of: returns the shard of a group, or raises CoordinatorError.
         discard: deletes an empty group of the classic protocol, but for its offsets; returns whether it could.
         index: told when a group's subscriptions change.
+        expressions: matches topics with regular expressions.
 
     Attributes:
         subscribing: writes subscriptions.
@@ -78,12 +79,13 @@ class ConsumerHeartbeats:
         shard_of: Callable[[str], GroupShard],
         discard: Callable[[GroupShard, Group], bool],
         index: TopicIndex,
+        expressions: Expressions,
     ) -> None:
         self._services = services
         self._shard_of = shard_of
         self._discard = discard
         self._index = index
-        self.subscribing = Subscribing(services)
+        self.subscribing = Subscribing(services, expressions)
         self.timers = MemberTimers(services, self.fence)
         self.writer = GroupWriter(services.log, services.clock, self.timers, index)
         self.upgrade: Callable[[GroupShard, Group], ConsumerGroup] = _stay_classic
@@ -159,16 +161,6 @@ class ConsumerHeartbeats:
             message = f"this broker keeps {len(shard.groups)} groups in {shard.tp}, the most that it may"
             raise CoordinatorError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
         return ConsumerGroup(request.group_id)
-
-    def topics_came_or_went(self, names: Collection[str], image: ClusterImage, groups: Iterable[ConsumerGroup]) -> None:
-        """Have groups look at the topics that their regular expressions match, if these topics change them."""
-        existing = [name for name in names if name in image.topics]
-        for group in groups:
-            for text, resolved in group.expressions.items():
-                matching = self.subscribing.expressions.matching(text, existing)
-                if matching != resolved.topics.intersection(names):
-                    group.stale_expressions[text] = None
-                    group.is_metadata_stale = True
 
     @staticmethod
     def reconcile(update: GroupUpdate, sender: Sender, reported: Partitions | None) -> CurrentAssignment:

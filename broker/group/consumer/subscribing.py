@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.coordinator.shown import shown
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, ResolvedExpression
 from purgatorio.broker.group.consumer.expressions import Expressions
 from purgatorio.broker.group.consumer.identification import Sender
@@ -13,14 +15,23 @@ from purgatorio.broker.group.consumer.member import Member, subscription_bytes
 from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
 from purgatorio.broker.group.services import GroupServices
+from purgatorio.logger import get_logger
 from purgatorio.protocol.consumer_offsets import ConsumerGroupMemberMetadataValue
+from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+logger = get_logger(__name__)
 
 MEMBERS_ASSIGNED_AT_ONCE: Final = 100
 """Up to this many members, each change gets a target assignment of its own."""
 ASSIGNMENT_MS_PER_MEMBER: Final = 1
 """In larger groups, the time between two target assignments, for each member: making one takes some microseconds for
 each, and when a thousand members join at once, not each of them is worth one (KIP-1263 waits a second, always)."""
+TOPICS_PER_HEARTBEAT: Final = 10_000
+"""The topics of expressions that a heartbeat looks at and writes, but for its last expression: some milliseconds."""
+MAX_MATCHED: Final = 50_000
+"""The most topics that all expressions of a group may match, each by itself: a new epoch looks at all. A single one may
+match more."""
 
 
 class Subscribing:
@@ -28,11 +39,12 @@ class Subscribing:
 
     Args:
         services: the image, the clock.
+        expressions: matches topics with regular expressions.
     """
 
-    def __init__(self, services: GroupServices) -> None:
+    def __init__(self, services: GroupServices, expressions: Expressions) -> None:
         self._services = services
-        self.expressions = Expressions()
+        self._expressions = expressions
 
     def subscribe(self, update: GroupUpdate, sender: Sender, subscription: ConsumerGroupMemberMetadataValue) -> None:
         """Write a member's subscription if it is new, and make the target assignment if that is due.
@@ -52,6 +64,7 @@ class Subscribing:
             update.put_member(sender.member_id, subscription)
         begins_epoch = before is None or _wants(before) != _wants(subscription)
         if begins_epoch and subscription.subscribed_topic_regex:
+            self._expressions.check(subscription.subscribed_topic_regex)
             self._resolve(update, subscription.subscribed_topic_regex)
         if begins_epoch or group.is_metadata_stale:
             self._begin_epoch(update, is_needed=begins_epoch)
@@ -80,27 +93,49 @@ class Subscribing:
     def _begin_epoch(self, update: GroupUpdate, *, is_needed: bool) -> None:
         """Begin an epoch if it is needed, or if subscribed topics have changed."""
         group = update.group
-        for expression in [each for each in group.stale_expressions if each in group.expressions]:
-            self._resolve(update, expression, anew=True)
+        self._resolve_stale(update)
         update.drop_unused_expressions()
         metadata_hash = update.metadata_hash()
         if is_needed or metadata_hash != group.metadata_hash:
             update.bump_epoch(metadata_hash)
         elif not update.changes_subscriptions:
-            group.is_metadata_stale = False
-            group.stale_expressions.clear()
+            group.looked_at(update.resolved)
 
-    def _resolve(self, update: GroupUpdate, expression: str, *, anew: bool = False) -> None:
-        """Find the topics that an expression matches, if that is not known."""
-        if not anew:
-            self.expressions.check(expression)
-        known = update.group.expressions.get(expression)
-        if known is None or anew:
-            image = self._services.image()
-            topics = self.expressions.matching(expression, image.topics)
-            if known is None or known.topics != topics:
-                now_ms = self._services.clock.wall_ms()
-                update.put_expression(expression, ResolvedExpression(topics, image.version, now_ms))
+    def _resolve_stale(self, update: GroupUpdate) -> None:
+        """Look at what expressions match now; if they match very many topics, at the others with later heartbeats."""
+        group = update.group
+        topics = 0
+        for expression in list(group.stale_expressions):
+            if topics >= TOPICS_PER_HEARTBEAT:
+                return
+            update.resolved.append(expression)
+            if expression in group.counts.expressions:
+                try:
+                    topics += self._resolve(update, expression)
+                except CoordinatorError as error:  # its members were told, or came before the topics
+                    logger.warning("a regular expression matches no more topics", why=str(error))
+
+    def _resolve(self, update: GroupUpdate, expression: str) -> int:
+        """Write the topics that an expression matches, if they are known and differ; returns how many there are.
+
+        Raises:
+            CoordinatorError: GROUP_MAX_SIZE_REACHED: it matches too many, with the group's other expressions.
+        """
+        topics = self._expressions.topics_of(expression)
+        if topics is None:
+            return 0  # the group is marked when they are known
+        group = update.group
+        known = group.expressions.get(expression)
+        if known is None or known.topics != topics:
+            others = group.matched_count - (0 if known is None else len(known.topics))
+            if others and others + len(topics) > MAX_MATCHED:
+                message = (
+                    f"the regular expressions of group {shown(group.group_id)} match more than {MAX_MATCHED} topics"
+                )
+                raise CoordinatorError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+            image, now_ms = self._services.image(), self._services.clock.wall_ms()
+            update.put_expression(expression, ResolvedExpression(topics, image.version, now_ms))
+        return 1 + len(topics)
 
     def _is_due(self, group: ConsumerGroup) -> bool:
         """Whether a target assignment may be made now: in a large group, not for each member that comes or goes."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
+from purgatorio.broker.group.consumer.expressions import Expressions
 
 
 class TopicIndex:
     """The consumer groups of one broker by the topics that they subscribe to; the topics need not exist.
 
-    Attributes:
-        with_expressions: the groups that subscribe by regular expressions too.
+    Args:
+        expressions: told by which regular expressions each group subscribes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, expressions: Expressions) -> None:
+        self._expressions = expressions
         self._groups: dict[str, dict[ConsumerGroup, None]] = {}
-        self.with_expressions: dict[ConsumerGroup, None] = {}
         self._topics: dict[ConsumerGroup, frozenset[str]] = {}
 
     def refresh(self, group: ConsumerGroup) -> None:
@@ -24,15 +25,12 @@ class TopicIndex:
         topics = frozenset(group.counts.names).union(*(each.topics for each in group.expressions.values()))
         self._move(group, self._topics.get(group, frozenset()), topics)
         self._topics[group] = topics
-        if group.expressions:
-            self.with_expressions[group] = None
-        else:
-            self.with_expressions.pop(group, None)
+        self._expressions.use(group, (*group.counts.expressions, *group.expressions))
 
     def forget(self, group: ConsumerGroup) -> None:
         """Forget a group that this broker no longer coordinates, or that has ended."""
         self._move(group, self._topics.pop(group, frozenset()), frozenset())
-        self.with_expressions.pop(group, None)
+        self._expressions.use(group, ())
 
     def groups_of(self, topic: str) -> Iterable[ConsumerGroup]:
         """Return the groups that subscribe to a topic."""

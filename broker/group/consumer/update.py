@@ -60,6 +60,7 @@ class GroupUpdate:
     Attributes:
         changes: the records, in the order in which they are written.
         moved: the ids of the members that own other partitions than before, or are in another epoch.
+        resolved: the stale regular expressions that were looked at.
         begins_epoch: whether there is a new epoch of the group.
         epoch, target_epoch: those of the group, as they will be.
     """
@@ -68,6 +69,7 @@ class GroupUpdate:
         self.group = group
         self.changes: list[Change] = []
         self.moved: list[str] = []
+        self.resolved: list[str] = []
         self.begins_epoch = False
         self.epoch = group.epoch
         self.target_epoch = group.target_epoch

@@ -113,8 +113,7 @@ class GroupWriter:
         if update.changes_subscriptions:
             self._index.refresh(group)
         if update.begins_epoch:
-            group.is_metadata_stale = False
-            group.stale_expressions.clear()
+            group.looked_at(update.resolved)
         if update.target_epoch > before:
             group.assigned_ms = self._clock.now_ms()
         return removed

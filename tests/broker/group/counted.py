@@ -53,5 +53,6 @@ def check_counts(groups: Groups) -> int:
             assert group.memory.used_bytes == group_bytes(group), group.group_id
         assert shard.memory.used_bytes == sum(map(group_bytes, shard.groups.values())) + offsets_bytes(shard)
     used_bytes = groups.memory.used_bytes
-    assert used_bytes == sum(shard.memory.used_bytes for shard in groups.coordinator.shards)
+    of_shards = sum(shard.memory.used_bytes for shard in groups.coordinator.shards)
+    assert used_bytes == of_shards + groups.consumer.expressions.memory.used_bytes
     return used_bytes

@@ -127,6 +127,7 @@ def test_a_join_that_no_record_can_hold_is_refused_before_it_is_copied() -> None
         tracemalloc.stop()
     assert joined.error == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert peak_bytes < 1_000 * KIB
+    assert clients.join(protocols=(("range", metadata[: 2 * KIB * KIB]),)).error == ErrorCode.GROUP_MAX_SIZE_REACHED
     many = tuple((f"p{nth}", bytes(900 * KIB)) for nth in range(5))
     assert clients.join(protocols=many).error == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert clients.join(protocols=many[:4]).error == OK

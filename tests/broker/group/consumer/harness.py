@@ -34,9 +34,16 @@ class ConsumerHarness(GroupHarness):
 
     def create(self, **partitions: int) -> None:
         """Let exactly these topics exist, with these numbers of partitions."""
-        made = [topic(name, partitions=count, replicas=(1,)) for name, count in partitions.items()]
+        made = [
+            topic(name, partitions=count, replicas=(1,), topic_id=name.encode()[:16].ljust(16, b"\0"))
+            for name, count in partitions.items()
+        ]
         self.set_topics(offsets_topic(self.replicas_of_offsets), *made)
         self.groups.image_changed(self.image)
+
+    def match(self) -> int:
+        """Match topics with the regular expressions that wait for it; returns the number of steps."""
+        return sum(1 for _ in self.groups.consumer.expressions.steps())
 
     def elect_again(self) -> None:
         """Let broker 1 be elected anew: it loads the groups from its log."""
