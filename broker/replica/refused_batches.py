@@ -51,8 +51,11 @@ class RefusedBatches:
         if header is None or not error_code.retriable:
             return
         known = self.first.get(header.producer_id)
-        if known is not None and known.epoch == header.producer_epoch and _is_after(header.base_sequence, known):
-            return
+        if known is not None:
+            if header.producer_epoch < known.epoch:  # sent before the epoch was raised: the newer one is expected still
+                return
+            if header.producer_epoch == known.epoch and _is_after(header.base_sequence, known):
+                return
         if known is None and len(self.first) >= MAX_PRODUCERS:
             del self.first[next(iter(self.first))]
         self.first[header.producer_id] = Refusal(

@@ -78,7 +78,32 @@ def test_batches_do_not_wait_for_one_that_another_leader_appended(broker: Harnes
 def test_a_new_epoch_ends_the_wait(broker: Harness) -> None:
     refuse(broker, 3)
     assert send(broker, 0, epoch=1) is ErrorCode.NONE
+    assert not broker.partition().refused.first
     assert send(broker, 1, epoch=1) is ErrorCode.NONE
+
+
+def test_a_batch_of_the_epoch_before_neither_waits_nor_ends_the_wait(broker: Harness) -> None:
+    assert send(broker, 0) is ErrorCode.NONE
+    refuse(broker, 0, epoch=1)
+    assert send(broker, 1) is ErrorCode.NONE, "the log decides about an epoch that it does not know to be old"
+    assert send(broker, 0) is ErrorCode.NONE, "a duplicate with the refused batch's sequence number"
+    assert send(broker, 1, epoch=1) is NOT_LEADER
+    assert [send(broker, sequence, epoch=1) for sequence in (0, 1)] == [ErrorCode.NONE] * 2
+
+
+def test_a_refused_batch_of_the_epoch_before_does_not_replace_the_one_that_is_expected(broker: Harness) -> None:
+    """A batch that was sent before the epoch was raised arrives late, in the same refusal."""
+    refuse(broker, 0, epoch=1)
+    refuse(broker, 5, epoch=0)
+    assert send(broker, 1, epoch=1) is NOT_LEADER
+    assert [send(broker, sequence, epoch=1) for sequence in (0, 1)] == [ErrorCode.NONE] * 2
+
+
+def test_a_refused_batch_of_a_new_epoch_replaces_that_of_the_one_before(broker: Harness) -> None:
+    refuse(broker, 5, epoch=0)
+    refuse(broker, 6, epoch=1)
+    assert send(broker, 7, epoch=1) is NOT_LEADER
+    assert [send(broker, sequence, epoch=1) for sequence in (6, 7)] == [ErrorCode.NONE] * 2
 
 
 def test_a_retry_of_an_earlier_batch_is_appended_or_refused_by_the_log(broker: Harness) -> None:

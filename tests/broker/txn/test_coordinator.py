@@ -93,19 +93,42 @@ def test_a_deadline_that_has_passed_meanwhile_aborts_at_once(broker: Transaction
     assert broker.value().state is State.PREPARE_ABORT
 
 
-def test_all_markers_of_a_decided_transaction_are_sent_again(broker: TransactionHarness) -> None:
+@pytest.mark.parametrize(
+    ("commit", "decided", "complete"),
+    [(True, State.PREPARE_COMMIT, State.COMPLETE_COMMIT), (False, State.PREPARE_ABORT, State.COMPLETE_ABORT)],
+)
+def test_all_markers_of_a_decided_transaction_are_sent_again(
+    broker: TransactionHarness, commit: bool, decided: State, complete: State
+) -> None:
     producer = started(broker)
-    broker.end(producer)
+    broker.end(producer, commit)
     broker.ends.write(A)
     broker.move(2)
     assert broker.ends.dropped == [(ID, 0)]
-    assert broker.ends.endings[-1].end == (ID, 100, 0, True, 2, (A, B), 1)
+    assert broker.ends.endings[-1].end == (ID, 100, 0, commit, 2, (A, B), 1)
     broker.ends.write(B, nth=0)
     broker.ends.write(A)
-    assert broker.value().state is State.PREPARE_COMMIT, "an old coordinator's markers count for nothing"
+    assert broker.value().state is decided, "an old coordinator's markers count for nothing"
     broker.ends.write(B)
     broker.commit()
-    assert broker.value().state is State.COMPLETE_COMMIT
+    assert broker.value().state is complete
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("bumps", [True, False])
+def test_a_complete_transaction_is_loaded_with_its_result(
+    broker: TransactionHarness, commit: bool, bumps: bool
+) -> None:
+    """Its producer that asks again gets the result that the first coordinator decided, and no other."""
+    producer = started(broker, version=2 if bumps else 1)
+    after = broker.end(producer, commit, bumps=bumps).producer
+    broker.ends.write()
+    broker.move(2)
+    assert broker.value().is_commit == commit
+    assert broker.end(producer, commit, bumps=bumps).producer == after
+    assert broker.end(producer, not commit, bumps=bumps).error == ErrorCode.INVALID_TXN_STATE
+    completion = broker.transactions.completion
+    assert (completion.committed_count, completion.aborted_count) == (commit, not commit)
 
 
 def test_markers_that_are_written_at_once_complete_a_transaction_while_it_is_loaded(
@@ -119,13 +142,16 @@ def test_markers_that_are_written_at_once_complete_a_transaction_while_it_is_loa
     assert broker.value().state is State.COMPLETE_COMMIT
 
 
-def test_a_producer_that_lost_an_answer_gets_it_from_the_next_coordinator(broker: TransactionHarness) -> None:
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_producer_that_lost_an_answer_gets_it_from_the_next_coordinator(
+    broker: TransactionHarness, commit: bool
+) -> None:
     """KAFKA-20357: Kafka's next coordinator does not know the epoch before, and fences the producer."""
     producer = started(broker, version=2)
-    assert broker.end(producer, bumps=True).producer == Producer(100, 1)
+    assert broker.end(producer, commit, bumps=True).producer == Producer(100, 1)
     broker.ends.write()
     broker.move(2)
-    assert broker.end(producer, bumps=True).producer == Producer(100, 1)
+    assert broker.end(producer, commit, bumps=True).producer == Producer(100, 1)
     asked = broker.init(producer)
     broker.commit()
     assert asked.producer == Producer(100, 1)

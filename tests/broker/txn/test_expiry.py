@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from purgatorio.broker.txn.expiry import TOMBSTONES_PER_STEP
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.txn.harness import ID, PARTITION, A, TransactionHarness, state_topic
@@ -58,6 +59,35 @@ def test_an_id_whose_tombstone_is_refused_lives_on() -> None:
     expire(broker)
     broker.may_lead = True
     assert broker.add(producer).error == ErrorCode.NONE
+
+
+def test_an_id_whose_next_transaction_waits_for_the_replicas_does_not_expire() -> None:
+    """Its committed value is as old as those that expire; the record on its way is not."""
+    broker = TransactionHarness(replicas=(1, 2))
+    init = broker.init()
+    broker.commit()
+    broker.advance_ms(EXPIRY_MS)
+    added = broker.add(init.producer)
+    expire(broker)
+    broker.commit()
+    assert added.error == ErrorCode.NONE
+    assert ids(broker) == [ID]
+    assert None not in broker.logged()
+    assert broker.transactions.expiration_count == 0
+
+
+def test_an_id_whose_next_transaction_begins_during_the_scan_does_not_expire() -> None:
+    broker = TransactionHarness(replicas=(1, 2))
+    inits = [broker.init(transactional_id=f"{nth}") for nth in range(TOMBSTONES_PER_STEP + 1)]
+    broker.commit()
+    broker.advance_ms(EXPIRY_MS)
+    steps = broker.transactions.expiry_steps()
+    next(steps)
+    added = broker.add(inits[-1].producer, transactional_id=f"{TOMBSTONES_PER_STEP}")
+    sum(1 for _ in steps)
+    broker.commit()
+    assert added.error == ErrorCode.NONE
+    assert ids(broker) == [f"{TOMBSTONES_PER_STEP}"]
 
 
 def test_a_request_waits_while_its_id_is_deleted_and_is_told_that_it_is_unknown() -> None:
