@@ -28,6 +28,7 @@ from purgatorio.protocol.messages import (
     alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     alter_user_scram_credentials,
     api_versions,
     consumer_group_describe,
@@ -46,6 +47,7 @@ from purgatorio.protocol.messages import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     describe_transactions,
     describe_user_scram_credentials,
@@ -73,6 +75,7 @@ from purgatorio.protocol.messages import (
     sasl_handshake,
     sync_group,
     txn_offset_commit,
+    update_features,
     write_txn_markers,
 )
 from purgatorio.protocol.primitives import (
@@ -107,6 +110,7 @@ APIS: Final[Mapping[int, Api]] = MappingProxyType(
             alter_client_quotas,
             alter_configs,
             alter_partition_reassignments,
+            alter_replica_log_dirs,
             alter_user_scram_credentials,
             api_versions,
             consumer_group_describe,
@@ -125,6 +129,7 @@ APIS: Final[Mapping[int, Api]] = MappingProxyType(
             describe_groups,
             describe_log_dirs,
             describe_producers,
+            describe_quorum,
             describe_topic_partitions,
             describe_transactions,
             describe_user_scram_credentials,
@@ -152,6 +157,7 @@ APIS: Final[Mapping[int, Api]] = MappingProxyType(
             sasl_handshake,
             sync_group,
             txn_offset_commit,
+            update_features,
             write_txn_markers,
         )
     }

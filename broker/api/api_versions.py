@@ -3,9 +3,7 @@
 Versions 0–4. The server answers a request of a higher version in version 0, with UNSUPPORTED_VERSION and the same list,
 so that a newer client can fall back. The list is derived from the routes: it has exactly the answered APIs.
 
-From version 3 on the answer tells features (KIP-584): group.version 1 stands for the consumer protocol (KIP-848), for
-which clients look at the APIs and tools at the feature. With transaction.version 2, Java's client and franz-go use a
-producer epoch for each transaction, and add no partitions themselves (KIP-890).
+From version 3 on the answer tells the features of the cluster (KIP-584).
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import re
 from functools import partial
 from typing import Final
 
+from purgatorio.broker.api.features import features
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.request import Reply, RequestContext, Routes, api_versions_response
 from purgatorio.protocol.api_key import ApiKey
@@ -28,8 +27,6 @@ from purgatorio.protocol.messages.api_versions import (
 CLIENT_SOFTWARE_VERSION = 3
 ZERO_MINIMUM_VERSION = 4
 """The first version in which a feature may have the minimum 0; others are not told of such features (KAFKA-17011)."""
-GROUP_VERSION = "group.version"
-TRANSACTION_VERSION = "transaction.version"
 # KIP-511: the allowed names and versions of client software.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -48,18 +45,16 @@ def handle(
         reply(error_response(request, ErrorCode.INVALID_REQUEST))
         return
     response = api_versions_response(routes)
+    known = features(transaction_version)
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION:
         response.finalized_features_epoch = transaction_version
         response.finalized_features = [
-            FinalizedFeatureKey(name=GROUP_VERSION, min_version_level=1, max_version_level=1),
-            FinalizedFeatureKey(
-                name=TRANSACTION_VERSION, min_version_level=transaction_version, max_version_level=transaction_version
-            ),
+            FinalizedFeatureKey(name=each.name, min_version_level=each.level, max_version_level=each.level)
+            for each in known
         ]
     if ctx.api_version >= ZERO_MINIMUM_VERSION:
         response.supported_features = [
-            SupportedFeatureKey(name=GROUP_VERSION, min_version=0, max_version=1),
-            SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=2),
+            SupportedFeatureKey(name=each.name, min_version=each.lowest, max_version=each.highest) for each in known
         ]
     reply(response)
 

@@ -164,6 +164,7 @@ class ClusterImage:
             compare objects (`is`): changes of other metadata keep them.
         acls: the access control lists, oldest first, each once.
         scram_credentials: by user and mechanism.
+        controller_epoch: grows by one whenever another broker, or none, becomes the controller.
         next_producer_id: the first producer id that is not allocated to a broker.
         next_broker_epoch: the epoch of the next registration.
         topic_names: topic id to name; derived from `topics` if not given.
@@ -183,6 +184,7 @@ class ClusterImage:
     client_quotas: ClientQuotas = field(default_factory=dict)
     acls: Mapping[AclBinding, None] = field(default_factory=dict)
     scram_credentials: ScramCredentials = field(default_factory=dict, repr=False)
+    controller_epoch: int = 0
     topic_names: Mapping[bytes, str] | None = field(default=None, repr=False, compare=False)
     edits: Mapping[str, Rows | None] = field(default_factory=dict, repr=False, compare=False)
     commits: tuple[Commit, ...] = field(default=(), repr=False, compare=False)
@@ -248,7 +250,9 @@ class ClusterImage:
         # Sorted, so that listings and placements do not depend on the order of registrations.
         ordered = dict(sorted(brokers.items()))
         live = [broker_id for broker_id, registration in ordered.items() if not registration.fenced]
-        return replace(self, brokers=ordered, controller_id=min(live, default=NO_BROKER))
+        controller_id = min(live, default=NO_BROKER)
+        epoch = self.controller_epoch + (controller_id != self.controller_id)
+        return replace(self, brokers=ordered, controller_id=controller_id, controller_epoch=epoch)
 
     def with_broker_configs(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
         """Return an image with these dynamic configs of a broker, or of all brokers (""); they replace its others."""

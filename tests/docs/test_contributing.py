@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,26 +37,27 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
 
 def test_the_example_is_not_there_yet() -> None:
     """An example that has been added for real is no longer one: take another API."""
-    assert ApiKey.ALTER_REPLICA_LOG_DIRS not in {api.key for api in APIS}
+    assert ApiKey.UNREGISTER_BROKER not in {api.key for api in APIS}
 
 
 def test_its_messages_handler_and_registration_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:
     made = modules(monkeypatch)
     assert list(made) == [
-        "purgatorio.protocol.messages.alter_replica_log_dirs",
-        "purgatorio.broker.api.alter_replica_log_dirs",
-        "tests.broker.api.test_alter_replica_log_dirs",
+        "purgatorio.protocol.messages.unregister_broker",
+        "purgatorio.broker.api.unregister_broker",
+        "tests.broker.api.test_unregister_broker",
     ]
     messages, handler, _ = made.values()
     registered: Any = handler.API
     assert registered.answered_versions == messages.API.versions
-    moved = messages.AlterReplicaLogDirTopic(name="orders", partitions=[1])
-    request = messages.AlterReplicaLogDirsRequest(dirs=[messages.AlterReplicaLogDir(path="/data", topics=[moved])])
+    admin: Any = SimpleNamespace(store=SimpleNamespace(image=SimpleNamespace(brokers={1: None})))
     for version in registered.answered_versions:
-        replies = Replies()
-        handler.handle(None, context(ApiKey.ALTER_REPLICA_LOG_DIRS, version), request, replies)
-        response, flexible = messages.AlterReplicaLogDirsResponse, messages.API.is_flexible(version)
-        data = b"".join(compile_encoder(response, version, flexible)(replies.only))
-        (result,) = compile_decoder(response, version, flexible)(data).results
-        (partition,) = result.partitions
-        assert (result.topic_name, partition.error_code) == ("orders", ErrorCode.LOG_DIR_NOT_FOUND)
+        for broker_id, error_code in ((1, ErrorCode.POLICY_VIOLATION), (2, ErrorCode.BROKER_ID_NOT_REGISTERED)):
+            replies = Replies()
+            request = messages.UnregisterBrokerRequest(broker_id=broker_id)
+            handler.handle(admin, context(ApiKey.UNREGISTER_BROKER, version), request, replies)
+            response, flexible = messages.UnregisterBrokerResponse, messages.API.is_flexible(version)
+            data = b"".join(compile_encoder(response, version, flexible)(replies.only))
+            answer = compile_decoder(response, version, flexible)(data)
+            assert answer.error_code == error_code
+            assert f"roker {broker_id}" in answer.error_message

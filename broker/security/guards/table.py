@@ -63,6 +63,7 @@ GUARDS: Final[Mapping[int, Guard]] = MappingProxyType(
         ApiKey.DELETE_ACLS: cluster(_ALTER),
         ApiKey.DESCRIBE_CONFIGS: configs.resources(AclOperation.DESCRIBE_CONFIGS, "results"),
         ApiKey.ALTER_CONFIGS: configs.resources(AclOperation.ALTER_CONFIGS, "responses"),
+        ApiKey.ALTER_REPLICA_LOG_DIRS: cluster(_ALTER),
         ApiKey.DESCRIBE_LOG_DIRS: cluster(_DESCRIBE),
         ApiKey.CREATE_PARTITIONS: EachOne(_ALTER, _TOPIC, "topics", "results", name="name"),
         ApiKey.DELETE_GROUPS: EachOne(_DELETE, _GROUP, "groups_names", "results"),
@@ -75,6 +76,8 @@ GUARDS: Final[Mapping[int, Guard]] = MappingProxyType(
         ApiKey.ALTER_CLIENT_QUOTAS: cluster(AclOperation.ALTER_CONFIGS),
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: cluster(_DESCRIBE),
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: cluster(_ALTER),
+        ApiKey.DESCRIBE_QUORUM: cluster(_DESCRIBE),
+        ApiKey.UPDATE_FEATURES: cluster(_ALTER),
         ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
         ApiKey.DESCRIBE_PRODUCERS: EachOne(_READ, _TOPIC, "topics", "topics", name="name"),
         ApiKey.DESCRIBE_TRANSACTIONS: EachOne(

@@ -77,3 +77,12 @@ def test_images_cannot_be_changed_in_place() -> None:
 def test_partitions_are_counted_over_all_topics() -> None:
     other = Topic("other", b"x" * 16, (STATE,))
     assert EMPTY.with_topics([ORDERS, other]).partition_count == 3
+
+
+def test_the_controllers_epoch_grows_when_another_broker_becomes_it_and_only_then() -> None:
+    image = EMPTY.with_broker(broker(2))
+    first = image.controller_epoch
+    assert image.with_broker(broker(3)).controller_epoch == first
+    assert image.with_topics([ORDERS]).controller_epoch == first
+    assert image.with_broker(broker(1)).controller_epoch == first + 1
+    assert image.without_broker(2).controller_epoch == first + 1

@@ -20,6 +20,7 @@ from purgatorio.protocol.messages import (
     alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     alter_user_scram_credentials,
     create_acls,
     create_partitions,
@@ -249,6 +250,15 @@ CASES = [
     *configs(ApiKey.DESCRIBE_CONFIGS, DESCRIBE_CONFIGS, describe_configs.DescribeConfigsResource),
     *configs(ApiKey.ALTER_CONFIGS, ALTER_CONFIGS, alter_configs.AlterConfigsResource),
     *configs(ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS, incremental_alter_configs.AlterConfigsResource),
+    case(
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        [(ALTER, CLUSTER)],
+        dirs=[
+            alter_replica_log_dirs.AlterReplicaLogDir(
+                topics=topic_of(alter_replica_log_dirs.AlterReplicaLogDirTopic, partitions=[0])
+            )
+        ],
+    ),
     case(ApiKey.DESCRIBE_LOG_DIRS, [(DESCRIBE, CLUSTER)], topics=None),
     case(ApiKey.CREATE_PARTITIONS, [(ALTER, TOPIC)], topics=topic_of(create_partitions.CreatePartitionsTopic)),
     case(ApiKey.DELETE_GROUPS, [(DELETE, GROUP)], groups_names=["billing"]),
@@ -285,6 +295,8 @@ CASES = [
         [(ALTER, CLUSTER)],
         deletions=[alter_user_scram_credentials.ScramCredentialDeletion(name="alice", mechanism=1)],
     ),
+    case(ApiKey.DESCRIBE_QUORUM, [(DESCRIBE, CLUSTER)]),
+    case(ApiKey.UPDATE_FEATURES, [(ALTER, CLUSTER)]),
     Case(ApiKey.DESCRIBE_CLUSTER, APIS[ApiKey.DESCRIBE_CLUSTER].request, {}),
     case(
         ApiKey.DESCRIBE_PRODUCERS,

@@ -1,0 +1,33 @@
+"""The features of the cluster (KIP-584): which levels brokers support, and which level is in use.
+
+A level is set when the brokers start, and stays: an upgrade of a running cluster has no meaning for metadata that live
+as long as its processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+GROUP_VERSION: Final = "group.version"
+TRANSACTION_VERSION: Final = "transaction.version"
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature: the levels that brokers support, from `lowest` to `highest`, and the `level` in use."""
+
+    name: str
+    lowest: int
+    highest: int
+    level: int
+
+
+def features(transaction_version: int) -> tuple[Feature, ...]:
+    """Return the features of a cluster with this level of transaction.version.
+
+    group.version 1 stands for the consumer protocol (KIP-848), for which clients look at the APIs and tools at the
+    feature. With transaction.version 2, Java's client and franz-go use a producer epoch for each transaction, and add
+    no partitions themselves (KIP-890).
+    """
+    return Feature(GROUP_VERSION, 0, 1, 1), Feature(TRANSACTION_VERSION, 0, 2, transaction_version)
