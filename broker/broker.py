@@ -23,6 +23,7 @@ from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices
 from purgatorio.broker.config.descriptions import BrokerDescription
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
+from purgatorio.broker.config.group_configs import group_keys
 from purgatorio.broker.config.limits import fetch_settings
 from purgatorio.broker.config.listeners import BROKERS
 from purgatorio.broker.config.topics import topic_settings, topic_synonyms
@@ -262,6 +263,7 @@ class Broker:
             broker_configs=BrokerDescription(config),
             dynamic_keys=dynamic_keys(),
             topic_synonyms=topic_synonyms(),
+            group_keys=group_keys(config),
             has_authorizer=bool(config.authorizer_class_name),
             listings=self.groups.listings,
         )

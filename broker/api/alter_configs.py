@@ -1,7 +1,7 @@
-"""AlterConfigs (key 33): set all configs of topics and brokers; others return to their defaults (KIP-133, KIP-226).
+"""AlterConfigs (key 33): set all configs of topics, brokers and groups (KIP-133, KIP-226).
 
-Versions 0–2. Any broker changes the configs of topics and those of all brokers (named ""), and only a broker itself its
-own.
+Versions 0–2. Configs that are not named return to their defaults. Any broker changes the configs of topics, of groups
+and of all brokers (named ""), and only a broker itself its own.
 """
 
 from __future__ import annotations

@@ -10,7 +10,13 @@ from typing import Any
 from purgatorio.broker.api.config_listing import ResourceType, static_configs
 from purgatorio.broker.api.context import AdminContext, topic_keys
 from purgatorio.broker.metadata.cluster_change import ClusterChange
-from purgatorio.broker.metadata.controller import ConfigEdit, Refused, alter_broker_configs, alter_topic_configs
+from purgatorio.broker.metadata.controller import (
+    ConfigEdit,
+    Refused,
+    alter_broker_configs,
+    alter_group_configs,
+    alter_topic_configs,
+)
 from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage
 from purgatorio.broker.metadata.topic_name import topic_name_problem
 from purgatorio.protocol.errors import ErrorCode
@@ -38,8 +44,9 @@ class ResourceResult:
 class ConfigsChange(ClusterChange[ResourceResult]):
     """Changes the configs of each resource independently of the others.
 
-    A topic's configs are changed at any broker, the dynamic configs of one broker (KIP-226) at that broker, as in
-    Kafka, and those of all brokers at any. A resource that is named twice is refused with INVALID_REQUEST.
+    The configs of a topic or a group are changed at any broker, the dynamic configs of one broker (KIP-226) at that
+    broker, as in Kafka, and those of all brokers at any. A resource that is named twice is refused with
+    INVALID_REQUEST.
 
     Args:
         edits: the resources of the request, in its order.
@@ -81,9 +88,10 @@ class ConfigsChange(ClusterChange[ResourceResult]):
         if kind == ResourceType.BROKER:
             return self._alter_broker(image, name, edit.edit), ResourceResult(kind, name)
         if kind == ResourceType.GROUP:
-            raise Refused(
-                ErrorCode.INVALID_REQUEST, "Configs of one group cannot be changed here, only those of brokers."
+            image = alter_group_configs(
+                image, name, edit.edit, keys=self._admin.group_keys, validate_only=self._validate_only
             )
+            return image, ResourceResult(kind, name)
         if kind != ResourceType.TOPIC:
             raise Refused(ErrorCode.INVALID_REQUEST, f"Resources of type {kind} have no configs here.")
         if problem := topic_name_problem(name):

@@ -5,17 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.log.config import TOPIC_CONFIGS
+from purgatorio.broker.log.config_keys import config_text
 from purgatorio.broker.metadata.image import ALL_BROKERS
-
-GROUP_CONFIGS: Final[Mapping[str, str]] = {
-    "consumer.heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms",
-    "consumer.session.timeout.ms": "group.consumer.session.timeout.ms",
-}
-"""Configs of groups (KIP-848), and the broker configs that are their defaults."""
 
 
 class ResourceType(enum.IntEnum):
@@ -34,6 +28,7 @@ class ConfigSource(enum.IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    GROUP_CONFIG = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +103,15 @@ def cluster_entries(admin: AdminContext) -> list[ConfigEntry]:
     return entries
 
 
-def group_entries(admin: AdminContext) -> list[ConfigEntry]:
-    """Return the configs of a group of the consumer protocol: those of all groups, which cannot be changed for one."""
+def group_entries(admin: AdminContext, group_id: str) -> list[ConfigEntry]:
+    """Return all configs of a group, which need not exist; those that it does not set are this broker's for groups."""
+    configs = admin.store.image.group_configs.get(group_id, {})
     entries = []
-    for name, broker_name in GROUP_CONFIGS.items():
-        setting = admin.broker_configs[broker_name]
-        synonym = _start_synonym(admin, broker_name, setting.value)
-        entries.append(ConfigEntry(name, (synonym,), read_only=True, type=setting.type, doc=setting.doc))
+    for key in admin.group_keys.values():
+        synonyms = [_start_synonym(admin, key.broker_name or key.name, config_text(key.default))]
+        if key.name in configs:
+            synonyms.insert(0, ConfigSynonym(key.name, configs[key.name], ConfigSource.GROUP_CONFIG))
+        entries.append(ConfigEntry(key.name, tuple(synonyms), read_only=False, type=key.type, doc=key.doc))
     return entries
 
 

@@ -59,6 +59,7 @@ class AdminContext:
         seems_dead: whether a broker is probably dead, though it is not fenced yet.
         broker_configs: the configs with which this broker started, by Kafka's dotted names.
         dynamic_keys: the broker configs that can be changed while brokers run (KIP-226), by Kafka's dotted names.
+        group_keys: the configs that a group may have of its own, by name, with the defaults of this broker.
         topic_synonyms: from topic configs to the broker configs that are their defaults (from retention.ms to
             log.retention.ms); topic configs without such a broker config are absent.
         listings: makes long answers in steps.
@@ -75,6 +76,7 @@ class AdminContext:
     broker_configs: Mapping[str, ConfigValue] = field(default_factory=dict)
     dynamic_keys: Mapping[str, ConfigKey] = field(default_factory=dict)
     topic_synonyms: Mapping[str, str] = field(default_factory=dict)
+    group_keys: Mapping[str, ConfigKey] = field(default_factory=dict)
     has_authorizer: bool = False
     listings: Listings = field(default_factory=lambda: Listings(lambda: None))
 

@@ -2,7 +2,7 @@
 
 Versions 1–4. v1 lists synonyms on request, v3 types and, on request, documentation (KIP-569). A broker describes only
 itself: clients send the request to the broker that it names. The broker name "" means the dynamic configs of all
-brokers (KIP-226). Every group has the same configs, whether it exists or not, as in Kafka.
+brokers (KIP-226). Every group has configs, whether it exists or not, as in Kafka.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def _entries(admin: AdminContext, resource: DescribeConfigsResource) -> list[Con
             return broker_entries(admin)
         raise Refused(ErrorCode.INVALID_REQUEST, f"This is broker {admin.broker_id}; it cannot describe '{name}'.")
     if resource.resource_type == ResourceType.GROUP:
-        return group_entries(admin)
+        if not name:
+            raise Refused(ErrorCode.INVALID_REQUEST, "A group's name must not be empty.")
+        return group_entries(admin, name)
     raise Refused(ErrorCode.INVALID_REQUEST, f"Resources of type {resource.resource_type} have no configs here.")
 
 

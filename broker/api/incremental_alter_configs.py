@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs (key 44): change some configs of topics and brokers, keep the others (KIP-339, KIP-226).
+"""IncrementalAlterConfigs (key 44): change some configs of topics, brokers and groups (KIP-339, KIP-226).
 
 Versions 0–1. The operations are SET, DELETE (reset to the default), APPEND and SUBTRACT (lists only). Any broker
-changes the configs of topics and those of all brokers (named ""), and only a broker itself its own.
+changes the configs of topics, of groups and of all brokers (named ""), and only a broker itself its own.
 """
 
 from __future__ import annotations

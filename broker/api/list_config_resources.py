@@ -26,7 +26,7 @@ from purgatorio.protocol.messages.list_config_resources import (
 
 BROKER_LOGGER: Final = 8
 LISTED_TYPES: Final = (ResourceType.TOPIC, ResourceType.BROKER, BROKER_LOGGER, CLIENT_METRICS, ResourceType.GROUP)
-"""The types that Kafka lists; here no resources of the last three have configs of their own."""
+"""The types that Kafka lists; here no loggers and no client metrics have configs."""
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: ListConfigResourcesRequest, reply: Reply) -> None:
@@ -51,6 +51,8 @@ def _names(image: ClusterImage, kind: int) -> Iterable[str]:
         return sorted(image.topics)
     if kind == ResourceType.BROKER:
         return [str(broker_id) for broker_id, broker in sorted(image.brokers.items()) if not broker.fenced]
+    if kind == ResourceType.GROUP:
+        return sorted(image.group_configs)
     return ()
 
 

@@ -285,6 +285,18 @@ class BrokerConfig(Settings):
     group_consumer_session_timeout_ms: int = number(
         45_000, "Session timeout of members of the consumer protocol (KIP-848).", ge=1
     )
+    group_consumer_min_session_timeout_ms: int = number(
+        45_000, "Shortest consumer.session.timeout.ms of one group, unless the brokers' own is shorter.", ge=1
+    )
+    group_consumer_max_session_timeout_ms: int = number(
+        60_000, "Longest consumer.session.timeout.ms of one group, unless the brokers' own is longer.", ge=1
+    )
+    group_consumer_min_heartbeat_interval_ms: int = number(
+        5_000, "Shortest consumer.heartbeat.interval.ms of one group, unless the brokers' own is shorter.", ge=1
+    )
+    group_consumer_max_heartbeat_interval_ms: int = number(
+        15_000, "Longest consumer.heartbeat.interval.ms of one group, unless the brokers' own is longer.", ge=1
+    )
     group_consumer_heartbeat_interval_ms: int = number(
         5_000,
         "Longest time between two heartbeats of members of the consumer protocol. A broker with few members asks for "

@@ -18,6 +18,11 @@ a day. Only closed segments are compacted, and these records are in memory: the 
 commits ten times a second take 67 MB in a day. Coordinators alone read them, when they are elected, and no replica that
 was away for an hour is in sync."""
 
+CONSUMER_SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+"""The config of one group that takes the place of group.consumer.session.timeout.ms."""
+CONSUMER_HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
+"""The config of one group that takes the place of group.consumer.heartbeat.interval.ms."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:

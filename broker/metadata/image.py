@@ -160,6 +160,7 @@ class ClusterImage:
         brokers: all registered brokers, fenced ones included.
         topics: by name.
         broker_configs: the dynamic configs (KIP-226) by the resource's name: a broker's id, or "" for all brokers.
+        group_configs: the configs of single groups, by the group's id.
         client_quotas: by entity. A reader that derives something from these, or from the ACLs or the credentials, may
             compare objects (`is`): changes of other metadata keep them.
         acls: the access control lists, oldest first, each once.
@@ -185,6 +186,7 @@ class ClusterImage:
     acls: Mapping[AclBinding, None] = field(default_factory=dict)
     scram_credentials: ScramCredentials = field(default_factory=dict, repr=False)
     controller_epoch: int = 0
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     topic_names: Mapping[bytes, str] | None = field(default=None, repr=False, compare=False)
     edits: Mapping[str, Rows | None] = field(default_factory=dict, repr=False, compare=False)
     commits: tuple[Commit, ...] = field(default=(), repr=False, compare=False)
@@ -258,6 +260,11 @@ class ClusterImage:
         """Return an image with these dynamic configs of a broker, or of all brokers (""); they replace its others."""
         others = {key: value for key, value in self.broker_configs.items() if key != name}
         return replace(self, broker_configs={**others, name: configs} if configs else others)
+
+    def with_group_configs(self, group_id: str, configs: Mapping[str, str]) -> ClusterImage:
+        """Return an image with these configs of a group; they replace its others."""
+        others = {key: value for key, value in self.group_configs.items() if key != group_id}
+        return replace(self, group_configs={**others, group_id: configs} if configs else others)
 
     def with_client_quotas(self, quotas: ClientQuotas) -> ClusterImage:
         """Return an image with these client quotas, and no others."""

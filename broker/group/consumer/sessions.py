@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from purgatorio.broker.group.config import CONSUMER_HEARTBEAT_INTERVAL, CONSUMER_SESSION_TIMEOUT
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import Member, MemberState
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
@@ -44,18 +45,27 @@ class MemberTimers:
 
         Partitions move at heartbeats: a new member waits until the others have given up its share at theirs. So members
         are asked to send them as often as the broker can afford, for all its members together, and at least every
-        group.consumer.heartbeat.interval.ms. Clients adopt the interval of each answer at once.
+        group.consumer.heartbeat.interval.ms, or the group's own. Clients adopt the interval of each answer at once.
         """
         rate = STABLE_BEATS_PER_SECOND if group.is_stable else RECONCILING_BEATS_PER_SECOND
         affordable_ms = self._members * 1_000 // rate
-        return min(self._services.config.consumer_heartbeat_interval_ms, max(SHORTEST_INTERVAL_MS, affordable_ms))
+        default_ms = self._services.config.consumer_heartbeat_interval_ms
+        longest_ms = self._of_group(group, CONSUMER_HEARTBEAT_INTERVAL, default_ms)
+        return min(longest_ms, max(SHORTEST_INTERVAL_MS, affordable_ms))
+
+    def _of_group(self, group: ConsumerGroup, name: str, default: int) -> int:
+        """Return a config of the group: its own, which was checked when it was set, or the default."""
+        configs = self._services.image().group_configs.get(group.group_id)
+        return default if configs is None or name not in configs else int(configs[name])
 
     def renew_session(self, shard: GroupShard, group: ConsumerGroup, member: Member) -> None:
         """Let the member's session begin anew: it has shown that it lives."""
         classic = member.subscription.classic_member_metadata
-        timeout_ms = (
-            self._services.config.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
-        )
+        if classic is None:
+            default_ms = self._services.config.consumer_session_timeout_ms
+            timeout_ms = self._of_group(group, CONSUMER_SESSION_TIMEOUT, default_ms)
+        else:
+            timeout_ms = classic.session_timeout_ms
         if member.session is not None:
             member.session.session_timeout_ms = timeout_ms
             member.session.beat()

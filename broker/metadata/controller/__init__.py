@@ -28,6 +28,7 @@ from purgatorio.broker.metadata.controller.elections import (
     PreferredElections,
     elect_leaders,
 )
+from purgatorio.broker.metadata.controller.group_configs import alter_group_configs
 from purgatorio.broker.metadata.controller.in_sync import InSyncProposal, change_in_sync_sets
 from purgatorio.broker.metadata.controller.partitions import MorePartitions, create_partitions
 from purgatorio.broker.metadata.controller.reassignments import Reassignment, ReassignmentResult, reassign_partitions
@@ -56,6 +57,7 @@ __all__ = [
     "TopicSettings",
     "allocate_producer_ids",
     "alter_broker_configs",
+    "alter_group_configs",
     "alter_topic_configs",
     "change_in_sync_sets",
     "changing",

@@ -161,17 +161,26 @@ def test_a_whole_request_can_be_answered_with_an_error(cluster: Any) -> None:
     assert [result.error_code for result in seen.results] == [ErrorCode.UNKNOWN_SERVER_ERROR]
 
 
-def test_every_group_has_the_configs_of_the_brokers_groups(cluster: Any) -> None:
+def test_every_group_has_configs_whether_it_exists_or_not(cluster: Any) -> None:
     """kafka-configs asks for each group that it lists, and for one that need not exist."""
-    cluster.admin.broker_configs.update(
-        {
-            "group.consumer.heartbeat.interval.ms": Setting("5000", True, 3, "Time between heartbeats."),
-            "group.consumer.session.timeout.ms": Setting("50000", False, 3, "Session timeout."),
-        }
-    )
+    cluster.admin.broker_configs["group.consumer.session.timeout.ms"] = Setting("45000", False, 3, "Session timeout.")
     (result,) = ask(cluster, about(32, "billing"))
     assert (result.error_code, result.resource_name) == (0, "billing")
-    assert [(each.name, each.value, each.config_source, each.read_only) for each in result.configs] == [
-        ("consumer.heartbeat.interval.ms", "5000", DEFAULT_CONFIG, True),
-        ("consumer.session.timeout.ms", "50000", STATIC_BROKER_CONFIG, True),
+    assert len(result.configs) == 17
+    found = {each.name: (each.value, each.config_source) for each in result.configs if not each.read_only}
+    assert found["consumer.session.timeout.ms"] == ("45000", STATIC_BROKER_CONFIG)
+    assert found["consumer.heartbeat.interval.ms"] == ("5000", DEFAULT_CONFIG)
+    assert found["share.auto.offset.reset"] == ("latest", DEFAULT_CONFIG)
+    (refused,) = ask(cluster, about(32, ""))
+    assert refused.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_groups_own_config_comes_before_that_of_the_brokers_groups(cluster: Any) -> None:
+    cluster.change(lambda image: (image.with_group_configs("g", {"consumer.session.timeout.ms": "50000"}), None))
+    (result,) = ask(cluster, about(32, "g", "consumer.session.timeout.ms"), include_synonyms=True)
+    (config,) = result.configs
+    assert (config.value, config.config_source) == ("50000", 8)
+    assert [(each.name, each.value, each.source) for each in config.synonyms] == [
+        ("consumer.session.timeout.ms", "50000", 8),
+        ("group.consumer.session.timeout.ms", "45000", DEFAULT_CONFIG),
     ]

@@ -15,7 +15,7 @@ from purgatorio.protocol.messages.incremental_alter_configs import (
 )
 from tests.broker.api.conftest import Setting
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -132,10 +132,43 @@ def test_throttles_of_a_broker_are_set_and_reset_as_by_kafka_reassign_partitions
     assert cluster.image.broker_configs == {}
 
 
-def test_configs_of_a_group_cannot_be_changed(cluster: Any) -> None:
-    (result,) = ask(cluster, alter(32, "billing", ("consumer.session.timeout.ms", SET, "50000")))
-    assert result.error_code == ErrorCode.INVALID_REQUEST
-    assert result.error_message == "Configs of one group cannot be changed here, only those of brokers."
+def test_configs_of_a_group_are_changed_and_reset(cluster: Any) -> None:
+    timeout, reset = "consumer.session.timeout.ms", "share.auto.offset.reset"
+    (result,) = ask(cluster, alter(GROUP, "billing", (timeout, SET, " 50000 "), (reset, SET, "by_duration:PT1H")))
+    assert (result.error_code, result.resource_type, result.resource_name) == (0, GROUP, "billing")
+    assert cluster.image.group_configs == {"billing": {timeout: "50000", reset: "by_duration:PT1H"}}
+    for deleted in (timeout, reset, "no.such.config"):
+        (result,) = ask(cluster, alter(GROUP, "billing", (deleted, DELETE, None)))
+        assert result.error_code == ErrorCode.NONE
+    assert cluster.image.group_configs == {}
+
+
+@pytest.mark.parametrize(
+    ("group", "change", "code"),
+    [
+        ("", ("consumer.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_REQUEST),
+        ("g", ("consumer.session.timeout.ms", SET, None), ErrorCode.INVALID_REQUEST),
+        ("g", ("consumer.session.timeout.ms", SET, "44999"), ErrorCode.INVALID_CONFIG),
+        ("g", ("consumer.session.timeout.ms", SET, "60001"), ErrorCode.INVALID_CONFIG),
+        ("g", ("consumer.session.timeout.ms", SET, "soon"), ErrorCode.INVALID_CONFIG),
+        ("g", ("consumer.session.timeout.ms", APPEND, "50000"), ErrorCode.INVALID_CONFIG),
+        ("g", ("no.such.config", SET, "1"), ErrorCode.INVALID_CONFIG),
+        ("g" * 1_001, ("consumer.session.timeout.ms", SET, "50000"), ErrorCode.POLICY_VIOLATION),
+    ],
+)
+def test_a_change_of_a_group_that_cannot_be_made_is_refused_with_kafkas_code(
+    cluster: Any, group: str, change: tuple[str, int, str | None], code: ErrorCode
+) -> None:
+    (result,) = ask(cluster, alter(GROUP, group, change))
+    assert (result.error_code, bool(result.error_message)) == (code, True)
+    assert cluster.image.group_configs == {}
+
+
+def test_validating_a_change_of_a_group_changes_nothing(cluster: Any) -> None:
+    change = alter(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
+    (result,) = ask(cluster, change, validate_only=True)
+    assert result.error_code == ErrorCode.NONE
+    assert cluster.image.group_configs == {}
 
 
 def test_a_whole_request_can_be_answered_with_an_error(cluster: Any) -> None:

@@ -33,6 +33,12 @@ def test_only_resources_of_the_types_that_are_asked_for_are_listed_each_once(clu
     assert listed(ask(cluster, LOGGER, CLIENT_METRICS, GROUP)) == []
 
 
+def test_groups_with_configs_of_their_own_are_listed(cluster: Any) -> None:
+    for group_id in ("b", "a"):
+        cluster.change(lambda image, name=group_id: (image.with_group_configs(name, {"x": "1"}), None))
+    assert listed(ask(cluster, GROUP)) == [(GROUP, "a"), (GROUP, "b")]
+
+
 def test_version_0_asks_for_client_metrics_of_which_there_are_none(cluster: Any) -> None:
     cluster.create("orders")
     assert listed(ask(cluster, version=0)) == []

@@ -308,6 +308,30 @@ def test_members_beat_fast_in_small_groups_and_as_configured_in_large_ones(broke
     assert two.interval_ms == 100
 
 
+def test_a_groups_own_session_timeout_holds_from_the_next_heartbeat_on(broker: ConsumerHarness) -> None:
+    one = Consumer(broker, "one")
+    broker.settle(one)
+    broker.image = broker.image.with_group_configs(broker.group().group_id, {"consumer.session.timeout.ms": "60000"})
+    one.beat()
+    broker.advance_ms(45_001)
+    assert list(broker.group().members) == ["one"]
+    one.beat()
+    broker.image = broker.image.with_group_configs(broker.group().group_id, {})
+    one.beat()
+    broker.advance_ms(45_001)
+    assert not broker.group().members
+
+
+def test_a_groups_own_heartbeat_interval_is_the_longest_that_its_members_are_asked_for(broker: ConsumerHarness) -> None:
+    one, other = Consumer(broker, "one"), Consumer(broker, "two", group_id="other")
+    broker.settle(one)
+    broker.image = broker.image.with_group_configs(broker.group().group_id, {"consumer.heartbeat.interval.ms": "100"})
+    broker.settle(one)
+    assert one.interval_ms == 100
+    other.beat()
+    assert other.interval_ms == 250
+
+
 def test_a_group_that_is_loaded_goes_on_where_it_was(broker: ConsumerHarness) -> None:
     one, two = Consumer(broker, "one"), Consumer(broker, "two")
     broker.settle(one, two)
