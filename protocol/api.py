@@ -11,7 +11,7 @@ length even in header version 2 (KIP-482).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.decoder import Decoder, compile_decoder
-from purgatorio.protocol.encoder import Encoder, compile_encoder
+from purgatorio.protocol.encoder import Encoder, SteppedEncoder, compile_encoder, compile_stepped_encoder
 from purgatorio.protocol.errors import BufferUnderflow, EncodeError, ErrorCode, InvalidUtf8, UnsupportedVersion
 from purgatorio.protocol.message import Api, Message
 from purgatorio.protocol.messages import (
@@ -99,6 +99,7 @@ __all__ = [
     "decode_response",
     "encode_request",
     "encode_response",
+    "encode_response_in_steps",
 ]
 
 APIS: Final[Mapping[int, Api]] = MappingProxyType(
@@ -230,6 +231,9 @@ _request_decoders = _Codecs[Decoder](
 _request_encoders = _Codecs[Encoder](lambda api, v: compile_encoder(api.request, v, api.is_flexible(v)))
 _response_decoders = _Codecs[Decoder](lambda api, v: compile_decoder(api.response, v, api.is_flexible(v)))
 _response_encoders = _Codecs[Encoder](lambda api, v: compile_encoder(api.response, v, api.is_flexible(v)))
+_stepped_response_encoders = _Codecs[SteppedEncoder](
+    lambda api, v: compile_stepped_encoder(api.response, v, api.is_flexible(v))
+)
 
 
 _flexible_response_headers = _Codecs[bool](
@@ -294,11 +298,22 @@ def encode_response(
         EncodeError: the response cannot be encoded in this version.
     """
     if isinstance(response, EncodedResponse):
-        parts: list[Buffer] = [response.message]
-        size = len(response.message)
-    else:
-        parts = _response_encoders[api_key, version](response)
-        size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        return _with_prefix(api_key, version, correlation_id, [response.message])
+    return _with_prefix(api_key, version, correlation_id, _response_encoders[api_key, version](response))
+
+
+def encode_response_in_steps(
+    api_key: int, version: int, correlation_id: int, response: Message | EncodedResponse
+) -> Generator[None, None, list[Buffer]]:
+    """Encode as `encode_response` does, a long response in steps, between which other work can be done."""
+    if isinstance(response, EncodedResponse):
+        return encode_response(api_key, version, correlation_id, response)
+    parts = yield from _stepped_response_encoders[api_key, version](response)
+    return _with_prefix(api_key, version, correlation_id, parts)
+
+
+def _with_prefix(api_key: int, version: int, correlation_id: int, parts: list[Buffer]) -> list[Buffer]:
+    size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
     if _flexible_response_headers[api_key, version]:
         parts[0] = _FLEXIBLE_RESPONSE_PREFIX.pack(size + 5, correlation_id) + parts[0]
     else:

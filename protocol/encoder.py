@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final
 
 from purgatorio.protocol.columns import Columns
@@ -26,6 +26,12 @@ from purgatorio.protocol.primitives import MAX_STRING_BYTES, ONE_BYTE_UVARINTS, 
 Encoder = Callable[[Any], list[Buffer]]
 """An encoder takes a message and returns its parts, of which the first is always `bytes`; it raises EncodeError."""
 
+SteppedEncoder = Callable[[Any], Generator[None, None, list[Buffer]]]
+"""An encoder that returns the parts of a long message after some steps, between which other work can be done."""
+
+STEP_CHUNKS: Final = 16_000
+"""Pieces of a message, such as a string or eight integers, that one step encodes: about 5 milliseconds."""
+
 JOIN_BELOW_BYTES: Final = 2048
 """Buffers of records below this size are joined with their neighbours: a copy is cheaper than one more part."""
 
@@ -33,6 +39,11 @@ JOIN_BELOW_BYTES: Final = 2048
 def compile_encoder(cls: type[Message], version: int, flexible: bool) -> Encoder:
     """Generate and compile the encoder of one version of a message."""
     return _EncoderWriter(cls, version, flexible).compile("encode")
+
+
+def compile_stepped_encoder(cls: type[Message], version: int, flexible: bool) -> SteppedEncoder:
+    """Generate and compile the encoder in steps of one version of a message; the message must not change meanwhile."""
+    return _EncoderWriter(cls, version, flexible, stepped=True).compile("encode")
 
 
 def long_string_length(length_plus_one: int) -> bytes:
@@ -62,11 +73,14 @@ class _EncoderWriter(SourceWriter):
     """Writes `encode(m1)`.
 
     Locals of the generated function: `out` and its `append` collect chunks; `parts` are returned; `s` and `n` are the
-    current string and its length; numbered names are structs (m), arrays (a) and tagged sections (t).
+    current string and its length; numbered names are structs (m), arrays (a) and tagged sections (t). With `stepped`
+    it is a generator, in which `integers` are those of the present step that are packed by the array.
     """
 
-    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
-        super().__init__(f"{cls.__name__} version {version}", version, flexible)
+    def __init__(self, cls: type[Message], version: int, flexible: bool, *, stepped: bool = False) -> None:
+        steps = " in steps" * stepped
+        super().__init__(f"{cls.__name__} version {version}{steps}", version, flexible)
+        self._stepped = stepped
         self.names.update(
             UVARINTS=ONE_BYTE_UVARINTS,
             encode_uvarint=encode_uvarint,
@@ -84,6 +98,10 @@ class _EncoderWriter(SourceWriter):
             self.line("out = []")
             self.line("append = out.append")
             self.line("parts = []")
+            if stepped:
+                self.line("integers = 0")
+                with self.block("if False"):
+                    self.line("yield")
             with self.block("try"):
                 self._struct(cls, "m")
                 self._end_run()
@@ -226,6 +244,8 @@ class _EncoderWriter(SourceWriter):
     def _elements(self, element: WireType[Any], array: str) -> None:
         if isinstance(element, Fixed) and len(element.code) == 1:
             self.line(f'{self._append}(pack(f">{{len({array})}}{element.code}", *{array}))')
+            if self._stepped:
+                self.line(f"integers += len({array})")
             return
         if isinstance(element, StructType) and self._is_of_int64(element.cls):
             with self.block(f"if type({array}) is Columns"):
@@ -250,6 +270,16 @@ class _EncoderWriter(SourceWriter):
             else:
                 self._value(element, local, nullable=False)
             self._end_run()
+            if self._stepped and self._append == "append":  # a tagged field is encoded in one step
+                self._end_step()
+
+    def _end_step(self) -> None:
+        """Let others pass if enough was encoded since the last step."""
+        with self.block(f"if len(out) + (integers >> 3) > {STEP_CHUNKS}"):
+            self.line("parts.append(join(out))")
+            self.line("out.clear()")
+            self.line("integers = 0")
+            self.line("yield")
 
     def _tagged_fields(self, cls: type, local: str) -> None:
         """Write the section of tagged fields: those that differ from their default, in the order of their tags."""

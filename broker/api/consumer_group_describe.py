@@ -1,7 +1,8 @@
 """ConsumerGroupDescribe (key 69): consumer groups with their members and assignments (KIP-848).
 
 Versions 0–1; v1 adds the protocol of each member. A group that does not exist, or uses the classic protocol, is
-answered with GROUP_ID_NOT_FOUND: tools then ask DescribeGroups.
+answered with GROUP_ID_NOT_FOUND: tools then ask DescribeGroups. A long answer is made in steps, between which groups
+may change; a group that is named twice is described once.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.api.listing import GROUP_OPERATIONS
+from purgatorio.broker.api.answers import NUMBER_BYTES, PIECE_BYTES, Telling, answer_each
+from purgatorio.broker.api.listing import GROUP_OPERATIONS, NO_OPERATIONS
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
@@ -36,15 +38,18 @@ CONSUMER_MEMBER: Final = 1
 
 def handle(groups: Groups, ctx: RequestContext, request: ConsumerGroupDescribeRequest, reply: Reply) -> None:
     """Describe each group."""
-    described = [_describe(groups, group_id) for group_id in request.group_ids]
-    if request.include_authorized_operations:
-        for each in described:
-            if not each.error_code:
-                each.authorized_operations = GROUP_OPERATIONS
-    reply(ConsumerGroupDescribeResponse(groups=described))
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NO_OPERATIONS
+    answer_each(
+        groups.listings,
+        ctx,
+        request.group_ids,
+        partial(_describe, groups, operations),
+        _refused,
+        lambda described: reply(ConsumerGroupDescribeResponse(groups=described)),
+    )
 
 
-def _describe(groups: Groups, group_id: str) -> DescribedGroup:
+def _describe(groups: Groups, operations: int, group_id: str) -> Telling[DescribedGroup]:
     try:
         if not group_id:
             raise CoordinatorError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
@@ -55,17 +60,36 @@ def _describe(groups: Groups, group_id: str) -> DescribedGroup:
     except CoordinatorError as error:
         return DescribedGroup(group_id=group_id, error_code=error.error_code, error_message=str(error))
     members = [group.members[member_id] for member_id in sorted(group.members)]
-    return DescribedGroup(
+    described = DescribedGroup(
         group_id=group_id,
         group_state=group.state_name,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
         assignor_name=choose_assignor(member.subscription for member in members),
-        members=[_member(groups.image, group, member) for member in members],
+        members=[],
+        authorized_operations=operations,
     )
+    image, target = groups.image, group.target
+    for member in members:  # as they were when the description began, though others may come and go between two
+        told = _member(image, member, target.get(member.member_id, NO_PARTITIONS))
+        described.members.append(told)
+        yield _size_bytes(told)
+    return described
 
 
-def _member(image: ClusterImage, group: ConsumerGroup, member: GroupMember) -> Member:
+def _size_bytes(told: Member) -> int:
+    size_bytes = PIECE_BYTES + len(told.subscribed_topic_regex or "") + sum(map(len, told.subscribed_topic_names))
+    for assignment in (told.assignment, told.target_assignment):
+        for topic in assignment.topic_partitions:
+            size_bytes += PIECE_BYTES + NUMBER_BYTES * len(topic.partitions)
+    return size_bytes
+
+
+def _refused(group_id: str, error_code: ErrorCode) -> DescribedGroup:
+    return DescribedGroup(group_id=group_id, error_code=error_code)
+
+
+def _member(image: ClusterImage, member: GroupMember, target: Partitions) -> Member:
     subscription = member.subscription
     return Member(
         member_id=member.member_id,
@@ -77,7 +101,7 @@ def _member(image: ClusterImage, group: ConsumerGroup, member: GroupMember) -> M
         subscribed_topic_names=subscription.subscribed_topic_names,
         subscribed_topic_regex=subscription.subscribed_topic_regex or "",
         assignment=_assignment(image, member.current.held),
-        target_assignment=_assignment(image, group.target.get(member.member_id, NO_PARTITIONS)),
+        target_assignment=_assignment(image, target),
         member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
     )
 
@@ -95,8 +119,7 @@ def _assignment(image: ClusterImage, partitions: Partitions) -> Assignment:
 
 def error_response(request: ConsumerGroupDescribeRequest, error_code: ErrorCode) -> ConsumerGroupDescribeResponse:
     """Return the response with `error_code` for every group."""
-    described = [DescribedGroup(group_id=group_id, error_code=error_code) for group_id in request.group_ids]
-    return ConsumerGroupDescribeResponse(groups=described)
+    return ConsumerGroupDescribeResponse(groups=[_refused(group_id, error_code) for group_id in request.group_ids])
 
 
 API: Final = ApiHandler(

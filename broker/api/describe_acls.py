@@ -38,7 +38,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeAclsReques
     elif wanted is None:
         reply(DescribeAclsResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=UNKNOWN_CODE))
     else:
-        admin.listings.begin(_list(admin.store.image.acls, wanted, reply))
+        admin.listings.begin(_list(admin.store.image.acls, wanted, reply), ctx.session)
 
 
 def _list(acls: Mapping[AclBinding, None], wanted: AclFilter, reply: Reply) -> Iterator[None]:

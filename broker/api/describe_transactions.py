@@ -1,17 +1,17 @@
 """DescribeTransactions (key 65): the last transaction of each transactional id. Version 0.
 
-A transaction whose result is decided has the partitions that still lack their marker (KIP-664).
+A transaction whose result is decided has the partitions that still lack their marker (KIP-664). A long answer is made
+in steps, between which transactions may change; an id that is named twice is described once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
+from purgatorio.broker.api.answers import NUMBER_BYTES, PIECE_BYTES, Telling, answer_each
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.request import Reply, RequestContext
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.protocol.api_key import ApiKey
@@ -26,11 +26,17 @@ from purgatorio.protocol.messages.describe_transactions import (
 
 def handle(transactions: Transactions, ctx: RequestContext, request: DescribeTransactionsRequest, reply: Reply) -> None:
     """Describe each id."""
-    described = [_describe(transactions, each) for each in request.transactional_ids]
-    reply(DescribeTransactionsResponse(transaction_states=described))
+    answer_each(
+        transactions.listings,
+        ctx,
+        request.transactional_ids,
+        partial(_describe, transactions),
+        _refused,
+        lambda described: reply(DescribeTransactionsResponse(transaction_states=described)),
+    )
 
 
-def _describe(transactions: Transactions, transactional_id: str) -> DescribedTransaction:
+def _describe(transactions: Transactions, transactional_id: str) -> Telling[DescribedTransaction]:
     if not transactional_id:
         return _refused(transactional_id, ErrorCode.INVALID_REQUEST)
     try:
@@ -41,22 +47,25 @@ def _describe(transactions: Transactions, transactional_id: str) -> DescribedTra
     if transaction is None or transaction.value.is_new:
         return _refused(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     value = transaction.value
-    return DescribedTransaction(
+    described = DescribedTransaction(
         transactional_id=transactional_id,
         transaction_state=value.state.state_name,
         transaction_timeout_ms=value.timeout_ms,
         transaction_start_time_ms=value.started_ms,
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,
-        topics=_topics(value.partitions if transaction.unmarked is None else transaction.unmarked),
+        topics=[],
     )
-
-
-def _topics(partitions: Iterable[TopicPartition]) -> list[TopicData]:
     by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    return [TopicData(topic=topic, partitions=ids) for topic, ids in by_topic.items()]
+    for topic, partition in list(value.partitions if transaction.unmarked is None else transaction.unmarked):
+        numbers = by_topic.get(topic)
+        if numbers is None:
+            numbers = by_topic[topic] = []
+            described.topics.append(TopicData(topic=topic, partitions=numbers))
+            yield PIECE_BYTES
+        numbers.append(partition)
+        yield NUMBER_BYTES
+    return described
 
 
 def _refused(transactional_id: str, error_code: ErrorCode) -> DescribedTransaction:

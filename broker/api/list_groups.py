@@ -26,7 +26,7 @@ GROUPS_PER_STEP: Final = 2_000
 
 def handle(groups: Groups, ctx: RequestContext, request: ListGroupsRequest, reply: Reply) -> None:
     """Answer with the groups that pass both filters."""
-    groups.listings.begin(_list(groups, request, reply))
+    groups.listings.begin(_list(groups, request, reply), ctx.session)
 
 
 def _list(groups: Groups, request: ListGroupsRequest, reply: Reply) -> Iterator[None]:

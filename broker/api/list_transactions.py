@@ -40,7 +40,7 @@ _BY_NAME: Final = {state.state_name: state for state in TransactionState}
 
 def handle(transactions: Transactions, ctx: RequestContext, request: ListTransactionsRequest, reply: Reply) -> None:
     """Answer with the transactions that pass all filters."""
-    transactions.listings.begin(_list(transactions, request, reply))
+    transactions.listings.begin(_list(transactions, request, reply), ctx.session)
 
 
 def _list(transactions: Transactions, request: ListTransactionsRequest, reply: Reply) -> Iterator[None]:

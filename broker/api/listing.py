@@ -27,6 +27,9 @@ CLUSTER_OPERATIONS: Final = _bits(
 GROUP_OPERATIONS: Final = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
 """All operations on a group, as a bit field."""
 
+NO_OPERATIONS: Final = -(2**31)
+"""The bit field in answers to requests that do not ask for it."""
+
 
 def leader_of(
     image: ClusterImage, state: PartitionState, seems_dead: Callable[[int], bool] = lambda broker_id: False

@@ -7,14 +7,18 @@ other place.
 With `require_stable` (from version 7 on) a partition whose offset an open transaction may change has the error
 UNSTABLE_OFFSET_COMMIT, and the consumer asks again (KIP-447). The transaction may change it from the moment at which
 the leader's log has its record. A commit outside of transactions that waits for the replicas is no such reason.
+
+A long answer is made in steps, between which offsets may change; a group of which all offsets are asked for twice is
+answered once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from purgatorio.broker.api.answers import PIECE_BYTES, Telling, answer_each
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
@@ -33,6 +37,7 @@ from purgatorio.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
+    without_repeats,
 )
 from purgatorio.protocol.primitives import ZERO_UUID
 
@@ -46,49 +51,76 @@ _NOTHING: Final = CommittedOffset(-1, -1, "", -1)
 
 def handle(groups: Groups, ctx: RequestContext, request: OffsetFetchRequest, reply: Reply) -> None:
     """Answer with the committed offsets of each group."""
-    if ctx.api_version < GROUPS_VERSION:
-        only = _only_group(request)
+    is_of_one = ctx.api_version < GROUPS_VERSION
+    asked = [_only_group(request)] if is_of_one else without_repeats(request.groups)
+    fetch = _Fetch(groups, by_id=ctx.api_version >= TOPIC_ID_VERSION, require_stable=request.require_stable)
+
+    def answer(answers: list[OffsetFetchResponseGroup]) -> None:
+        reply(_single(answers[0]) if is_of_one else OffsetFetchResponse(groups=answers))
+
+    def tell(nth: int) -> Telling[OffsetFetchResponseGroup]:
+        return fetch.tell(asked[nth], failed)
+
+    def refuse(nth: int, error_code: ErrorCode) -> OffsetFetchResponseGroup:
+        return failed(asked[nth], error_code)
+
+    failed = _failed if is_of_one else _refused
+    answer_each(groups.listings, ctx, range(len(asked)), tell, refuse, answer)
+
+
+class _Fetch:
+    """Reads the offsets of the groups of one request."""
+
+    def __init__(self, groups: Groups, *, by_id: bool, require_stable: bool) -> None:
+        self._groups = groups
+        self._by_id = by_id
+        self._require_stable = require_stable
+        self._unstable: dict[str, dict[str, dict[int, None]]] = {}
+
+    def tell(
+        self,
+        asked: OffsetFetchRequestGroup,
+        failed: Callable[[OffsetFetchRequestGroup, ErrorCode], OffsetFetchResponseGroup],
+    ) -> Telling[OffsetFetchResponseGroup]:
+        """Tell the offsets of one group.
+
+        Args:
+            failed: makes the answer if they cannot be read now, or not by this member.
+        """
+        offsets = self._groups.offsets
         try:
-            reply(_single(_fetch(groups, only, by_id=False, require_stable=request.require_stable)))
+            of_group = offsets.offsets_of(asked.group_id, asked.member_id, asked.member_epoch)
+            unstable = self._unstable_of(asked.group_id)
         except CoordinatorError as error:
-            reply(_single(_failed(only, error.error_code)))
-        return
-    by_id = ctx.api_version >= TOPIC_ID_VERSION
-    answers = []
-    for group in request.groups:
-        try:
-            answers.append(_fetch(groups, group, by_id=by_id, require_stable=request.require_stable))
-        except CoordinatorError as error:
-            answers.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.error_code))
-    reply(OffsetFetchResponse(groups=answers))
+            return failed(asked, error.error_code)
+        names = [*of_group, *unstable] if asked.topics is None else ()
+        answer = OffsetFetchResponseGroup(group_id=asked.group_id, topics=[])
+        for topic in _asked_topics(self._groups.image, asked, names, self._by_id):
+            kept = of_group.get(topic.name, {})
+            open_ones = unstable.get(topic.name, {})
+            indexes = topic.partitions
+            told: list[OffsetFetchResponsePartitions] = []
+            for index in list(dict.fromkeys((*kept, *open_ones))) if indexes is None else indexes:
+                committed = kept.get(index, _NOTHING)
+                if index in open_ones:
+                    told.append(_unstable(index, topic))
+                elif indexes is not None or (committed is not _NOTHING and committed.is_of(topic.topic_id)):
+                    told.append(_partition(index, committed, topic))
+                yield PIECE_BYTES + len(committed.metadata)
+            if told or indexes is not None:
+                answer.topics.append(
+                    OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=told)
+                )
+                yield PIECE_BYTES
+        return answer
 
-
-def _fetch(
-    groups: Groups, asked: OffsetFetchRequestGroup, *, by_id: bool, require_stable: bool
-) -> OffsetFetchResponseGroup:
-    """Return the offsets of one group.
-
-    Raises:
-        CoordinatorError: they cannot be read now, or not by this member.
-    """
-    of_group = groups.offsets.offsets_of(asked.group_id, asked.member_id, asked.member_epoch)
-    unstable = groups.offsets.unstable_of(asked.group_id) if require_stable else {}
-    topics = []
-    for topic in _asked_topics(groups.image, asked, [*of_group, *unstable], by_id):
-        kept = of_group.get(topic.name, {})
-        open_ones = unstable.get(topic.name, ())
-        if topic.partitions is None:
-            stable = [_partition(index, each, topic) for index, each in kept.items() if each.is_of(topic.topic_id)]
-            partitions = [each for each in stable if each.partition_index not in open_ones]
-            partitions += [_unstable(index, topic) for index in open_ones]
-        else:
-            partitions = [
-                _unstable(index, topic) if index in open_ones else _partition(index, kept.get(index, _NOTHING), topic)
-                for index in topic.partitions
-            ]
-        if partitions or topic.partitions is not None:
-            topics.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
-    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+    def _unstable_of(self, group_id: str) -> dict[str, dict[int, None]]:
+        if not self._require_stable:
+            return {}
+        found = self._unstable.get(group_id)
+        if found is None:  # once, as the request may name the group often
+            found = self._unstable[group_id] = self._groups.offsets.unstable_of(group_id)
+        return found
 
 
 class _AskedTopic(NamedTuple):
@@ -176,6 +208,10 @@ def _single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
     )
 
 
+def _refused(asked: OffsetFetchRequestGroup, error_code: ErrorCode) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error_code)
+
+
 def _failed(asked: OffsetFetchRequestGroup, error_code: ErrorCode) -> OffsetFetchResponseGroup:
     """Return a group's error for versions before 8, also in each of its partitions."""
     topics = [
@@ -197,9 +233,7 @@ def _failed(asked: OffsetFetchRequestGroup, error_code: ErrorCode) -> OffsetFetc
 def error_response(request: OffsetFetchRequest, error_code: ErrorCode) -> OffsetFetchResponse:
     """Return the response with `error_code` for every group, in the form of all versions."""
     response = _single(_failed(_only_group(request), error_code))
-    response.groups = [
-        OffsetFetchResponseGroup(group_id=group.group_id, error_code=error_code) for group in request.groups
-    ]
+    response.groups = [_refused(group, error_code) for group in request.groups]
     return response
 
 

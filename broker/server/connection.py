@@ -19,15 +19,16 @@ request is started from within an answer: that runs deep inside the completion o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
 from purgatorio.broker.clock import Clock
+from purgatorio.broker.coordinator.turns import Listings
 from purgatorio.broker.faults.toxic_rule import Toxics
 from purgatorio.broker.request import Principal, Session
 from purgatorio.broker.security.sasl import SaslSettings
-from purgatorio.broker.server.connection_snapshot import ConnectionSnapshot
+from purgatorio.broker.server.connection_snapshot import ConnectionSnapshot, host_and_peer
 from purgatorio.broker.server.deadlines import Deadlines
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
@@ -66,6 +67,7 @@ class SharedServices:
         listener: the listener's name.
         call_soon: the event loop's.
         sasl: how clients authenticate; None: they do not.
+        answers: encodes long answers in steps.
         identify: tells clients by their certificates; None: they show none.
     """
 
@@ -74,6 +76,7 @@ class SharedServices:
     clock: Clock
     call_soon: Callable[[Callable[[], None]], object]
     dispatcher: Dispatcher
+    answers: Listings
     memory: RequestMemory
     observer: ServerObserver
     refusals: RefusalLog
@@ -149,7 +152,7 @@ class Connection(asyncio.Protocol):
         """Begin the session, or refuse the connection if there are too many."""
         # uvloop's transports are no subclasses of asyncio's, but have all their methods.
         transport = self._transport = cast("asyncio.Transport", transport)
-        host, peer = _host_and_peer(transport.get_extra_info("peername"))
+        host, peer = host_and_peer(transport.get_extra_info("peername"))
         self.session = Session(
             connection_id=self._connection_id, listener=self._services.listener, host=host, peer=peer, channel=self
         )
@@ -297,6 +300,10 @@ class Connection(asyncio.Protocol):
         self._log_refusal(reason, detail, api=api_name(exchange.api_key), version=exchange.api_version)
         self.accept_no_more()
         self.answered(exchange)
+
+    def take_steps(self, steps: Iterator[None]) -> None:
+        """Make a long answer in steps; see `Listings`."""
+        self._services.answers.begin(steps, self.session)
 
     def authenticated(self, *, keeps_gate: bool) -> None:
         """Allow large requests and idleness; without `keeps_gate` all further requests go to the dispatcher."""
@@ -487,12 +494,3 @@ class Connection(asyncio.Protocol):
             reading_paused=self._reading_paused,
             principal=str(self.session.principal),
         )
-
-
-def _host_and_peer(peername: object) -> tuple[str, str]:
-    """The client's host, and `host:port`; a transport whose client is gone already may know neither."""
-    match peername:
-        case (str(host), int(port), *_):
-            return host, f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        case _:
-            return "unknown", "unknown"

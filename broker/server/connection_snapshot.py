@@ -29,3 +29,16 @@ class ConnectionSnapshot:
     unsent_bytes: int
     reading_paused: bool
     principal: str
+
+
+def host_and_peer(peername: object) -> tuple[str, str]:
+    """Return the client's host, and `host:port`; a transport whose client is gone already may know neither.
+
+    Args:
+        peername: the transport's.
+    """
+    match peername:
+        case (str(host), int(port), *_):
+            return host, f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        case _:
+            return "unknown", "unknown"

@@ -91,7 +91,7 @@ class Dispatcher:
 
 
 def _answer_failed(route: Route, request: Any, exchange: Exchange) -> None:
-    if exchange.parts is not None:
+    if exchange.is_answered:
         return
     try:
         response = route.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR)

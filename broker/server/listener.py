@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from purgatorio.broker.clock import Alarm, Clock, time_limit
+from purgatorio.broker.coordinator.turns import listings_soon
 from purgatorio.broker.faults.toxic_rule import Toxics
 from purgatorio.broker.quota.connection_rates import ConnectionRates
 from purgatorio.broker.request import Routes
@@ -124,6 +125,7 @@ class Listener:
             clock=self._clock,
             call_soon=loop.call_soon,
             dispatcher=Dispatcher(self._routes),
+            answers=listings_soon(loop.call_soon),
             memory=self._memory,
             observer=self._observer,
             sasl=self._sasl,

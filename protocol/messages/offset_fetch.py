@@ -11,6 +11,8 @@ Versions 1 to 7 have the topics of the only group in the message itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.message import (
     INT32,
@@ -128,3 +130,12 @@ class OffsetFetchResponse(Message):
 
 
 API = Api(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, versions=range(1, 11), flexible_from=6)
+
+
+def without_repeats(groups: Iterable[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+    """Return the groups of a request without those that ask for all offsets of a group once more."""
+    found: dict[object, OffsetFetchRequestGroup] = {}
+    for nth, group in enumerate(groups):
+        key = nth if group.topics is not None else (group.group_id, group.member_id, group.member_epoch)
+        found.setdefault(key, group)
+    return list(found.values())

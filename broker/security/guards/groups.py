@@ -27,6 +27,7 @@ from purgatorio.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
+    without_repeats,
 )
 
 GROUP: Final = ResourceType.GROUP
@@ -188,7 +189,7 @@ def offset_fetch(access: Access, route: Route, ctx: RequestContext, request: Off
         _offset_fetch_of_one(access, route, ctx, request, reply)
         return
     offsets = _Offsets(access, ctx)
-    allowed = offsets.groups(request.groups)
+    allowed = offsets.groups(without_repeats(request.groups))
 
     def alter(answer: OffsetFetchResponse) -> None:
         for nth, (asked, group) in enumerate(zip(allowed, answer.groups, strict=True)):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.coordinator.turns import listings_soon
 from purgatorio.broker.quota.connection_rates import ConnectionRates
 from purgatorio.broker.request import Reply, RequestContext, Route, Routes
 from purgatorio.broker.security.sasl import SaslSettings
@@ -193,6 +194,7 @@ class Bench:
             clock=self.clock,
             call_soon=self._callbacks.append,
             dispatcher=Dispatcher(routes),
+            answers=listings_soon(self._callbacks.append),
             memory=self.memory,
             observer=self.probe,
             refusals=RefusalLog("PLAINTEXT", self.clock),
@@ -206,6 +208,11 @@ class Bench:
         transport.protocol = connection
         connection.connection_made(transport)
         return connection, transport
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is to be done in the next turn."""
+        return bool(self._callbacks)
 
     def enter(self, connection: Connection) -> tuple[Refusal, str] | None:
         """As the listener would: everyone may."""

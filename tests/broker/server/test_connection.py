@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from purgatorio.broker.request import Reply
 from purgatorio.broker.server.limits import Refusal
-from purgatorio.protocol.messages.api_versions import ApiVersionsResponse
+from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from tests.broker.server.pipelining import answer, requests_of
+from tests.error_log import ErrorLog
 from tests.logs import capture_logs
 
 if TYPE_CHECKING:
@@ -308,3 +310,70 @@ def test_a_closing_connection_does_not_linger(make_bench: MakeBench, request_of:
     connection.enforce_deadlines(bench.clock.now_ms())
     assert transport.aborted
     assert bench.probe.refusals == [Refusal.LINGERING_CLOSE]
+
+
+# Long answers.
+
+
+def answer_at_length(reply: Reply) -> None:
+    """Answer with half a megabyte, which is encoded in steps."""
+    reply(ApiVersionsResponse(api_keys=[ApiVersion(api_key=number % 100) for number in range(100_000)]))
+
+
+def test_a_long_answer_is_encoded_in_steps_and_the_next_request_waits_for_it(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """So a client has one long answer under way, however many requests it sends."""
+    bench = make_bench()
+    bench.handler.decide = answer_at_length
+    connection, transport = bench.connect()
+    connection.data_received(requests_of(request_of, 2))
+    assert len(bench.handler.contexts) == 1
+    assert not transport.taken
+    bench.run_once()
+    assert len(bench.handler.contexts) == 1
+    bench.run()
+    assert transport.correlation_ids() == [1, 2]
+    assert len(bench.handler.contexts) == 2
+
+
+def test_a_long_answer_holds_up_no_other_connection(make_bench: MakeBench, request_of: RequestOf) -> None:
+    bench = make_bench()
+    bench.handler.decide = answer_at_length
+    connection, _ = bench.connect()
+    connection.data_received(request_of(1))
+    bench.handler.decide = bench.handler.answer
+    other, other_transport = bench.connect()
+    other.data_received(request_of(2))
+    assert other_transport.correlation_ids() == [2]
+
+
+def test_a_long_answer_to_a_client_that_is_gone_is_not_encoded_to_its_end(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    bench = make_bench()
+    bench.handler.decide = answer_at_length
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1))
+    connection.connection_lost(None)
+    bench.run_once()
+    bench.run_once()
+    assert not bench.is_busy
+    assert not transport.taken
+
+
+def test_a_second_answer_is_refused_while_the_first_is_encoded(
+    make_bench: MakeBench, request_of: RequestOf, error_log: ErrorLog
+) -> None:
+    bench = make_bench()
+
+    def twice(reply: Reply) -> None:
+        answer_at_length(reply)
+        bench.handler.answer(reply)
+
+    bench.handler.decide = twice
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1))
+    bench.run()
+    assert transport.correlation_ids() == [1]
+    error_log.expect("request answered twice")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -36,6 +36,10 @@ class _Owner:
 
     def refused(self, exchange: Exchange, reason: Refusal, detail: str) -> None:
         self.refusals.append((reason, detail))
+
+    def take_steps(self, steps: Iterator[None]) -> None:
+        for _ in steps:
+            pass
 
     @property
     def response(self) -> Any:

@@ -9,124 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 import tracemalloc
 from collections.abc import AsyncIterator, Iterable
-from typing import NamedTuple
 
 import pytest
 
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
-from purgatorio.broker.config.listeners import PLAINTEXT
-from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
-from purgatorio.broker.request import Session
-from purgatorio.broker.server.dispatch import Dispatcher
-from purgatorio.broker.server.exchange import Exchange
-from purgatorio.broker.server.limits import Refusal
 from purgatorio.protocol.api import APIS
+from tests.broker.server.holding import MAX_MEMORY_TIMES, Cost, Target, assert_within_bound
 from tests.broker.server.hostile import HostileRequest, hostile_produce_requests, hostile_requests
 from tests.protocol.test_decoders_fuzz import mutated
 
-MAX_HOLD_MS = 25
-BUSY_MACHINE = 1.4
-"""How much longer the same work takes while other processes use the core's caches."""
-REFERENCE_MS = 3.5
-"""What `reference_ms` takes on the machine that the bounds were measured on."""
-MAX_MEMORY_TIMES = 8
 MAX_MEMORY_BYTES = 16 * 1024 * 1024
 """What a request may take however small it is: objects of 4,000 elements, or 25,000 of a fetch, and their answer."""
-TRIES = 10
 WIDE = 3_900
 HOSTILE_PARTITIONS = 24
-
-
-class Cost(NamedTuple):
-    """The longest hold of the event loop that a request caused, and what it was."""
-
-    hold_ms: float
-    title: str
-
-
-class _Connection:
-    """Takes the answer; counts no refusal as a failure."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self.session = Session(connection_id="c", listener="PLAINTEXT", host="192.0.2.7", peer="192.0.2.7:1")
-
-    def answered(self, exchange: Exchange) -> None:
-        """Any answer will do."""
-
-    def refused(self, exchange: Exchange, reason: Refusal, detail: str) -> None:
-        assert reason is not Refusal.INTERNAL_ERROR, detail
-
-
-class Target:
-    """A broker that gets frames without a socket; it creates no topics, whose cost depends on their number."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._dispatcher = Dispatcher(cluster.brokers[0].listeners[PLAINTEXT]._routes)
-        self._cluster = cluster
-        self._holds_ms: list[float] = []
-        run = asyncio.Handle._run
-
-        def timed(handle: asyncio.Handle) -> None:
-            began = time.thread_time()
-            run(handle)
-            self._holds_ms.append((time.thread_time() - began) * 1_000)
-
-        self.timed = timed
-
-    async def create(self, topic: str, partitions: int, configs: dict[str, str]) -> None:
-        """Create a topic, and wait until this broker leads it."""
-        broker = self._cluster.brokers[0]
-        new = [NewTopic(topic, partitions, 1, configs=configs)]
-        broker.store.submit(
-            lambda image: create_topics(image, new, settings=TopicSettings(), rng=random.Random(1)), lambda _: None
-        )
-        while topic not in broker.image.topics:  # noqa: ASYNC110 - only turns of the loop are waited for
-            await asyncio.sleep(0)
-
-    def send(self, frame: bytes) -> float:
-        """Dispatch a frame, and return for how long that held the loop, in milliseconds of CPU."""
-        connection = _Connection()
-        began = time.thread_time()
-        self._dispatcher.dispatch(frame, Exchange(connection, len(frame), 0.0), connection.session, 0)
-        return (time.thread_time() - began) * 1_000
-
-    async def hold_ms(self, frame: bytes) -> float:
-        """Send a frame a few times; return the longest hold that it causes, now or in the next turns of the loop."""
-        best_ms = float("inf")
-        for _ in range(TRIES):
-            self._holds_ms.clear()
-            held_ms = self.send(frame)
-            await asyncio.sleep(0)  # this turn's own hold holds the frame's
-            self._holds_ms.clear()
-            for _ in range(8):
-                await asyncio.sleep(0)
-            best_ms = min(best_ms, max([held_ms, *self._holds_ms]))
-            if best_ms <= MAX_HOLD_MS * 0.8:
-                break
-        return best_ms
-
-
-def reference_ms() -> float:
-    """Return what a fixed piece of Python takes here: as a request, it makes objects and looks them up."""
-
-    def work() -> float:
-        began = time.thread_time()
-        made = {(f"{number}", number): [number] for number in range(8_000)}
-        assert sum(made[f"{number}", number][0] for number in range(8_000))
-        return (time.thread_time() - began) * 1_000
-
-    return min(work() for _ in range(TRIES))
-
-
-def assert_within_bound(cost: Cost) -> None:
-    slower = max(1.0, reference_ms() / REFERENCE_MS)
-    assert cost.hold_ms < MAX_HOLD_MS * BUSY_MACHINE * slower, (cost, f"on a machine {slower:.2f} times slower")
 
 
 @pytest.fixture

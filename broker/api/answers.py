@@ -1,0 +1,95 @@
+"""The rule for answers that may be long: what is repeated is told once, in steps, and as much as there is room for.
+
+A request of a few bytes can ask for much: it may name a large group, and name it often. So each name is answered once,
+as in Kafka's own clients, which look entries up by name. The answer is made in steps, between which the broker does its
+other work; the server encodes it in steps as well. Entries that find no room any more are refused, with an error upon
+which clients ask for them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from purgatorio.broker.coordinator.turns import Listings
+from purgatorio.broker.request import RequestContext
+from purgatorio.logger import get_logger
+from purgatorio.protocol.errors import ErrorCode
+
+MAX_ANSWER_BYTES: Final = 24 * 1024 * 1024
+"""The memory that the entries of one answer take; the one that passes this bound is told whole, those behind it not."""
+STEP_BYTES: Final = 256 * 1024
+"""What one step adds to an answer: some milliseconds."""
+PIECE_BYTES: Final = 400
+"""About what one message inside an answer takes, without its texts."""
+NUMBER_BYTES: Final = 40
+"""What an integer in an array takes."""
+NO_ROOM: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+"""The error of entries without room: of those that are for one entry, clients take this one for "ask for it again"."""
+
+_log = get_logger(__name__)
+
+A = TypeVar("A", bound=Hashable)
+E = TypeVar("E")
+
+Telling = Generator[int, None, E]
+"""Makes one entry of an answer; yields after each piece of it the bytes that the piece takes."""
+
+
+def answer_each(
+    listings: Listings,
+    ctx: RequestContext,
+    asked: Iterable[A],
+    tell: Callable[[A], Telling[E]],
+    refuse: Callable[[A, ErrorCode], E],
+    reply: Callable[[list[E]], None],
+) -> None:
+    """Answer with one entry for each thing that is asked for, in the order of the request.
+
+    Args:
+        asked: what the request names; a repeated name counts once.
+        tell: makes an entry.
+        refuse: makes an entry with an error: NO_ROOM, or UNKNOWN_SERVER_ERROR for all if an entry cannot be made.
+        reply: sends the answer with these entries.
+    """
+    listings.begin(_steps(list(dict.fromkeys(asked)), tell, refuse, reply), ctx.session)
+
+
+def _steps(
+    asked: Sequence[A],
+    tell: Callable[[A], Telling[E]],
+    refuse: Callable[[A, ErrorCode], E],
+    reply: Callable[[list[E]], None],
+) -> Iterator[None]:
+    entries: list[E] = []
+    total_bytes = step_bytes = 0
+    try:
+        for each in asked:
+            total_bytes += PIECE_BYTES
+            step_bytes += PIECE_BYTES
+            if total_bytes > MAX_ANSWER_BYTES:
+                entries.append(refuse(each, NO_ROOM))
+                continue
+            telling = tell(each)
+            while (told := _next(telling, entries)) is not None:
+                total_bytes += told
+                step_bytes += told
+                if step_bytes >= STEP_BYTES:
+                    step_bytes = 0
+                    yield
+            if step_bytes >= STEP_BYTES:
+                step_bytes = 0
+                yield
+    except Exception:  # a bug costs the request that met it, and no other
+        _log.exception("an answer in steps failed")
+        entries = [refuse(each, ErrorCode.UNKNOWN_SERVER_ERROR) for each in asked]
+    reply(entries)
+
+
+def _next(telling: Telling[E], entries: list[E]) -> int | None:
+    """Make the next piece of an entry, and return its bytes; None if that was the last, and the entry is added."""
+    try:
+        return next(telling)
+    except StopIteration as end:
+        entries.append(end.value)
+        return None
