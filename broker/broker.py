@@ -73,8 +73,8 @@ class Broker:
         clock: the source of time.
         rng: the source of random choices: topic ids, replica assignments, jitter of retries, and the broker epoch,
             which clients must not be able to predict.
-        lease_clock: the clock of the broker's lease and of its followers' lag; by default `clock`. Brokers that share a
-            process, and a store in it, share a `RunningClock`.
+        lease_clock: the clock of the broker's lease, of its followers' lag, and of the time limits of its requests to
+            other brokers; by default `clock`. Brokers that share a process, and a store in it, share a `RunningClock`.
         member_now_ms: the clock of groups' members; by default that of the lease.
         slowest_rate: see `BrokerLifecycleManager`.
         roles_per_step: the most replicas that get their roles at once when an image changes many.
@@ -142,7 +142,7 @@ class Broker:
         self.recorder = DelayRecorder(self.replicas, clock, self.metrics)
         self.wires = Wires()
         self._connections = BrokerConnections(
-            config, self._credentials, image=lambda: self.image, clock=clock, wires=self.wires
+            config, self._credentials, image=lambda: self.image, clock=lease_clock, wires=self.wires
         )
         self.peers = Peers(partial(self._connections.connect, client="coordinator"))
         self.coordinators = self._build_coordinators()

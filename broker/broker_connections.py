@@ -21,7 +21,7 @@ class BrokerConnections:
         config: of this broker; all brokers of a cluster have the same listeners.
         credentials: of the cluster's brokers.
         image: returns the image that this broker acts on.
-        clock: the source of time.
+        clock: tells how long connecting and answers may take.
         wires: is told of each connection, so that a test can hold it.
     """
 

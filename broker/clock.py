@@ -61,16 +61,27 @@ class Clock(Protocol):
 async def time_limit(clock: Clock, limit_ms: float) -> AsyncIterator[None]:
     """``async with time_limit(clock, 500):`` cancels its body after that time on that clock, and then raises.
 
+    The time is that of `Clock.now_ms`: on a `RunningClock` the body is not cancelled for a standstill.
+
     Raises:
         TimeoutError: the body took longer.
     """
+    due_ms = clock.now_ms() + limit_ms
+    alarms: list[Alarm] = []  # the newest one
+
+    def ring() -> None:
+        left_ms = due_ms - clock.now_ms()
+        if left_ms > 0:
+            alarms[:] = [clock.call_later(left_ms, ring)]
+        else:
+            timeout.reschedule(0.0)  # a moment that has passed, on whichever clock the loop has: cancel now
+
     async with asyncio.timeout(None) as timeout:
-        # When the alarm goes off, a moment that has passed, on whichever clock the loop has: cancel now.
-        alarm = clock.call_later(limit_ms, timeout.reschedule, 0.0)
+        alarms.append(clock.call_later(limit_ms, ring))
         try:
             yield
         finally:
-            alarm.cancel()
+            alarms.pop().cancel()
 
 
 async def sleep_by_alarm(clock: Clock, delay_ms: float) -> None:
@@ -222,15 +233,22 @@ class ManualClock:
 
 
 class RunningClock:
-    """The time in which this process ran: another clock's, without the times in which the event loop stood still.
+    """The time in which this process ran: another clock's, without the times in which the event loop did not get on.
 
-    The brokers of one process share its event loop. While that loop stands still (SIGSTOP, a suspended laptop, a busy
-    machine, a callback that computes for long) no broker can send a heartbeat, so none may be judged by that time:
-    leases and the lag of replicas are reckoned on this clock. A broker that hangs or dies alone, while the others run,
-    is not excused by it.
+    The brokers of one process share its event loop. While that loop stands still (SIGSTOP, a suspended laptop) no
+    broker can send a heartbeat. While it is slow (a busy machine, callbacks that compute for long) it makes few turns,
+    and a heartbeat needs several: in one it is sent, in one it reaches the store, in one its answer comes. A broker
+    must not be judged by time in which it had no turn. So leases, the lag of replicas, sessions of members, and time
+    limits of requests between brokers are reckoned on this clock. A broker that hangs or dies alone, while the others
+    run, is not excused by it: while turns are short, this clock goes as the other.
 
-    `run` has to run. Between two of its beats `now_ms` advances by `MAX_GAP_MS` at most; the rest of a longer gap never
-    happened. Only `now_ms` differs from the other clock; waits are that clock's.
+    `run` has to run. From one of its beats to the next the event loop makes more than `TURNS_PER_BEAT` turns, and
+    `now_ms` advances by `MAX_GAP_MS` at most; the rest of a longer gap never happened. Only `now_ms` differs from the
+    other clock; waits are that clock's.
+
+    This keeps leases of four gaps or more: a heartbeat is answered in the third turn after its timer rang, and in so
+    few turns there is one beat at most. So from the sending of a heartbeat until the next one is answered, `now_ms`
+    advances by the heartbeat interval and two gaps at most.
 
     Args:
         clock: the clock whose standstills are left out.
@@ -238,7 +256,9 @@ class RunningClock:
 
     BEAT_MS: Final = 50
     MAX_GAP_MS: Final = 100
-    """Well above a beat, so that a loop in order loses no time; well below a session timeout."""
+    """Well above a beat, so that a loop in order loses no time; a quarter of the default session timeout."""
+    TURNS_PER_BEAT: Final = 4
+    """More than a heartbeat needs after its timer rang."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -261,7 +281,7 @@ class RunningClock:
         return (now_ms if now_ms < latest_ms else latest_ms) - self._stood_still_ms
 
     def beat(self) -> None:
-        """Note that the event loop runs."""
+        """Note that the event loop has made enough turns for a heartbeat."""
         now_ms = self._clock.now_ms()
         self._stood_still_ms += max(0, now_ms - self._beat_ms - self.MAX_GAP_MS)
         self._beat_ms = now_ms
@@ -271,3 +291,5 @@ class RunningClock:
         while True:
             self.beat()
             await self._clock.sleep(self.BEAT_MS)
+            for _ in range(self.TURNS_PER_BEAT):
+                await asyncio.sleep(0)

@@ -50,7 +50,8 @@ class BrokerPurgatories:
         self._fault: Purgatory[Any] | None = None
         self._throttled: Purgatory[Any] | None = None
         self.timer = Timer(member_now_ms)
-        self.reaper = Reaper(clock.now_ms, [self.timer], actions=self.actions, call_later=clock.call_later)
+        self.reaper = Reaper(clock.now_ms, actions=self.actions, call_later=clock.call_later)
+        self.reaper.add(self.timer, listens=True)
         self._clock = clock
         self._on_finished = on_finished
         self.produce: Purgatory[ProduceOperation] = self._add(
@@ -81,13 +82,16 @@ class BrokerPurgatories:
     def _add(
         self, name: str, purge_interval: int = 1_000, *, now_ms: Callable[[], int] | None = None
     ) -> Purgatory[Any]:
-        """Add a purgatory with a timer of its own, so that each has its own counters."""
+        """Add a purgatory with a timer of its own, so that each has its own counters.
+
+        One with another clock judges clients: before it does, the loop reads what they have sent.
+        """
         timer = Timer(now_ms or self._clock.now_ms)
         on_finished = self._on_finished if now_ms is None else self._on_finished_by_another_clock
         purgatory: Purgatory[Any] = Purgatory(
             name, timer, actions=self.actions, purge_interval=purge_interval, on_finished=on_finished
         )
-        self.reaper.add(timer)
+        self.reaper.add(timer, listens=now_ms is not None)
         self.all.append(purgatory)
         return purgatory
 

@@ -17,6 +17,9 @@ AHEAD_ENTRIES = 4096
 """Entries of each timer that one slice moves ahead of their time: about a millisecond's work."""
 SLICE_ENTRIES = 4096
 """Entries per slice at most, for clocks that stand still while code runs (virtual time)."""
+LISTENING_TURNS = 2
+"""Turns in which an event loop reads all bytes that have arrived before: it reads once a turn, and asyncio's own loop
+handles them only after what was ready already."""
 
 
 class Alarm(Protocol):
@@ -52,15 +55,25 @@ class Reaper:
     ) -> None:
         self._now_ms = now_ms
         self._timers: list[Timer] = []
+        self._heard_ms: dict[Timer, int] = {}
+        self._listened_ms: dict[Timer, int] = {}
+        self._turns_left = 0
         self._actions = actions
         self._call_later = _loop_call_later if call_later is None else call_later
         self._sleep: asyncio.Future[None] | None = None
         for timer in timers:
             self.add(timer)
 
-    def add(self, timer: Timer) -> None:
-        """Run the deadlines of this timer too."""
+    def add(self, timer: Timer, *, listens: bool = False) -> None:
+        """Run the deadlines of this timer too.
+
+        Args:
+            listens: whether the event loop first reads the bytes that arrived before a deadline: for deadlines by which
+                clients must have sent something. While the loop is slow, they may have sent it in time.
+        """
         self._timers.append(timer)
+        if listens:
+            self._heard_ms[timer] = timer.now_ms()
         timer.on_earlier = self.wake
         self.wake()
 
@@ -89,15 +102,36 @@ class Reaper:
         if actions is not None:
             actions.drain()
         started_ms = self._now_ms()
+        listening = bool(self._heard_ms) and self._listen()
         due = self._timers
         handled = 0
         while due:
             handled += STEP * len(due)
-            due = [timer for timer in due if timer.advance(timer.now_ms(), STEP) == STEP]
+            due = [timer for timer in due if timer.advance(self._until_ms(timer), STEP) == STEP]
             if due and (self._now_ms() - started_ms >= SLICE_MS or handled >= SLICE_ENTRIES):
                 return True
+        if listening:
+            return True
         ahead = [timer.advance_ahead(AHEAD_ENTRIES) == AHEAD_ENTRIES for timer in self._timers]
         return any(ahead) or (actions is not None and len(actions) > 0)
+
+    def _until_ms(self, timer: Timer) -> int:
+        """Return the time up to which a timer's deadlines are run."""
+        heard_ms = self._heard_ms.get(timer)
+        return timer.now_ms() if heard_ms is None else heard_ms
+
+    def _listen(self) -> bool:
+        """Have the loop read what arrived before a deadline that is due; True until it has made enough turns."""
+        if self._turns_left:
+            self._turns_left -= 1
+            if not self._turns_left:
+                self._heard_ms.update(self._listened_ms)
+        if not self._turns_left:
+            now_ms = {timer: timer.now_ms() for timer in self._heard_ms}
+            if not any(_is_due(timer, self._heard_ms[timer], now_ms[timer]) for timer in now_ms):
+                return False
+            self._listened_ms, self._turns_left = now_ms, LISTENING_TURNS
+        return True
 
     async def _rest(self) -> None:
         """Sleep until the earliest bucket begins, or `wake`."""
@@ -113,6 +147,12 @@ class Reaper:
             self._sleep = None
             if alarm is not None:
                 alarm.cancel()
+
+
+def _is_due(timer: Timer, heard_ms: int, now_ms: int) -> bool:
+    """Return whether a timer has a deadline between these times."""
+    due_ms = timer.next_expiration_ms
+    return due_ms is not None and heard_ms < due_ms <= now_ms
 
 
 def _loop_call_later(delay_ms: float, callback: Callable[[], None]) -> Alarm:

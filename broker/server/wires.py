@@ -17,6 +17,11 @@ class Wires:
         self._connections: dict[PeerConnection, int] = {}
         self._cut: frozenset[int] = frozenset()
 
+    @property
+    def connections(self) -> Collection[PeerConnection]:
+        """All that were open when the last one was opened, and that one."""
+        return self._connections.keys()
+
     def connected(self, broker_id: int, connection: PeerConnection) -> None:
         """Note a connection that was opened to a broker."""
         self._connections = {each: to for each, to in self._connections.items() if not each.closed}

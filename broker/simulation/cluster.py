@@ -36,14 +36,18 @@ def rack_of(broker_id: int, racks: bool) -> dict[str, object]:
 class StoreLink:
     """The link between a broker's node and the metadata store: it delays messages, and holds them while it is cut.
 
+    Args:
+        store: the node that the store runs on, whose turns carry messages to it; None: the store has time for each.
+
     Attributes:
         latency_ms: the range that each message's delay is drawn from.
     """
 
-    def __init__(self, network: Network, rng: random.Random, node: Node) -> None:
+    def __init__(self, network: Network, rng: random.Random, node: Node, store: Node | None = None) -> None:
         self._network = network
         self._rng = rng
         self._node = node
+        self._store = store
         self.latency_ms = STORE_LATENCY_MS
         self._suspended = False
         self._to_store: deque[Callable[[], None]] = deque()
@@ -53,7 +57,8 @@ class StoreLink:
 
     def to_store(self, deliver: Callable[[], None]) -> None:
         """See `purgatorio.broker.metadata.embedded.Link`."""
-        self._send(self._to_store, deliver)
+        store = self._store
+        self._send(self._to_store, deliver if store is None else lambda: store.call(deliver))
 
     def to_broker(self, deliver: Callable[[], None]) -> None:
         """See `purgatorio.broker.metadata.embedded.Link`."""
@@ -349,7 +354,7 @@ class SimulatedCluster:
         host = self._free_hosts(broker_id)[0]
         node = self.loop.node(host.name)
         rng = random.Random(self._rng.random())
-        link = StoreLink(self.network, rng, node)
+        link = StoreLink(self.network, rng, node, self.loop.node(STORE_NODE) if self.one_process else None)
         broker = Broker(
             host.config,
             self.store.open(link),
@@ -438,6 +443,25 @@ class SimulatedCluster:
         for process in self.processes.values():
             process.node.pause()
             process.link.suspend()
+
+    def slow_down(self, broker_ids: Collection[int]) -> None:
+        """Let these brokers, or their one process with its store, make a turn of the event loop only at each `turn`."""
+        for node in self._nodes_of(broker_ids):
+            node.pause()
+
+    def turn(self, broker_ids: Collection[int]) -> None:
+        """Let slow brokers make a turn."""
+        for node in self._nodes_of(broker_ids):
+            node.turn()
+
+    def resume_slow(self, broker_ids: Collection[int]) -> None:
+        """Let slow brokers make as many turns as they need."""
+        for node in self._nodes_of(broker_ids):
+            node.resume()
+
+    def _nodes_of(self, broker_ids: Collection[int]) -> list[Node]:
+        nodes = [self.processes[broker_id].node for broker_id in broker_ids if broker_id in self.processes]
+        return [self.loop.node(STORE_NODE), *nodes] if self.one_process else nodes
 
     def resume(self) -> None:
         """Let the process of all brokers and the store run again."""

@@ -50,6 +50,7 @@ class Node:
         self.name = name
         self.alive = True
         self.paused = False
+        self.pauses_again = False  # after one turn
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.held: deque[asyncio.Handle] = deque()
         self.on_kill: list[Callable[[], None]] = []
@@ -82,9 +83,16 @@ class Node:
 
     def resume(self) -> None:
         """Run the held callbacks, in order, and continue."""
+        self.pauses_again = False
         if self.paused:
             self.paused = False
             self._loop.resuming.append(self)
+
+    def turn(self) -> None:
+        """Let a paused node make one turn of its event loop, with all callbacks that are held, and pause it again."""
+        if self.paused:
+            self.resume()
+            self.pauses_again = True
 
     def kill(self) -> None:
         """Kill this process at once.
@@ -139,8 +147,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._now += TURN_SECONDS
         ready: deque[asyncio.Handle] = self._base._ready
         timers: list[asyncio.TimerHandle] = self._base._scheduled
-        if self.resuming:
-            self._release()
+        turning = self._release() if self.resuming else []
         self._drop_cancelled(timers)
         if not ready and not self._base._stopping:
             if not timers:
@@ -153,18 +160,25 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         turn = list(ready)
         ready.clear()
         self._run_interleaved(turn)
+        for node in turning:
+            node.paused = node.pauses_again
         while self.dying:
             node = self.dying.pop(0)
             self._unwind(node, node.tasks, node.held)
             node.held = deque(maxlen=0)
 
-    def _release(self) -> None:
-        """Put the held callbacks of resumed nodes before all ready ones, since they came first."""
+    def _release(self) -> list[Node]:
+        """Put the held callbacks of resumed nodes before all ready ones, since they came first.
+
+        Returns:
+            The nodes that make one turn only.
+        """
         resuming, self.resuming = self.resuming, []
         for node in resuming:
             if node.alive and not node.paused:
                 held, node.held = node.held, deque()
                 self._base._ready.extendleft(reversed(held))
+        return [node for node in resuming if node.pauses_again]
 
     def _drop_cancelled(self, timers: list[asyncio.TimerHandle]) -> None:
         """Remove cancelled timers from the front, or all of them when they are the majority."""

@@ -32,6 +32,8 @@ from purgatorio.broker.simulation.history import Fault, History
 RECREATION_SECONDS: Final = (2.0, 3.5)
 """The time without a deleted topic: longer than clients wait for an answer and brokers for a lease."""
 
+SLOW_TURN_SECONDS: Final = (0.05, 0.3)
+"""How long a turn of a slow process takes: seen on two cores beside eight busy processes."""
 IN_DOUBT_SECONDS: Final = 1.0
 """How long the nemesis looks for a transaction in doubt; most are for some milliseconds."""
 PAUSED, WITHOUT_STORE, CUT_OFF = "is paused", "loses the metadata store", "is cut off from all"
@@ -51,6 +53,7 @@ class Nemesis:
         recreatable: the topics that may be deleted and created again.
         store_faults: whether to choose from `STORE_FAULTS`, too.
         transactions: whether clients have transactions.
+        slow_turns: whether the turns of a process may be slow.
     """
 
     wait_until_in_sync = staticmethod(wait_until_in_sync)
@@ -68,6 +71,7 @@ class Nemesis:
         recreatable: Sequence[str] = (),
         store_faults: bool = False,
         transactions: bool = False,
+        slow_turns: bool = False,
     ) -> None:
         self._cluster = cluster
         self._clients = clients
@@ -78,6 +82,7 @@ class Nemesis:
         self._recreatable = recreatable
         self._store_faults = store_faults
         self._transactions = transactions
+        self._slow_turns = slow_turns
         self._kinds = kinds or self._possible_kinds()
         self._busy: set[int] = set()
         self._leaving: set[int] = set()
@@ -97,6 +102,8 @@ class Nemesis:
             impossible.add("in-doubt")
         if not self._cluster.has_spare_hosts:
             impossible.add("replace")
+        if not self._slow_turns:
+            impossible.add("slow-turns")
         return tuple(kind for kind in FAULTS if kind not in impossible)
 
     async def run(self, seconds: float) -> None:
@@ -277,6 +284,23 @@ class Nemesis:
         self._suspended = False
         self._note("resume the process of all brokers")
         self._busy.clear()
+
+    async def slow_turns(self, end: float) -> None:
+        """Make the turns of a broker's event loop slow, or of the one that all brokers share."""
+        cluster, victim = self._cluster, self._victim()
+        if victim is None or (cluster.one_process and self._busy):
+            return
+        slow = cluster.broker_ids if cluster.one_process else [victim]
+        self._busy.update(slow)
+        self._note(f"slow turns of {', '.join(map(str, slow))}")
+        cluster.slow_down(slow)
+        until = min(end, cluster.loop.time() + self._rng.uniform(0.5, 6.0))
+        while cluster.loop.time() < until:
+            await asyncio.sleep(self._rng.uniform(*SLOW_TURN_SECONDS))
+            cluster.turn(slow)
+        cluster.resume_slow(slow)
+        self._note(f"fast turns of {', '.join(map(str, slow))}")
+        self._busy.difference_update(slow)
 
     # --- the operator ---
 
@@ -465,6 +489,7 @@ FAULTS: Final[Mapping[str, Callable[[Nemesis, float], Coroutine[Any, Any, None]]
     "lost-answers": Nemesis.lose_answers,
     "recreate": Nemesis.recreate,
     "replace": Nemesis.replace,
+    "slow-turns": Nemesis.slow_turns,
 }
 """Every fault, by its name on the command line."""
 STORE_FAULTS: Final = ("one-way-store", "slow-store", "lost-answers")

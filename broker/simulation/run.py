@@ -214,6 +214,7 @@ class _Simulation:
             recreatable=[topic.name for topic in self._swarm.topics if self._swarm.recreates],
             store_faults=self._swarm.store_faults,
             transactions=self._swarm.transactions is not None,
+            slow_turns=self._swarm.slow_turns,
         )
         await asyncio.sleep(0.5)
         await nemesis.run(scenario.seconds)

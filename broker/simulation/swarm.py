@@ -74,6 +74,7 @@ class Swarm:
         memory_bytes: the memory cap of a broker's logs, past which any topic loses its oldest records; 0: none.
         clock_rates: the range of the rates of brokers' clocks; those of one process share a clock of rate 1.
         replaces: whether a broker's process may be replaced on another host, and go on later, unless all are one.
+        slow_turns: whether the turns of a process are slow at times, of one broker's or of the one of all.
         skips_images: whether a broker learns the store's newest image only, else each of them in turn.
         groups: the consumer groups; each consumes all topics but the output.
         transactions: the transactional clients, if there are any; they write to all topics.
@@ -101,6 +102,7 @@ class Swarm:
     clock_rates: tuple[float, float] = (1.0, 1.0)
     replaces: bool = False
     skips_images: bool = False
+    slow_turns: bool = False
     groups: tuple[GroupPlan, ...] = ()
     transactions: TransactionPlan | None = None
     output: TopicPlan | None = None
@@ -130,6 +132,7 @@ class Swarm:
             "clocks of different rates" if self.clock_rates == CLOCK_RATES and not self.one_process else "",
             "brokers with two processes" if self.replaces and not self.one_process else "",
             "images of the metadata skipped" if self.skips_images else "",
+            "slow turns" if self.slow_turns else "",
             f"memory for {self.memory_bytes} bytes of logs" if self.memory_bytes else "",
             "fetch sessions" if self.reader.sessions else "",
             f"at most {FEW_SESSIONS} fetch sessions" if FETCH_SESSIONS in self.settings else "",
@@ -158,9 +161,9 @@ def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replic
     # Not where records are deleted: a producer that is muted for longer than its records are kept may write twice what
     # it sends again, since a new replica does not know it; and slow consumers do not see what was there.
     deletes = swarm.memory_bytes > 0 or swarm.recreates or any(topic.deletes for topic in swarm.topics)
-    if not swarm.settings or deletes or rng.random() >= 0.4:
-        return swarm
-    return replace(swarm, quotas=dict(rng.choice(QUOTAS)))
+    if swarm.settings and not deletes and rng.random() < 0.4:
+        swarm = replace(swarm, quotas=dict(rng.choice(QUOTAS)))
+    return replace(swarm, slow_turns=bool(swarm.settings) and rng.random() < 0.3)
 
 
 def _draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replicas: int) -> Swarm:

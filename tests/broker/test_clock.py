@@ -123,3 +123,38 @@ def test_a_running_clock_never_goes_back() -> None:
         running.beat()
         times.append(running.now_ms())
     assert times == sorted(times)
+
+
+async def test_a_time_limit_on_a_running_clock_leaves_standstills_out() -> None:
+    clock = ManualClock()
+    running = RunningClock(clock)
+    beating = asyncio.create_task(running.run())
+
+    async def limited() -> None:
+        async with time_limit(running, 1_000):
+            await asyncio.Event().wait()
+
+    waiting = asyncio.create_task(limited())
+    await clock.run_for(500)
+    clock.advance_ms(60_000)
+    await clock.run_for(300)
+    assert not waiting.done()
+    await clock.run_for(200)
+    with pytest.raises(TimeoutError):
+        await waiting
+    beating.cancel()
+    await asyncio.wait([beating])
+
+
+async def test_a_running_clock_advances_by_one_gap_in_as_many_turns_as_a_heartbeat_needs() -> None:
+    clock = ManualClock()
+    running = RunningClock(clock)
+    beating = asyncio.create_task(running.run())
+    turns = 0
+    while running.now_ms() < 10 * RunningClock.MAX_GAP_MS:
+        clock.advance_ms(200)
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 9 * RunningClock.TURNS_PER_BEAT
+    beating.cancel()
+    await asyncio.wait([beating])

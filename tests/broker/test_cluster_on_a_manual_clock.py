@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -109,6 +110,35 @@ async def test_a_process_that_stands_still_again_and_again_fences_no_broker(
     assert after.brokers == before.brokers
     assert all(broker.lifecycle.has_lease() for broker in cluster.brokers)
     assert "lease" not in caplog.text
+
+
+async def test_a_cluster_whose_turns_are_slow_keeps_its_leaders_and_answers(
+    cluster: Cluster, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A busy machine: no turn takes less than 50 ms, as others run in between."""
+    before, rng = leader_of(cluster).image, random.Random(1)
+    answer = await produce(cluster, timeout_ms=30_000)
+    for _ in range(500):
+        clock.advance_ms(rng.randint(50, 300))
+        await asyncio.sleep(0)
+    assert error_code(answer) is ErrorCode.NONE
+    after = leader_of(cluster).image
+    assert after.partition(*ORDERS) == before.partition(*ORDERS)
+    assert after.brokers == before.brokers
+    assert "lease" not in caplog.text
+
+
+async def test_followers_keep_their_connections_while_the_process_stands_still(
+    cluster: Cluster, clock: ManualClock
+) -> None:
+    """The answers of leaders may wait unread: a follower counts only time in which the event loop ran."""
+    await clock.run_for(5_000)
+    wires = {broker.broker_id: list(broker.wires.connections) for broker in cluster.brokers}
+    assert any(wires.values())
+    clock.advance_ms(10 * 60_000)
+    await clock.run_for(2_000)
+    assert {broker.broker_id: list(broker.wires.connections) for broker in cluster.brokers} == wires
+    assert not any(peer.closed for peers in wires.values() for peer in peers)
 
 
 async def test_a_broker_that_dies_while_the_process_stands_still_is_fenced_when_it_goes_on(

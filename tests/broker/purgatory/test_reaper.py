@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -164,3 +165,57 @@ def test_it_drains_what_the_action_queue_leaves_over() -> None:
         assert actions.on_backlog is None
 
     run(scenario)
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_a_deadline_is_not_run_before_the_loop_has_read_what_arrived_in_time(kind: str) -> None:
+    """A turn takes long; in it a client's heartbeat arrives, and then its deadline passes."""
+
+    async def scenario() -> list[str]:
+        clock, ran = ManualClock(), []
+        timer, others = Timer(clock.now_ms), Timer(clock.now_ms)
+        reaper = Reaper(clock.now_ms, call_later=clock.call_later)
+        reaper.add(timer, listens=True)
+        reaper.add(others)
+        running = asyncio.create_task(reaper.run())
+        session = timer.call_later(1_000, ran.append, "expired")
+        timer.call_later(1_000, ran.append, "silent")
+        others.call_later(1_000, ran.append, "other")
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        asyncio.get_running_loop().add_reader(ours, lambda: (ours.recv(10), session.cancel(), ran.append("heard")))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(theirs.send, b"heartbeat")  # just before the reaper finds the deadline
+        clock.advance_ms(1_000)
+        while "silent" not in ran:  # noqa: ASYNC110 - each turn counts
+            await asyncio.sleep(0)
+        running.cancel()
+        asyncio.get_running_loop().remove_reader(ours)
+        ours.close()
+        theirs.close()
+        return ran
+
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop
+    if kind == "uvloop":
+        loop_factory = pytest.importorskip("uvloop").new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        ran = runner.run(scenario())
+    assert sorted(ran) == ["heard", "other", "silent"]
+    assert ran[-1] == "silent"
+
+
+def test_deadlines_that_wait_for_clients_run_one_after_another_and_end_in_rest() -> None:
+    async def scenario(now_ms: Callable[[], int]) -> None:
+        ran: list[int] = []
+        timer = Timer(now_ms)
+        reaper = Reaper(now_ms)
+        reaper.add(timer, listens=True)
+        for number in range(1_000):
+            timer.call_later(10 + number // 100, ran.append, number)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(reaper.run())
+            await asyncio.sleep(0.03)
+            assert ran == list(range(1_000))
+            running.cancel()
+
+    run(scenario)  # virtual time passes only while nothing is ready: a reaper that does not rest would never end

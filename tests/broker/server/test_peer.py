@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.clock import ManualClock, RunningClock
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerBusy, PeerConnection
 from purgatorio.protocol.api import ApiKey
@@ -214,6 +214,30 @@ async def test_deadlines_are_noticed_by_themselves(
         await short
     with pytest.raises(ConnectionError):
         await long
+
+
+async def test_a_standstill_of_the_process_ends_no_request_to_another_broker(
+    start_listener: Start, handler: Handler, probe: Probe, clock: ManualClock
+) -> None:
+    """Its answer may wait unread in the socket; only time in which the event loop ran counts."""
+    running = RunningClock(clock)
+    peer = PeerConnection(running, client_id="broker-1")
+    listener = await start_listener()
+    await peer.connect(*listener.address)
+    asked = _ask(peer, 30_000)
+    await probe.until(lambda: len(handler.parked) == 1)
+    clock.advance_ms(60_000)
+    assert not peer.closed
+    handler.parked[0](ApiVersionsResponse(error_code=0))
+    assert (await asked).error_code == 0
+    silent = _ask(peer, 30_000)
+    await probe.until(lambda: len(handler.parked) == 2)
+    for _ in range(30_000 // RunningClock.BEAT_MS):
+        running.beat()
+        clock.advance_ms(RunningClock.BEAT_MS)
+    with pytest.raises(TimeoutError):
+        await silent
+    await peer.wait_closed()
 
 
 async def test_a_peer_that_cannot_be_reached_is_an_os_error(make_peer: MakePeer) -> None:

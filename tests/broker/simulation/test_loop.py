@@ -160,6 +160,42 @@ def test_a_node_that_is_paused_again_at_once_stays_paused(loop: SimulatedLoop) -
     run(loop, main)
 
 
+def test_a_node_that_makes_one_turn_holds_what_comes_of_it_for_the_next(loop: SimulatedLoop) -> None:
+    seen: list[str] = []
+    node = loop.node("a")
+
+    async def work() -> None:
+        for number in range(4):
+            seen.append(f"step {number}")
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        node.pause()
+        node.spawn(work())
+        node.call(loop.call_later, 0.5, seen.append, "timer")
+        for count in range(1, 4):
+            await asyncio.sleep(1)
+            assert len([each for each in seen if each.startswith("step")]) == count - 1
+            node.turn()
+        await asyncio.sleep(1)
+        assert seen == ["step 0", "step 1", "timer", "step 2"]
+        node.resume()
+        await asyncio.sleep(1)
+        assert seen == ["step 0", "step 1", "timer", "step 2", "step 3"]
+
+    run(loop, main)
+
+
+def test_a_running_node_needs_no_turn(loop: SimulatedLoop) -> None:
+    async def main() -> None:
+        node = loop.node("a")
+        node.turn()
+        await asyncio.sleep(1)
+        assert not node.paused
+
+    run(loop, main)
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_killed_node_never_runs_again_and_its_tasks_have_ended(loop: SimulatedLoop) -> None:
     seen: list[str] = []

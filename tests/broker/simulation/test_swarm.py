@@ -10,12 +10,13 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.broker.simulation.history import Fault
 from purgatorio.broker.simulation.loop import SimulatedLoop
 from purgatorio.broker.simulation.network import Network
 from purgatorio.broker.simulation.run import Scenario, simulate
@@ -110,6 +111,7 @@ def test_every_feature_is_on_in_some_seeds_and_off_in_others() -> None:
         {swarm.clock_rates == CLOCK_RATES for swarm in swarms},
         {swarm.replaces for swarm in swarms},
         {swarm.skips_images for swarm in swarms},
+        {swarm.slow_turns for swarm in swarms},
         {bool(swarm.groups) for swarm in swarms},
         {bool(swarm.quotas) for swarm in swarms},
         {"producer_byte_rate" in swarm.quotas for swarm in swarms if swarm.quotas},
@@ -169,8 +171,39 @@ def test_the_plain_workload_is_run_on_request() -> None:
 # --- a process that is suspended as a whole ---
 
 
-async def partitions_after(loop: SimulatedLoop, *, one_process: bool) -> tuple[int, int]:
-    """Suspend all brokers for two seconds; return the highest leader epoch before and after."""
+Disturb = Callable[[SimulatedCluster], Awaitable[None]]
+
+
+async def suspend(cluster: SimulatedCluster) -> None:
+    """Suspend all brokers for two seconds, three times."""
+    nodes = list(cluster.nodes.values())
+    for _ in range(3):
+        if cluster.one_process:
+            cluster.suspend()
+        else:
+            for node in nodes:
+                node.pause()
+        await asyncio.sleep(2)
+        if cluster.one_process:
+            cluster.resume()
+        else:
+            for node in nodes:
+                node.resume()
+        await asyncio.sleep(1)
+
+
+async def slow_turns(cluster: SimulatedCluster) -> None:
+    """Let all brokers make slow turns for a minute, each by its own or all of one process together."""
+    rng = random.Random(1)
+    cluster.slow_down(cluster.broker_ids)
+    for _ in range(400):
+        await asyncio.sleep(rng.uniform(0.05, 0.3))
+        cluster.turn(cluster.broker_ids)
+    cluster.resume_slow(cluster.broker_ids)
+
+
+async def partitions_after(loop: SimulatedLoop, disturb: Disturb, *, one_process: bool) -> tuple[int, int]:
+    """Disturb all brokers; return the highest leader epoch before and after."""
     cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2), one_process=one_process)
     await cluster.start()
     created: asyncio.Future[object] = loop.create_future()
@@ -181,31 +214,23 @@ async def partitions_after(loop: SimulatedLoop, *, one_process: bool) -> tuple[i
     await created
     await asyncio.sleep(1)
     before = max(state.leader_epoch for state in cluster.partitions.values())
-    for _ in range(3):
-        if one_process:
-            cluster.suspend()
-        else:
-            for node in cluster.nodes.values():
-                node.pause()
-        await asyncio.sleep(2)
-        if one_process:
-            cluster.resume()
-        else:
-            for node in cluster.nodes.values():
-                node.resume()
-        await asyncio.sleep(1)
+    await disturb(cluster)
     after = max(state.leader_epoch for state in cluster.partitions.values())
     await cluster.stop()
     return before, after
 
 
-def test_a_suspended_process_costs_no_broker_its_leadership(loop: SimulatedLoop) -> None:
-    before, after = loop.run_until_complete(partitions_after(loop, one_process=True))
+@pytest.mark.parametrize("disturb", [suspend, slow_turns])
+def test_a_suspended_or_slow_process_costs_no_broker_its_leadership(loop: SimulatedLoop, disturb: Disturb) -> None:
+    before, after = loop.run_until_complete(partitions_after(loop, disturb, one_process=True))
     assert after == before
 
 
-def test_brokers_that_are_processes_of_their_own_are_fenced_while_they_are_suspended(loop: SimulatedLoop) -> None:
-    before, after = loop.run_until_complete(partitions_after(loop, one_process=False))
+@pytest.mark.parametrize("disturb", [suspend, slow_turns])
+def test_brokers_that_are_processes_of_their_own_are_fenced_while_they_are_suspended_or_slow(
+    loop: SimulatedLoop, disturb: Disturb
+) -> None:
+    before, after = loop.run_until_complete(partitions_after(loop, disturb, one_process=False))
     assert after > before
 
 
@@ -213,3 +238,19 @@ def test_only_brokers_of_one_process_can_be_suspended_together(loop: SimulatedLo
     cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2))
     with pytest.raises(ValueError, match="do not share a process"):
         cluster.suspend()
+
+
+# --- slow turns ---
+
+SLOW_TURNS = Scenario(faults=("slow-turns", "kill", "store"))
+SLOW_SEEDS = (6, 13)
+"""One of brokers in one process, one of brokers in processes of their own."""
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("seed", SLOW_SEEDS)
+def test_nothing_is_lost_while_turns_are_slow_and_brokers_die(seed: int) -> None:
+    report = simulate(seed, SLOW_TURNS)
+    assert report.anomalies == []
+    assert any("slow turns of" in fault.what for fault in report.history.of(Fault))
+    assert report.swarm.one_process is (seed == SLOW_SEEDS[0])
