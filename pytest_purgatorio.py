@@ -56,8 +56,6 @@ MARKER: Final = "kafka"
 SCOPES: Final = ("function", "session")
 TELLING: Final = ("warn", "error", "ignore")
 """What becomes of a finding that is no failure of the test's own."""
-OWN_OPTIONS: Final = ("brokers", "racks", "topics", "faults", "tls", "sasl", "acls")
-"""The options of a cluster that are no settings of brokers."""
 OTHER_LOOP: Final = "different loop"
 OTHER_LOOP_HINT: Final = (
     "A client belongs to the event loop that made it. Make it in the test or in a fixture of the test's own loop; only "
@@ -230,12 +228,12 @@ def kafka_session(request: pytest.FixtureRequest) -> Iterator[Kafka]:
 
 
 def _started(options: dict[str, Any]) -> Kafka:
-    own = {name: value for name, value in options.items() if name in OWN_OPTIONS}
-    settings = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
     with _told(), _plain_imports():
         from purgatorio.testing import Kafka
-        from purgatorio.testing.options import ClusterOptions
+        from purgatorio.testing.options import OWN_NAMES, ClusterOptions
 
+        own = {name: value for name, value in options.items() if name in OWN_NAMES}
+        settings = {name: value for name, value in options.items() if name not in OWN_NAMES}
         return Kafka(ClusterOptions(**own, settings=settings))
 
 

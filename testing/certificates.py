@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    import ssl
+
     from purgatorio.broker.security.throw_away import ThrowAwayAuthority
 
 _FILE_NAME: Final = re.compile(r"[\w.@-]{1,64}")
@@ -59,17 +61,25 @@ def broker_settings() -> dict[str, str]:
     }
 
 
+def client_context(user: str | None) -> ssl.SSLContext:
+    """Return the TLS of a client that trusts the brokers, and shows the certificate of `user`."""
+    import ssl  # not at the top: few clusters need it
+
+    context = ssl.create_default_context(cafile=str(authority().certificate))
+    if user is not None:
+        context.load_cert_chain(of_user(user))
+    return context
+
+
 def client_settings(library: str, user: str | None) -> dict[str, Any]:
     """Return what a client needs to trust the brokers, and to be `user`, in the words of its library."""
     trusted = str(authority().certificate)
     own = str(of_user(user)) if user is not None else None
     if library == "aiokafka":
-        import ssl
-
-        context = ssl.create_default_context(cafile=trusted)
-        if own:
-            context.load_cert_chain(own)
-        return {"ssl_context": context}
+        return {"ssl_context": client_context(user)}
+    if library == "java":
+        found = {"ssl.truststore.type": "PEM", "ssl.truststore.location": trusted}
+        return found | ({"ssl.keystore.type": "PEM", "ssl.keystore.location": own} if own else {})
     if library == "kafka-python":
         return {"ssl_cafile": trusted} | ({"ssl_certfile": own, "ssl_keyfile": own} if own else {})
     found = {"ssl.ca.location": trusted}

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from purgatorio.testing import certificates
+from purgatorio.testing.faststream_security import faststream_settings
 from purgatorio.testing.tokens import token_settings
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -64,25 +65,46 @@ class ClientSecurity:
                     f"nobody is {user!r} on a cluster without security: ask for one with tls=True, or with sasl="
                 )
             return {}
+        if library == "faststream":
+            login = self._login(user) if self.mechanism else ("", "")
+            return faststream_settings(self.tls, self.mechanism, login, None if self.mechanism else user)
         found = {_named("security_protocol", library): self.protocol}
         if self.tls:
             found |= certificates.client_settings(library, user if self.mechanism is None else None)
         return found if self.mechanism is None else found | self._sasl(library, user)
 
-    def _sasl(self, library: str, user: str | None) -> dict[str, Any]:
+    def _login(self, user: str | None) -> tuple[str, str]:
+        """Return the name and the password of a user; with OAUTHBEARER anybody has a name, and no password."""
         name = next(iter(self.passwords)) if user is None else user
-        chosen = {_named("sasl_mechanism", library): self.mechanism}
         if self.mechanism == "OAUTHBEARER":
-            return chosen | token_settings(library, name)
+            return name, ""
         if name not in self.passwords:
             known = ", ".join(self.passwords)
             raise ValueError(f"there is no user {name!r}, only {known}: name others in the setting sasl_users")
-        mine, password = (
+        return name, self.passwords[name]
+
+    def _sasl(self, library: str, user: str | None) -> dict[str, Any]:
+        name, password = self._login(user)
+        chosen = {_named("sasl_mechanism", library): self.mechanism}
+        if library == "java":
+            return chosen | {"sasl.jaas.config": self._jaas(name, password)}
+        if self.mechanism == "OAUTHBEARER":
+            return chosen | token_settings(library, name)
+        mine, own = (
             ("sasl.username", "sasl.password")
             if library == "confluent"
             else ("sasl_plain_username", "sasl_plain_password")
         )
-        return chosen | {mine: name, password: self.passwords[name]}
+        return chosen | {mine: name, own: password}
+
+    def _jaas(self, name: str, password: str) -> str:
+        """Return the login of a Java client; its OAUTHBEARER module makes tokens without a signature (KIP-255)."""
+        common = "org.apache.kafka.common.security"
+        if self.mechanism == "OAUTHBEARER":
+            module = f"{common}.oauthbearer.OAuthBearerLoginModule"
+            return f"{module} required unsecuredLoginStringClaim_sub={_quoted(name)};"
+        module = "plain.PlainLoginModule" if self.mechanism == "PLAIN" else "scram.ScramLoginModule"
+        return f"{common}.{module} required username={_quoted(name)} password={_quoted(password)};"
 
 
 def client_security(tls: bool, mechanism: str | None, users: str | None) -> ClientSecurity:
@@ -106,4 +128,10 @@ def client_security(tls: bool, mechanism: str | None, users: str | None) -> Clie
 
 
 def _named(name: str, library: str) -> str:
-    return name.replace("_", ".") if library == "confluent" else name
+    return name.replace("_", ".") if library in ("confluent", "java") else name
+
+
+def _quoted(text: str) -> str:
+    """Return text as a value in a JAAS configuration."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

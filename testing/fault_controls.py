@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from purgatorio.testing.broker_controls import BrokerControls
 from purgatorio.testing.faults import Fault, requests
 
 if TYPE_CHECKING:
+    from purgatorio.testing.keywords import FaultRule, ToxicRule
     from purgatorio.testing.values import Request
 
 
 class FaultControls(BrokerControls):
     """Adds and lists fault rules, and lists the last requests."""
 
-    def fault(self, **rule: object) -> Fault:
+    def fault(self, **rule: Unpack[FaultRule]) -> Fault:
         """Add a fault rule: what shall be done to which requests; see `purgatorio.broker.faults.rule.Rule`.
 
         ::
@@ -38,7 +39,7 @@ class FaultControls(BrokerControls):
         live = self._call(lambda: self._controls.cluster.faults.add(parsed), f"add the fault {parsed}")
         return Fault(self._thread, live)
 
-    def network(self, toxic: str, **toxic_is: object) -> Fault:
+    def network(self, toxic: str, **toxic_is: Unpack[ToxicRule]) -> Fault:
         """Make the network between clients and brokers bad, with a toxic; see `purgatorio.broker.faults.toxic.Toxic`.
 
         ::

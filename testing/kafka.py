@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from purgatorio.testing import open_clusters
 from purgatorio.testing.access_controls import AccessControls
-from purgatorio.testing.clients import client_config
+from purgatorio.testing.clients import Library, Role, client_config
 from purgatorio.testing.clock import KafkaClock
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.options import ClusterOptions, FaultSource, text
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from purgatorio.broker.cluster import Cluster
     from purgatorio.broker.operator.snapshots import Snapshot
     from purgatorio.testing.controls import Controls
+    from purgatorio.testing.keywords import BrokerSettings, TopicConfigs
     from purgatorio.testing.values import Group, IsolationLevel, Parked, Record
 
 REPORT_TIMEOUT_SECONDS: Final = 2.0
@@ -71,7 +72,7 @@ class Kafka(AccessControls):
         """The brokers' addresses as a list, for clients that want one."""
         return self.bootstrap.split(",")
 
-    def client_config(self, library: str, role: str | None = None, *, user: str | None = None) -> dict[str, Any]:
+    def client_config(self, library: Library, role: Role | None = None, *, user: str | None = None) -> dict[str, Any]:
         """Return settings with which a client of this cluster needs milliseconds where others need seconds.
 
         They have the addresses, and for consumers a short heartbeat interval: a member learns by its heartbeat that its
@@ -83,7 +84,8 @@ class Kafka(AccessControls):
             AIOKafkaProducer(**kafka.client_config("aiokafka"))
 
         Args:
-            library: "confluent" (and others over librdkafka), "aiokafka" or "kafka-python".
+            library: "confluent" (and others over librdkafka), "aiokafka", "kafka-python"; "faststream": keywords of
+                `KafkaBroker`, and with the role "consumer" those of its subscribers; "java": properties, as text.
             role: "consumer", "producer" or "admin"; not given: what all of them know.
             user: who the client is: the principal ``User:…`` of this name. With SASL one of the cluster's users, by
                 default the first; with TLS alone any name, which its certificate has, by default none.
@@ -100,7 +102,7 @@ class Kafka(AccessControls):
 
     # --- topics and records ---
 
-    def topic(self, name: str, *, partitions: int = 1, replicas: int = -1, **configs: object) -> str:
+    def topic(self, name: str, *, partitions: int = 1, replicas: int = -1, **configs: Unpack[TopicConfigs]) -> str:
         """Create a topic; return its name when it can be written to.
 
         Args:
@@ -338,7 +340,7 @@ def cluster(
     tls: bool = False,
     sasl: str | None = None,
     acls: Sequence[str] | None = None,
-    **settings: Any,
+    **settings: Unpack[BrokerSettings],
 ) -> Iterator[Kafka]:
     """Run a cluster for the length of a ``with`` block; an exception that leaves it gets the report as a note.
 

@@ -33,6 +33,9 @@ WITHOUT_RACKS: Final[Mapping[str, str]] = {"replica_fetch_wait_max_ms": "2000"}
 """Where consumers read from leaders alone, followers ask less often: `clock.advance` takes half of the time so. In a
 cluster with racks, followers serve consumers (KIP-392), and learn what they may show by their next fetch."""
 
+OWN_NAMES: Final = ("brokers", "racks", "topics", "faults", "tls", "sasl", "acls")
+"""The options of a cluster that are no settings of brokers."""
+
 AUTHORIZER: Final = "authorizer_class_name"
 CONFIGS_KEPT: Final = 64
 """Configurations that are kept parsed; most tests of a run ask for the same few."""

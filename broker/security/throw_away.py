@@ -58,8 +58,18 @@ class ThrowAwayAuthority:
         path = self._folder / f"{name}.pem"
         with _writing(self._folder):
             path.touch(mode=0o600)
-            leaf.private_key_and_cert_chain_pem.write_to_path(str(path))
+            path.write_bytes(b"".join([_pkcs8(leaf.private_key_pem.bytes()), *(c.bytes() for c in leaf.cert_chain_pems)]))
         return path
+
+
+def _pkcs8(key_pem: bytes) -> bytes:
+    """Return a private key in the one form that Java reads from a PEM keystore (KIP-651)."""
+    from cryptography.hazmat.primitives import serialization
+
+    key = serialization.load_pem_private_key(key_pem, password=None)
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 @contextmanager

@@ -91,13 +91,33 @@ def test_a_second_member_gets_its_partitions_soon(kafka: Kafka) -> None:
         ("confluent", "consumer", "session.timeout.ms"),
         ("aiokafka", "producer", "request_timeout_ms"),
         ("kafka-python", "producer", "delivery_timeout_ms"),
+        ("java", "producer", "delivery.timeout.ms"),
+        ("java", "consumer", "session.timeout.ms"),
     ],
 )
 def test_a_client_whose_cluster_is_gone_gives_up_after_seconds(
     kafka: Kafka, library: str, role: str, setting: str
 ) -> None:
-    assert kafka.client_config(library, role)[setting] == GIVE_UP_MS <= 10_000
+    assert int(kafka.client_config(library, role)[setting]) == GIVE_UP_MS <= 10_000
     assert setting not in kafka.client_config(library)
+
+
+def test_faststream_gets_a_list_of_addresses_and_its_subscribers_a_short_heartbeat(kafka: Kafka) -> None:
+    """`KafkaBroker(kafka.bootstrap)` takes the text with commas for one address."""
+    settings = kafka.client_config("faststream")
+    assert settings == {
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "retry_backoff_ms": 10,
+        "request_timeout_ms": GIVE_UP_MS,
+    }
+    assert kafka.client_config("faststream", "consumer") == {"heartbeat_interval_ms": 100}
+
+
+def test_java_properties_are_text(kafka: Kafka) -> None:
+    settings = kafka.client_config("java", "producer")
+    assert settings["bootstrap.servers"] == kafka.bootstrap
+    assert {type(value) for value in settings.values()} == {str}
+    assert int(settings["delivery.timeout.ms"]) >= int(settings["request.timeout.ms"])
 
 
 def test_an_old_kafka_python_gets_no_setting_that_it_refuses(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +129,12 @@ def test_an_old_kafka_python_gets_no_setting_that_it_refuses(kafka: Kafka, monke
     ("library", "role", "told"),
     [
         ("confluent-kafka", None, "'confluent-kafka' is not a client library; did you mean 'confluent'?"),
-        ("java", None, "'java' is not a client library: there are confluent, aiokafka, kafka-python"),
+        (
+            "kafkajs",
+            None,
+            "'kafkajs' is not a client library: there are confluent, aiokafka, kafka-python, faststream, java; "
+            "to other clients give `kafka.bootstrap`",
+        ),
         ("aiokafka", "consume", "'consume' is not a role; did you mean 'consumer'?"),
     ],
 )
