@@ -57,6 +57,8 @@ SCOPES: Final = ("function", "session")
 TELLING: Final = ("warn", "error", "ignore")
 """What becomes of a finding that is no failure of the test's own."""
 OTHER_LOOP: Final = "different loop"
+_BELOW_THE_TEST: Final = ("purgatorio.", "concurrent.futures", "contextlib", "asyncio")
+"""Modules between a test's call and the refusal that it gets."""
 OTHER_LOOP_HINT: Final = (
     "A client belongs to the event loop that made it. Make it in the test or in a fixture of the test's own loop; only "
     "kafka.bootstrap may be shared between loops."
@@ -319,7 +321,10 @@ def _findings(request: pytest.FixtureRequest, running: Kafka, of_session: Collec
     found: list[UserWarning] = []
     if config.getini("kafka_faults") != "ignore" and (idle := _idle_faults(request.node, running)):
         found.append(KafkaFaultWarning(f"{name} has fault rules that matched no request: {'; '.join(idle)}"))
-    if config.getini("kafka_leaks") != "ignore" and (left := running.left_open(of_session)):
+    if config.getini("kafka_leaks") == "ignore":
+        return found
+    running.clear_faults()  # a bad network delays the end of a connection that the client has closed
+    if left := running.left_open(of_session):
         told = f"{name} left Kafka clients connected: {', '.join(left)}. Close them in the test."
         found.append(KafkaLeakWarning(told))
     return found
@@ -383,11 +388,32 @@ def _end_forgotten(item: pytest.Item, forgotten: list[OpenCluster]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to a failure what the test's cluster was waiting for."""
+    """Add to a failure what the test's cluster was waiting for, and end its traceback where the test called us."""
+    if call.excinfo is not None and not item.config.getoption("fulltrace", default=False):
+        _end_at_callers_frame(call.excinfo.value)
     report = yield
     if report.failed and (running := _cluster_of(item)) is not None:
         report.sections.append((f"Kafka at the failed {report.when}", _text_of(running, call.excinfo)))
     return report
+
+
+def _end_at_callers_frame(error: BaseException) -> None:
+    """Leave out of a refusal's traceback the frames below the test's: the message says what was wrong with the call.
+
+    Frames of a test that the library called in its turn stay, and so does all of an error that is no refusal: that may
+    be a bug of ours. ``--full-trace`` shows everything.
+    """
+    if not isinstance(error, (ValueError, RuntimeError, TimeoutError)):
+        return
+    last, trace = None, error.__traceback__
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        if not module.startswith(_BELOW_THE_TEST):
+            last = trace
+        trace = trace.tb_next
+    below = last and last.tb_next
+    if last and below and str(below.tb_frame.f_globals.get("__name__", "")).startswith("purgatorio."):
+        last.tb_next = None
 
 
 def _cluster_of(item: pytest.Item) -> Kafka | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import sys
+import warnings
 from collections.abc import Generator
 from typing import Any, Final, Generic, TypeVar
 
@@ -17,7 +18,7 @@ WAIT_SECONDS: Final = 10.0
 
 
 class Waiting(Generic[T]):
-    """Something that will be so, in the cluster's thread.
+    """Something that will be so, in the cluster's thread. One that is dropped unawaited warns, as a coroutine does.
 
     Args:
         future: its result, in that thread.
@@ -29,6 +30,12 @@ class Waiting(Generic[T]):
         self._future = future
         self._what = what
         self._timeout_seconds = timeout_seconds
+        self._is_waited_for = False
+
+    def __del__(self) -> None:
+        if not getattr(self, "_is_waited_for", True):
+            told = f"{self._what}: this was never waited for; add .wait(), or await it"
+            warnings.warn(told, RuntimeWarning, stacklevel=2, source=self)
 
     def wait(self, timeout_seconds: float | None = None) -> T:
         """Block until it is so, and return the result.
@@ -37,10 +44,12 @@ class Waiting(Generic[T]):
             TimeoutError: it is not so in time.
             RuntimeError: the cluster was closed meanwhile.
         """
+        self._is_waited_for = True
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         return result_of(self._future, self._what, seconds)
 
     def __await__(self) -> Generator[Any, Any, T]:
+        self._is_waited_for = True
         trio = sys.modules.get("trio")
         if trio is not None and trio.lowlevel.in_trio_run():
             result: T = yield from trio.to_thread.run_sync(self.wait).__await__()

@@ -210,3 +210,42 @@ def test_a_cluster_that_hangs_does_not_hide_the_failure(run: Run, monkeypatch: p
     result = run(source)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E*assert 'this' == 'that'", "no report: still waiting after 0.01 s: make the report"])
+
+
+def test_a_refused_call_ends_the_traceback_in_the_test(run: Run) -> None:
+    """The frames of the cluster's thread tell its author nothing; --full-trace shows them."""
+    source = """
+        def test_it(kafka):
+            kafka.move_leader("nope", 0, to=2)
+    """
+    told = run(source, "--tb=short").stdout
+    told.fnmatch_lines(["test_it.py:2: in test_it", "E   ValueError: there is no topic 'nope'"])
+    told.no_fnmatch_line("*loop_thread.py*")
+    run(source, "--full-trace").stdout.fnmatch_lines(["*loop_thread.py:*"])
+
+
+def test_a_failure_of_the_tests_own_keeps_its_frames(run: Run) -> None:
+    source = """
+        def helper(kafka):
+            raise ValueError(kafka.bootstrap)
+
+        def test_it(kafka):
+            helper(kafka)
+    """
+    run(source, "--tb=short").stdout.fnmatch_lines(["test_it.py:5: in test_it", "test_it.py:2: in helper"])
+
+
+@pytest.mark.parametrize(
+    "toxic",
+    ["'latency', latency_ms=500", "'latency', latency_ms=500, stream='upstream'", "'slow_close', delay_ms=500"],
+)
+def test_a_client_whose_end_a_toxic_delays_is_no_leak(run: Run, toxic: str) -> None:
+    """The client has closed its connection; the broker does not hear of it before the toxic lets the end through."""
+    source = f"""
+        from client import connect
+
+        def test_it(kafka):
+            kafka.network({toxic}, client="billing")
+            connect(kafka, "billing").close()
+    """
+    run(source, ini="kafka_leaks = error").assert_outcomes(passed=1)
