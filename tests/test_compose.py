@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
+from purgatorio.broker.cli import main as cli
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.metrics.prometheus import BrokerCollector
 
 ROOT = Path(__file__).resolve().parent.parent
+ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "dashboards" / "purgatorio.json"
 
 
@@ -136,6 +138,27 @@ def test_the_dashboard_queries_only_what_is_exported() -> None:
         names = queried_names(target["expr"])
         assert names, target["expr"]
         assert names <= known, target["expr"]
+
+
+def alerts() -> list[dict[str, Any]]:
+    groups: list[dict[str, Any]] = yaml.safe_load(ALERTS.read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def test_the_alerts_are_about_what_is_exported_and_name_commands_that_there_are(compose: dict[str, Any]) -> None:
+    settings = in_repository(compose, "prometheus", "/etc/prometheus/prometheus.yml")
+    assert [settings.parent / name for name in yaml.safe_load(settings.read_text())["rule_files"]] == [ALERTS]
+    known = {*exported_names(), "up"}
+    assert alerts()
+    for rule in alerts():
+        names = queried_names(re.sub(r"[<>=!]=?\s*\d+", " ", rule["expr"]))
+        assert names, rule["alert"]
+        assert names <= known, rule["alert"]
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        for command in re.findall(r"`purgatorio ([a-z ]+)`", rule["annotations"]["description"]):
+            with pytest.raises(SystemExit) as left:
+                cli.main([*command.split(), "--help"])
+            assert left.value.code == 0, command
 
 
 def test_the_dashboard_lists_the_brokers_by_a_metric_that_is_exported() -> None:

@@ -26,7 +26,8 @@ from purgatorio.broker.security.throw_away import CertificateFiles
 from purgatorio.broker.security.tls import TlsError
 from purgatorio.broker.server import open_files
 
-_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_STOP_SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""The signals that stop the cluster in good order. SIGHUP is a terminal that was closed; Windows has none."""
 _DEFAULT_BOOTSTRAP_PORT: Final = 9092
 THREAD_SWITCH_SECONDS: Final = 0.0005
 """The time for which another thread may hold the interpreter while the event loop wants it. The text of a scrape is
@@ -55,7 +56,7 @@ def run(config: ClusterConfig, faults: Sequence[AnyFault] = (), certificates: Ce
 async def serve(
     config: ClusterConfig, faults: Sequence[AnyFault] = (), certificates: CertificateFiles | None = None
 ) -> int:
-    """Run the cluster until SIGINT or SIGTERM; a second signal ends the process at once. Returns the exit code."""
+    """Run the cluster until a signal stops it; a second one ends the process at once. Returns the exit code."""
     stop = asyncio.Event()
     _stop_on_signals(stop)
     # A movable clock costs no more than the machine's; so the time of every cluster can be moved over its admin HTTP.
@@ -103,10 +104,13 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 
     def stop_once() -> None:
         for number in _STOP_SIGNALS:
-            signal.signal(number, signal.SIG_DFL)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
         stop.set()
 
     for number in _STOP_SIGNALS:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            continue  # nohup: the process shall outlive its terminal
         # Not the loop's add_signal_handler: asyncio has none on Windows.
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop_once))
 

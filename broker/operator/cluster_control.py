@@ -208,7 +208,7 @@ class ClusterControl:
             if lost:
                 raise OperationRefused(
                     f"broker {broker_id} is the last in-sync replica of {named(lost)}, which would go offline and lose "
-                    "all records; only force stops it"
+                    "all records; only --force (over HTTP: force) stops it"
                 )
         await self._change(broker, "stopping", "being stopped", self._cluster.stop_broker)
 

@@ -58,7 +58,9 @@ class ThrowAwayAuthority:
         path = self._folder / f"{name}.pem"
         with _writing(self._folder):
             path.touch(mode=0o600)
-            path.write_bytes(b"".join([_pkcs8(leaf.private_key_pem.bytes()), *(c.bytes() for c in leaf.cert_chain_pems)]))
+            path.write_bytes(
+                b"".join([_pkcs8(leaf.private_key_pem.bytes()), *(c.bytes() for c in leaf.cert_chain_pems)])
+            )
         return path
 
 

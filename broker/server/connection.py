@@ -475,6 +475,7 @@ class Connection(asyncio.Protocol):
             client="" if client is None and self._bytes_in else client,
             clock=self._services.clock,
             limits_bytes=(limits.write_high_water_bytes, limits.write_low_water_bytes),
+            reads=not self._reading_paused,
             waits=self._replies.writing_paused,
         )
 

@@ -38,11 +38,20 @@ class ToxicLink(asyncio.Transport, asyncio.Protocol):
         owner: the connection.
         client: the client id, if the connection knows it.
         clock: the time of delays.
+        reads: whether the connection wants to read. A transport of uvloop does not tell: it begins to read only after
+            `connection_made`.
         waits: whether the connection waits for `resume_writing` now.
     """
 
     def __init__(
-        self, transport: asyncio.Transport, owner: asyncio.Protocol, client: str | None, clock: Clock, *, waits: bool
+        self,
+        transport: asyncio.Transport,
+        owner: asyncio.Protocol,
+        client: str | None,
+        clock: Clock,
+        *,
+        reads: bool,
+        waits: bool,
     ) -> None:
         super().__init__()
         self._transport = transport
@@ -50,7 +59,7 @@ class ToxicLink(asyncio.Transport, asyncio.Protocol):
         self._client = client
         self._clock = clock
         self._first = b""
-        self._reads = self._transport_reads = transport.is_reading()
+        self._reads = self._transport_reads = reads
         self._up, self._down = Flow(), Flow()
         self._toxics: Toxics | None = None
         self._stages: dict[ToxicRule, tuple[Flow, Stage] | None] = {}
@@ -327,6 +336,7 @@ def under_toxics(
     client: str | None,
     clock: Clock,
     limits_bytes: tuple[int, int],
+    reads: bool,
     waits: bool,
 ) -> asyncio.Transport:
     """Have a connection pass these toxics, in place of those before; return the transport that it has now.
@@ -335,12 +345,13 @@ def under_toxics(
         transport: the one that it has, which may stand still.
         client: the client id; None: the connection does not know it yet.
         limits_bytes: the high and the low limit of the transport's buffer.
+        reads: whether the connection wants to read.
         waits: whether the connection waits until it may write.
     """
     if isinstance(transport, HeldTransport):
         transport.replace(
             lambda inner: under_toxics(
-                inner, owner, toxics, client=client, clock=clock, limits_bytes=limits_bytes, waits=waits
+                inner, owner, toxics, client=client, clock=clock, limits_bytes=limits_bytes, reads=False, waits=waits
             )
         )
         return transport
@@ -349,7 +360,7 @@ def under_toxics(
     elif not toxics.rules or transport.is_closing() or (client is not None and not toxics.are_about(client)):
         return transport
     else:
-        link = ToxicLink(transport, owner, client, clock, waits=waits)
+        link = ToxicLink(transport, owner, client, clock, reads=reads, waits=waits)
         link.set_write_buffer_limits(*limits_bytes)
         transport.set_protocol(link)
     link.update(toxics)

@@ -175,7 +175,7 @@ ANY_PORTS = ("--port", "0", "--admin-port", "0")
 
 
 @pytest.mark.timeout(STARTS_WITHIN_S)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_cluster_prints_where_it_is_and_stops_on_a_signal(
     start_purgatorio: Callable[..., Any], number: signal.Signals
 ) -> None:

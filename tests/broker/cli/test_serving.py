@@ -76,6 +76,26 @@ def test_a_second_signal_ends_what_does_not_stop(second: signal.Signals) -> None
             process.kill()
 
 
+@pytest.mark.process
+@pytest.mark.timeout(20)
+def test_under_nohup_the_end_of_the_terminal_does_not_stop_it() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{HANGING}"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert any(line.startswith("Ctrl-C") for line in process.stdout)
+            process.send_signal(signal.SIGHUP)
+            process.send_signal(signal.SIGTERM)
+            assert process.stdout.readline() == "stopping\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait() == -signal.SIGTERM
+        finally:
+            process.kill()
+
+
 SHOWING = """
 import sys
 from purgatorio.broker.cli import serving

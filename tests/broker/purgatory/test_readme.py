@@ -31,3 +31,13 @@ def test_a_program_runs_prints_what_is_said_and_logs_nothing(number: int) -> Non
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     assert (ran.stdout, ran.stderr) == (output, "")
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_the_programs_pass_mypy_strict(tmp_path: Path) -> None:
+    for number, (program, _) in enumerate(programs()):
+        (tmp_path / f"program_{number}.py").write_text(program)
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", *sorted(map(str, tmp_path.glob("*.py")))]
+    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout

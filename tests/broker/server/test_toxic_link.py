@@ -121,6 +121,17 @@ def test_requests_arrive_late_upstream_and_answers_at_once(bench: Bench, request
     assert net.wire.correlation_ids() == [1]
 
 
+def test_requests_of_a_new_connection_under_uvloop_arrive(bench: Bench, request_of: RequestOf) -> None:
+    """Its transport begins to read after `connection_made`: the link took it for a connection that wants no bytes."""
+    net = Net(bench)
+    net.wire.reading = False
+    net.add(**LATE, stream="upstream")
+    net.wire.reading = True
+    net.wire.arrives(request_of(1))
+    net.passes(100)
+    assert net.requests == 1
+
+
 def test_a_connection_without_toxics_has_no_link(bench: Bench, request_of: RequestOf) -> None:
     net = Net(bench)
     net.wire.arrives(request_of(1))
