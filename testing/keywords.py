@@ -101,10 +101,15 @@ class BrokerSettings(TypedDict, total=False):
     group_max_session_timeout_ms: int | str | None
     group_max_size: int | str | None
     group_consumer_session_timeout_ms: int | str | None
+    group_consumer_min_session_timeout_ms: int | str | None
+    group_consumer_max_session_timeout_ms: int | str | None
+    group_consumer_min_heartbeat_interval_ms: int | str | None
+    group_consumer_max_heartbeat_interval_ms: int | str | None
     group_consumer_heartbeat_interval_ms: int | str | None
     group_consumer_max_size: int | str | None
     group_coordinator_max_groups: int | str | None
     group_coordinator_max_offsets: int | str | None
+    group_coordinator_memory_max_bytes: int | str | None
     transaction_state_log_num_partitions: int | str | None
     transaction_state_log_replication_factor: int | str | None
     transaction_state_log_min_isr: int | str | None
