@@ -51,6 +51,8 @@ ensure_environment() {
     stamp="$environment/.installed-for-${extras:-run}"
     wanted="$root $(cksum <"$root/pyproject.toml")"
     [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && return
+    # Whatever else was installed, the project was.
+    if [ -z "$extras" ] && cat "$environment"/.installed-for-* 2>/dev/null | grep -qxF "$wanted"; then return; fi
     say "Installing what pyproject.toml asks for${extras:+ (with $extras)} …"
     install --editable "$root${extras:+[$extras]}" || return
     printf '%s\n' "$wanted" >"$stamp"

@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).resolve().parents[2]
-NEEDED_TOOLS = ("bash", "cat", "cksum", "dirname", "env", "mkdir", "rm", "sh", "cp", "chmod")
+NEEDED_TOOLS = ("bash", "cat", "cksum", "dirname", "env", "mkdir", "rm", "sh", "cp", "chmod", "grep")
 
 # A Python that says whether it is new enough, makes environments of copies of itself, and notes every installation.
 PYTHON = """#!/bin/sh
@@ -95,6 +95,14 @@ def test_the_first_run_makes_the_environment_and_later_ones_use_it(machine: Mach
     assert machine.noted() == []
 
 
+def test_an_environment_for_the_tests_serves_run(machine: Machine) -> None:
+    """What the tests need has all that the brokers need."""
+    machine.put_python("python3")
+    machine.call("test")
+    assert machine.call("run").stderr == ""
+    assert machine.noted() == []
+
+
 def test_a_changed_pyproject_is_installed_anew(machine: Machine) -> None:
     machine.put_python("python3")
     machine.call("run")
@@ -116,6 +124,7 @@ def test_a_failed_installation_stops_and_is_tried_again(machine: Machine) -> Non
     ("given", "reaches"),
     [
         ((), "cluster"),
+        (("groups", "list"), "groups list"),
         (("--follower-delay-ms", "300"), "cluster --follower-delay-ms 300"),
         (("serve", "--help"), "serve --help"),
         (("cluster", "--brokers", "1"), "cluster --brokers 1"),
