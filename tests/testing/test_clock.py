@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 
+import confluent_kafka
 import kafka as kafka_python
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -45,6 +46,32 @@ def test_a_produce_request_that_waits_30_seconds_is_answered_within_milliseconds
             assert time.monotonic() - before < 5, "the bar is 50 ms on an idle machine; this only tells it from waiting"
         (ended,) = [each for each in advanced.ended if each.purgatory == "Produce"]
         assert (advanced.seconds, ended.client) == (30, producer.config["client_id"])
+
+
+@pytest.mark.clients
+def test_librdkafka_acknowledges_without_an_offset_what_a_later_answer_implies(kafka: Kafka) -> None:
+    """Its first request times out, and the second is answered before the first is sent again: IMPLICITACK in its log.
+
+    The broker has not been asked for the offset; a retry would have been told it.
+    """
+    backoff = {"retry.backoff.ms": 60_000, "retry.backoff.max.ms": 60_000}
+    reports: list[tuple[bytes | None, object, int | None]] = []
+
+    def report(error: object, message: confluent_kafka.Message) -> None:
+        reports.append((message.value(), error, message.offset()))
+
+    hold_followers(kafka)
+    config = kafka.client_config("confluent", "producer") | backoff | {"enable.idempotence": True}
+    with confluent_kafka.Producer(config, on_delivery=report) as producer:
+        for count, value in enumerate((b"first", b"second"), 1):
+            producer.produce("orders", value)
+            while len(kafka.parked(api="Produce")) < count:
+                producer.poll(0.01)
+        kafka.expire(kafka.parked(api="Produce")[0])
+        kafka.release()
+        assert producer.flush(10) == 0
+    assert reports == [(b"first", None, None), (b"second", None, 1)]
+    assert [record.value for record in kafka.records("orders")] == [b"first", b"second"]
 
 
 def test_brokers_keep_their_leases_and_followers_stay_in_sync(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:

@@ -140,3 +140,50 @@ def test_the_admin_client_may_produce_to_internal_topics() -> None:
     broker = Harness()
     broker.set_topics(topic("__consumer_offsets", isr=(1,)), topic(isr=(1,)))
     assert produce_to(broker, "__consumer_offsets", "orders", client_id="__admin_client") == [0, 0]
+
+
+# --- duplicates of idempotent producers ---
+
+
+def sent(broker: Harness, sequence: int, *, acks: int, version: int, epoch: int = 0) -> Any:
+    """Produce one record of an idempotent producer; returns what its partition is answered."""
+    records = build_batch(
+        [Record(0, 1_700_000_000_000, None, b"value")], producer_id=7, producer_epoch=epoch, base_sequence=sequence
+    )
+    return handle(broker, acks=acks, records=records, version=version).responses[0].partition_responses[0]
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("version", [3, 7, 9, 12])
+def test_a_duplicate_of_the_last_five_batches_is_told_its_offset(alone: Harness, acks: int, version: int) -> None:
+    """As in Kafka (`ProducerStateEntry`); without an offset clients report records as written somewhere."""
+    first = [sent(alone, sequence, acks=acks, version=version).base_offset for sequence in range(7)]
+    assert first == list(range(7))
+    for sequence in range(2, 7):
+        again = sent(alone, sequence, acks=acks, version=version)
+        assert (again.error_code, again.base_offset) == (ErrorCode.NONE, sequence)
+    assert alone.partition().log.log_end_offset == 7
+
+
+def test_an_older_duplicate_is_out_of_order_as_in_kafka(alone: Harness) -> None:
+    """Kafka's brokers do not use DUPLICATE_SEQUENCE_NUMBER, which clients take for success without an offset."""
+    for sequence in range(7):
+        sent(alone, sequence, acks=1, version=9)
+    for sequence in (0, 1):
+        refused = sent(alone, sequence, acks=1, version=9)
+        assert (refused.error_code, refused.base_offset) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+
+
+def test_a_duplicate_is_told_its_offset_when_another_broker_has_become_the_leader() -> None:
+    """The next leader knows the batches from its own log."""
+    harness = Harness()
+    harness.set_topics(topic(leader=2, isr=(1, 2)))
+    batches = [
+        build_batch([Record(nth, 0, None, b"v")], base_offset=nth, producer_id=7, producer_epoch=0, base_sequence=nth)
+        for nth in range(3)
+    ]
+    harness.partition().log.append_as_follower(b"".join(batches), wall_ms=0)
+    harness.set_topics(topic(leader=1, leader_epoch=1, isr=(1,), partition_epoch=1))
+    for sequence in range(3):
+        again = sent(harness, sequence, acks=-1, version=9)
+        assert (again.error_code, again.base_offset) == (ErrorCode.NONE, sequence)
