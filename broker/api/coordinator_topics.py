@@ -34,20 +34,30 @@ class CoordinatorTopic(NamedTuple):
         partitions: how many it has.
         replication_factor: its replicas, at most the number of live brokers.
         configs: its topic configs.
-        min_isr: its min.insync.replicas, at most its replicas; 0 for the broker's default.
+        min_isr: its min.insync.replicas, at most its replicas.
+        spare: how many of its replicas may be lost even if there are few; at least one is always needed.
+        or_default: whether the broker's min.insync.replicas holds if that is no less.
     """
 
     name: str
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
-    min_isr: int = 0
+    min_isr: int
+    spare: int = 0
+    or_default: bool = False
 
 
 def offsets_topic(config: GroupConfig) -> CoordinatorTopic:
-    """Return the topic of groups."""
+    """Return the topic of groups, which outlives one of its brokers, if it has two."""
     return CoordinatorTopic(
-        OFFSETS_TOPIC, config.offsets_topic_partitions, config.offsets_topic_replication_factor, OFFSETS_TOPIC_CONFIGS
+        OFFSETS_TOPIC,
+        config.offsets_topic_partitions,
+        config.offsets_topic_replication_factor,
+        OFFSETS_TOPIC_CONFIGS,
+        config.offsets_topic_min_isr,
+        spare=1,
+        or_default=True,
     )
 
 
@@ -102,8 +112,9 @@ class _CreateTopic(ClusterChange[TopicResult]):
         topic = self._topic
         replicas = min(topic.replication_factor, len(image.live_brokers))
         configs = dict(topic.configs)
-        if topic.min_isr:
-            configs[MIN_ISR] = str(max(1, min(topic.min_isr, replicas)))
+        min_isr = max(1, min(topic.min_isr, replicas - topic.spare))
+        if not (topic.or_default and min_isr <= self._admin.topics.log.min_insync_replicas):
+            configs[MIN_ISR] = str(min_isr)
         new = NewTopic(topic.name, topic.partitions, replicas, configs=configs)
         return create_topics(image, [new], settings=self._admin.topics, rng=self._admin.rng)
 

@@ -262,6 +262,12 @@ class BrokerConfig(Settings):
     offsets_topic_replication_factor: int = number(
         3, "Replicas of __consumer_offsets; at most the number of live brokers.", ge=1, le=32767
     )
+    offsets_topic_min_isr: int = number(
+        2,
+        "Purgatorio's own: in-sync replicas that __consumer_offsets needs, at most its replicas but one; never fewer "
+        "than min.insync.replicas, which alone counts in Kafka. Logs are in memory: a broker's are lost with it.",
+        ge=1,
+    )
     offsets_commit_timeout_ms: int = number(
         5_000, "Longest wait for the replicas when a group or its offsets are written.", ge=1
     )

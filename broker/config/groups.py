@@ -13,6 +13,7 @@ def group_config(config: BrokerConfig) -> GroupConfig:
     return GroupConfig(
         offsets_topic_partitions=config.offsets_topic_num_partitions,
         offsets_topic_replication_factor=config.offsets_topic_replication_factor,
+        offsets_topic_min_isr=config.offsets_topic_min_isr,
         offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * _MINUTE_MS,

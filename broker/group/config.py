@@ -31,6 +31,8 @@ class GroupConfig:
     Attributes:
         offsets_topic_partitions: offsets.topic.num.partitions; it never changes once the topic exists.
         offsets_topic_replication_factor: offsets.topic.replication.factor, at most the number of live brokers.
+        offsets_topic_min_isr: offsets.topic.min.isr, Purgatorio's own: the topic's min.insync.replicas, at most its
+            replicas but one.
         offsets_commit_timeout_ms: the longest wait for the replicas when a group's records are written.
         offset_metadata_max_bytes: the longest metadata of a committed offset.
         offsets_retention_ms: how long committed offsets are kept once nobody consumes (offsets.retention.minutes).
@@ -52,6 +54,7 @@ class GroupConfig:
 
     offsets_topic_partitions: int = 50
     offsets_topic_replication_factor: int = 3
+    offsets_topic_min_isr: int = 2
     offsets_commit_timeout_ms: int = 5_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 10_080 * 60_000

@@ -248,6 +248,7 @@ def _with_transactions(rng: random.Random, swarm: Swarm, min_insync_replicas: in
     )
     settings: dict[str, object] = {
         "transaction_state_log_num_partitions": STATE_PARTITIONS,
+        "offsets_topic_min_isr": min_insync_replicas,
         "transaction_state_log_min_isr": min_insync_replicas,
         "transaction_version": 1 if plan.versions.adds_partitions else 2,
     }

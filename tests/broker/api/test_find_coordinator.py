@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -68,6 +69,29 @@ def test_the_first_transactional_id_creates_the_topic_of_transactions(cluster: A
     assert (topic.configs["cleanup.policy"], topic.configs["min.insync.replicas"]) == ("compact", "2")
     assert (found.error_code, found.node_id) == (ErrorCode.NONE, topic.partitions[BILLING_OF_50].leader)
     assert OFFSETS_TOPIC not in cluster.image.topics
+
+
+@pytest.mark.parametrize(("stopped", "replicas", "min_isr"), [([], 3, "2"), ([3], 2, None), ([2, 3], 1, None)])
+def test_groups_need_two_in_sync_replicas_of_three_and_outlive_one_broker_of_two(
+    cluster: Any, find: Find, stopped: list[int], replicas: int, min_isr: str | None
+) -> None:
+    for broker_id in stopped:
+        cluster.stop(broker_id)
+    find(coordinator_keys=["billing"])
+    topic = cluster.image.topics[OFFSETS_TOPIC]
+    assert (len(topic.partitions[0].replicas), topic.configs.get("min.insync.replicas")) == (replicas, min_isr)
+
+
+@pytest.mark.parametrize(("setting", "of_brokers", "min_isr"), [(1, 1, None), (2, 3, None), (9, 1, "2")])
+def test_the_in_sync_replicas_of_groups_are_a_setting_but_no_fewer_than_those_of_all_topics(
+    cluster: Any, setting: int, of_brokers: int, min_isr: str | None
+) -> None:
+    log = dataclasses.replace(cluster.admin.topics.log, min_insync_replicas=of_brokers)
+    cluster.admin = dataclasses.replace(cluster.admin, topics=dataclasses.replace(cluster.admin.topics, log=log))
+    topics = {0: offsets_topic(GroupConfig(offsets_topic_min_isr=setting))}
+    api: Any = SimpleNamespace(handle=lambda admin, *rest: find_coordinator.handle(admin, topics, *rest))
+    cluster.ask(api, 6, FindCoordinatorRequest(coordinator_keys=["billing"]))
+    assert cluster.image.topics[OFFSETS_TOPIC].configs.get("min.insync.replicas") == min_isr
 
 
 def test_fewer_brokers_mean_fewer_replicas_that_must_be_in_sync(cluster: Any, find: Find) -> None:
