@@ -47,3 +47,11 @@ def test_each_error_has_to_be_expected(error_log: ErrorLog) -> None:
     error_log.expect("failed")
     with pytest.raises(AssertionError, match="no error with 'failed' was logged"):
         error_log.expect("failed")
+
+
+def test_a_client_may_log_that_a_topic_is_new(error_log: ErrorLog) -> None:
+    with watching() as log:
+        logging.getLogger("aiokafka.cluster").error("Topic %s not found in cluster metadata", "orders")
+        logging.getLogger("purgatorio").error("Topic orders not found in cluster metadata")
+    assert log.unexpected() == ["purgatorio: Topic orders not found in cluster metadata"]
+    error_log.expect("purgatorio: Topic orders")

@@ -1,8 +1,10 @@
 """Metadata (key 3): describe brokers, and topics with their partitions, leaders and replicas.
 
 Versions 0–13. Topics requested by name are created if the broker and, from v4 on, the client allow it; a request for
-all topics creates none. The response is sent after the creation and shows the new topics with their leaders. v12 and
-later can name topics by id (KIP-516); v10 and v11 refuse ids, since Kafka never answered them there.
+all topics creates none. The request that creates a topic is told UNKNOWN_TOPIC_OR_PARTITION, as in Kafka, and clients
+ask again: so a client that looks whether a deleted topic is gone learns that it was. The response is sent after the
+creation, and the next request finds the topic with its leaders. v12 and later can name topics by id (KIP-516); v10 and
+v11 refuse ids, since Kafka never answered them there.
 
 Not done: in v0 Kafka leaves out offline replicas, with REPLICA_NOT_AVAILABLE; no client that still sends v0 looks at
 replicas.
@@ -43,6 +45,8 @@ from purgatorio.protocol.primitives import ZERO_UUID
 
 TOPIC_IDS_DECLARED_VERSION = 10
 TOPIC_IDS_ANSWERED_VERSION = 12
+_CREATED: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+"""What the request that creates a topic is told of it."""
 MAX_CREATED_TOPICS = 1_000
 """The most topics that one request creates. The others are answered with UNKNOWN_TOPIC_OR_PARTITION, upon which clients
 ask again: so thousands of new topics come in slices, between which the brokers do their other work."""
@@ -81,7 +85,7 @@ class _AutoCreateTopics(ClusterChange[TopicResult]):
         return create_topics(image, self._missing, settings=self._admin.topics, rng=self._admin.rng)
 
     def respond(self, results: Sequence[TopicResult]) -> MetadataResponse:
-        refusals = {result.name: result.error for result in results if result.name is not None}
+        refusals = {result.name: result.error or _CREATED for result in results if result.name is not None}
         return _response(self._admin, self._listener, self._request, self._asked, refusals)
 
     def refuse(self, error_code: ErrorCode) -> MetadataResponse:
@@ -132,7 +136,7 @@ def _response(
     """Return the response from this broker's image, with the endpoints of the client's listener.
 
     Args:
-        refusals: error codes of the topics that could not be created.
+        refusals: error codes of the topics that could not be created, and of those that were.
     """
     image = admin.store.image
     response = MetadataResponse(
@@ -166,7 +170,7 @@ def _look_up(
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
         return topics.show(topic)
     topic = image.topics.get(asked.name)
-    if topic is not None:
+    if topic is not None and refusals.get(asked.name) != _CREATED:
         return topics.show(topic)
     return MetadataResponseTopic(
         error_code=_missing_code(asked.name, refusals), name=asked.name, is_internal=is_internal(asked.name)
@@ -177,7 +181,7 @@ def _missing_code(name: str, refusals: Mapping[str, ErrorCode]) -> ErrorCode:
     if topic_name_problem(name) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     refusal = refusals.get(name, ErrorCode.NONE)
-    # The topic was created or existed during the creation, and has been deleted since.
+    # The topic existed during the creation, and has been deleted since.
     if refusal in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return refusal

@@ -70,7 +70,16 @@ def test_an_empty_list_means_no_topics_from_version_1_on(cluster: Any) -> None:
     assert cluster.ask(metadata, 1, MetadataRequest(topics=[])).topics == []
 
 
-def test_an_unknown_topic_is_created_before_the_answer(cluster: Any) -> None:
+def test_the_request_that_creates_a_topic_is_told_that_it_is_unknown_as_in_kafka(cluster: Any) -> None:
+    """A client that looks whether a deleted topic is gone would be told that it is there, for it was created anew."""
+    (topic,) = cluster.ask(metadata, 12, by_name("orders")).topics
+    assert (topic.error_code, topic.name) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "orders")
+    assert topic.partitions == []
+    assert "orders" in cluster.image.topics
+
+
+def test_the_next_request_finds_the_created_topic(cluster: Any) -> None:
+    cluster.ask(metadata, 12, by_name("orders"))
     (topic,) = cluster.ask(metadata, 12, by_name("orders")).topics
     assert topic.error_code == 0
     assert topic.topic_id == cluster.image.topics["orders"].topic_id
@@ -81,10 +90,11 @@ def test_an_unknown_topic_is_created_before_the_answer(cluster: Any) -> None:
 def test_one_request_creates_so_many_topics_and_clients_ask_again_for_the_others(cluster: Any) -> None:
     """Thousands in one go let no broker renew its lease in time."""
     names = [f"topic-{number}" for number in range(metadata.MAX_CREATED_TOPICS + 5)]
-    for expected in ([ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 5, [ErrorCode.NONE] * 5):
+    for created in (0, metadata.MAX_CREATED_TOPICS, len(names)):
         answer = cluster.ask(metadata, 9, by_name(*names))
         errors = [topic.error_code for topic in answer.topics]
-        assert errors == [ErrorCode.NONE] * metadata.MAX_CREATED_TOPICS + expected
+        unknown = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * (len(names) - created)
+        assert errors == [ErrorCode.NONE] * created + unknown
 
 
 def test_a_creation_is_not_answered_before_the_broker_sees_the_topic(cluster: Any) -> None:
@@ -103,6 +113,7 @@ def test_no_topic_is_created_if_the_client_forbids_it(cluster: Any, version: int
 
 
 def test_versions_without_the_flag_create_topics(cluster: Any) -> None:
+    assert cluster.ask(metadata, 3, by_name("orders")).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert cluster.ask(metadata, 3, by_name("orders")).topics[0].error_code == 0
 
 
@@ -138,9 +149,9 @@ def test_a_name_that_collides_with_a_topic_is_not_created(cluster: Any) -> None:
 def test_a_topic_that_another_broker_creates_at_the_same_time_is_described(cluster: Any) -> None:
     first, second = (cluster.send(metadata, 12, by_name("orders")) for _ in range(2))
     cluster.turns.run()
-    answers = [reply.responses[0].topics[0] for reply in (first, second)]
-    assert [answer.error_code for answer in answers] == [0, 0]
-    assert answers[0].topic_id == answers[1].topic_id
+    created, described = [reply.responses[0].topics[0] for reply in (first, second)]
+    assert (created.error_code, described.error_code) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE)
+    assert described.topic_id == cluster.image.topics["orders"].topic_id
 
 
 def test_a_stopping_broker_describes_the_known_topics_and_creates_none(cluster: Any) -> None:
