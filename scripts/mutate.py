@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A mutation run: break the code of replica, log and metadata in 29 ways, and see whether the unit tests notice.
+"""A mutation run: break the code of replica, log and metadata in many ways, and see whether the unit tests notice.
 
 Each mutant is one change of the source, made in a copy of the repository; then the unit tests of its folder run. A
 mutant that they pass has survived: something that the code does is not tested. The simulator's own mutants, one for
@@ -30,6 +30,7 @@ TEST_SECONDS: Final = 300
 REPLICA: Final = "tests/broker/replica"
 LOG: Final = "tests/broker/log"
 METADATA: Final = "tests/broker/metadata"
+SESSIONS: Final = "tests/broker/api/test_fetch_sessions_changed.py"
 
 
 @dataclass(frozen=True)
@@ -254,6 +255,69 @@ MUTANTS: Final = (
         "if lease_id != self._lease_id or not self.has_lease():",
         "if lease_id != self._lease_id:",
         METADATA,
+    ),
+    Mutant(
+        "a-delta-trusts-commits-that-reach-not-back",
+        "broker/metadata/delta.py",
+        "if not unseen or unseen[0].base != before.version:",
+        "if not unseen:",
+        METADATA,
+    ),
+    Mutant(
+        "a-delta-forgets-changes-before-the-commit",
+        "broker/metadata/delta.py",
+        "    if before.edits or after.edits:\n        return None\n",
+        "",
+        METADATA,
+    ),
+    Mutant(
+        "merged-rows-forget-the-rest-of-the-topic",
+        "broker/metadata/delta.py",
+        "None if known is None or rows is None else known | rows",
+        "None if rows is None else (known or frozenset()) | rows",
+        METADATA,
+    ),
+    Mutant(
+        "touched-rows-differ",
+        "broker/metadata/delta.py",
+        "for index in sorted(rows) if was[index] is not now[index]]",
+        "for index in sorted(rows)]",
+        METADATA,
+    ),
+    Mutant(
+        "a-session-outlives-its-follower",
+        "broker/replica/fetch_session.py",
+        "return self.replica == (params.replica_id, params.replica_epoch)",
+        "return self.replica[0] == params.replica_id",
+        SESSIONS,
+    ),
+    Mutant(
+        "a-session-keeps-what-another-isolation-could-read",
+        "broker/replica/fetch_session.py",
+        "return params.read_committed, params.knows_zstd,",
+        "return False, params.knows_zstd,",
+        SESSIONS,
+    ),
+    Mutant(
+        "a-session-keeps-what-another-version-could-read",
+        "broker/replica/fetch_session.py",
+        "params.knows_zstd, params.may_read_followers\n",
+        "params.knows_zstd, False\n",
+        SESSIONS,
+    ),
+    Mutant(
+        "events-are-lost-while-progress-is-noted",
+        "broker/replica/fetches.py",
+        "context.to_note = {**to_note, **context.to_note}",
+        "context.to_note = to_note",
+        SESSIONS,
+    ),
+    Mutant(
+        "followers-in-sync-are-noted-for-ever",
+        "broker/replica/fetches.py",
+        "                to_note.pop(fetch, None)\n",
+        "                pass\n",
+        SESSIONS,
     ),
 )
 

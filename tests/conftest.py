@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import pytest
 
 from tests import error_log as errors
-from tests.broker.simulation.seeds import Seeds
+from tests.broker.simulation.seeds import Seeds, turn_of
 from tests.compiled import stale_modules
 
 SLOW_MARKS = ("process", "spark", "clients", "heavy")
@@ -28,6 +28,7 @@ PROCESS_FIXTURES = {"start_purgatorio", "servers"}
 COVERAGE = "COVERAGE_PROCESS"
 """What the environment variables begin with that have a process measured."""
 _SEEDS_OPTION = "simulation_seeds"
+_TRANSACTIONAL_OPTION = "transactional_seeds"
 
 ROOT = Path(__file__).resolve().parents[1]
 _running: pytest.Item | None = None
@@ -38,6 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--simulation-seeds", metavar="FIRST-LAST", help="seeds to simulate (default: by the date, in UTC)"
     )
+    parser.addoption(
+        "--transactional-seeds",
+        metavar="FIRST-LAST",
+        help="of these seeds, simulate those with transactions (default: in CI by the number of its run, else none)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,11 +52,16 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit(f"{stale[0]} is older than its source: run ./scripts/compile, or ./scripts/compile --clean", 1)
     if config.getoption(_SEEDS_OPTION) is None:
         setattr(config.option, _SEEDS_OPTION, str(Seeds.of_day(datetime.now(UTC).date())))
+    if "CI" in os.environ and config.getoption(_TRANSACTIONAL_OPTION) is None:
+        turn = turn_of(os.environ, datetime.now(UTC).date(), sys.version_info.minor)
+        setattr(config.option, _TRANSACTIONAL_OPTION, str(Seeds.of_turn(turn)))
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Say how the same seeds are simulated again."""
-    return f"simulated seeds: --simulation-seeds {config.getoption(_SEEDS_OPTION)}"
+    transactional = config.getoption(_TRANSACTIONAL_OPTION)
+    more = f" --transactional-seeds {transactional}" if transactional else ""
+    return f"simulated seeds: --simulation-seeds {config.getoption(_SEEDS_OPTION)}{more}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

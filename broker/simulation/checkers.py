@@ -48,13 +48,13 @@ def _acked(ack: Acked) -> str:
 
 def lost_write(partition: PartitionHistory) -> Iterator[str]:
     """An acknowledged value (acks=-1) is in no poll, though a consumer has read on past its offset."""
-    for era in partition.eras:
+    for number, era in enumerate(partition.eras):
         firsts, lasts = era.read_ranges()
         for ack in era.promised():
             nth = bisect_right(firsts, ack.offset) - 1
             if ack.value in partition.seen or nth < 0 or ack.offset > lasts[nth]:
                 continue
-            if not partition.keys or not partition.was_cleaned(ack.value, ack.offset):
+            if not partition.keys or not partition.was_cleaned(ack.value, ack.offset, number):
                 yield f"{_acked(ack)}, and was never polled, though offsets {firsts[nth]} to {lasts[nth]} were read"
 
 
@@ -197,7 +197,9 @@ def poll_skip(partition: PartitionHistory) -> Iterator[str]:
     for next_offset, offset, poll, era in partition.forward:
         between = known[era][bisect_left(known[era], next_offset) : bisect_left(known[era], offset)]
         skipped = [
-            seen for each in between if not partition.was_cleaned((seen := partition.eras[era].at[each]).value, each)
+            seen
+            for each in between
+            if not partition.was_cleaned((seen := partition.eras[era].at[each]).value, each, era)
         ]
         if skipped:
             told = f"{poll.consumer} was at {next_offset} and received {offset} at {poll.time_ms} ms"

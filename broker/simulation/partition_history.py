@@ -26,6 +26,7 @@ from purgatorio.broker.simulation.told import ToldWatermarks
 from purgatorio.broker.simulation.transaction_events import TxnEnded, TxnMarker, TxnWrote
 
 ALL_REPLICAS: Final = -1
+MAX_OFFSET: Final = 2**63 - 1
 
 
 class Sighting(NamedTuple):
@@ -143,7 +144,7 @@ class PartitionHistory:
         self.keys = 0
         self._final_read_began = False
         self._readings: dict[str, Reading] = {}
-        self._newest: dict[int, int] | None = None
+        self._newest: dict[int, dict[int, int]] = {}
         self._taken = 0
         self._latest_epoch = -1  # the highest leader epoch that the history has named
         self._last_taken: dict[str, int] = {}  # by consumer, the number of its last event
@@ -280,26 +281,39 @@ class PartitionHistory:
         if reading is not None and reading.last is not None:
             self.eras[-1].read.append((reading.start, reading.last))
 
-    def was_cleaned(self, value: int, offset: int) -> bool:
+    def was_cleaned(self, value: int, offset: int, era: int = -1) -> bool:
         """Whether a value may be missing in the end: it was deleted, or compaction has kept a later one of its key.
 
         Args:
             offset: of the value; negative if it is not known.
+            era: the number of the value's era; -1: the last one.
         """
         end = self.drained
         if self.deletes and end is not None and offset < end.start_offset:
             return True
         if not self.keys:
             return False
-        return value in self._uncommitted or offset < self._newest_by_key().get(value % self.keys, -1)
+        return value in self._uncommitted or offset < self._newest_by_key(era).get(value % self.keys, -1)
 
-    def _newest_by_key(self) -> dict[int, int]:
-        """Return the highest offset of each key that was polled in the last era."""
-        if self._newest is None:
-            self._newest = {}
-            for offset in sorted(self.eras[-1].at):
-                self._newest[self.eras[-1].at[offset].value % self.keys] = offset
-        return self._newest
+    def _newest_by_key(self, era: int) -> dict[int, int]:
+        """Return the highest offset of each key that was polled in an era.
+
+        The log of an earlier era may have ended before a consumer polled it to its end: then the highest offset that
+        may have been written.
+        """
+        number = era % len(self.eras)
+        newest = self._newest.get(number)
+        if newest is None:
+            at, acked = self.eras[number].at, self.eras[number].acked
+            offsets = {sighting.value: offset for offset, sighting in at.items()}
+            if number < len(self.eras) - 1:
+                sent = [value for value, (_, of) in self.sent.items() if of == number]
+                offsets = {**dict.fromkeys(sent, MAX_OFFSET), **{a.value: a.offset for a in acked}, **offsets}
+            newest = self._newest[number] = {}
+            for value, offset in offsets.items():
+                key = value % self.keys
+                newest[key] = max(newest.get(key, -1), offset)
+        return newest
 
 
 def gather(history: History) -> list[PartitionHistory]:

@@ -111,6 +111,11 @@ def simulate(seed: int, scenario: Scenario | None = None) -> Report:
     return report
 
 
+def has_transactions(seed: int, scenario: Scenario | None = None) -> bool:
+    """Return whether the workload of a seed has transactional clients, without a simulation."""
+    return _workload_of(seed, scenario or Scenario()).transactions is not None
+
+
 @dataclass(slots=True)
 class _Work:
     """A client's work: to produce to a partition with `acks`, or, if that is None, to consume it."""
@@ -122,7 +127,9 @@ class _Work:
     task: asyncio.Task[None] | None = None
 
 
-def _workload(rng: random.Random, scenario: Scenario) -> Swarm:
+def _workload_of(seed: int, scenario: Scenario) -> Swarm:
+    # A generator of its own: a seed with the plain workload has the same faults as before.
+    rng = random.Random(f"swarm {seed}")
     size = {
         "brokers": scenario.brokers,
         "partitions": scenario.partitions,
@@ -140,8 +147,7 @@ class _Simulation:
     def __init__(self, seed: int, scenario: Scenario) -> None:
         self._scenario = scenario
         self._rng = rng = random.Random(seed)
-        # A generator of its own: a seed with the plain workload has the same faults as before.
-        self._swarm = swarm = _workload(random.Random(f"swarm {seed}"), scenario)
+        self._swarm = swarm = _workload_of(seed, scenario)
         self.loop = SimulatedLoop(self._random())
         self._network = Network(self.loop, self._random())
         self._network.split_writes = rng.random() < 0.3

@@ -37,7 +37,7 @@ class Client:
     def __init__(self, broker: Harness, *, version: int = 12, replica: int = -1) -> None:
         self.broker = broker
         self.version = version
-        self.replica = replica
+        self.replica = self.replica_epoch = replica
         self.session_id = 0
         self.epoch = 0
         self.handler = FetchHandler(
@@ -79,7 +79,7 @@ class Client:
             **{"min_bytes": 1, **request},
         )
         if self.replica >= 0:
-            message.replica_state = ReplicaState(replica_id=self.replica, replica_epoch=self.replica)
+            message.replica_state = ReplicaState(replica_id=self.replica, replica_epoch=self.replica_epoch)
         context = RequestContext(self.connection, "test", ApiKey.FETCH, self.version, 0)
         self.handler.handle(context, message, replies)
         return replies

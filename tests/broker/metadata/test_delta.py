@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,6 +110,38 @@ def test_what_an_image_remembers_is_bounded() -> None:
     many = committed(image.with_topics(topic(f"t{n}", 1) for n in range(MAX_TOPICS_KEPT + 1)))
     assert many.commits == ()
     assert len(changed_topics(image, many)) == MAX_TOPICS_KEPT + 1
+
+
+def test_commits_that_reach_not_back_to_the_earlier_image_are_not_trusted() -> None:
+    before = image = image_of(topic("a", MAX_COMMITS_KEPT + 2))
+    for index in range(MAX_COMMITS_KEPT + 2):
+        image = committed(moved(image, ("a", index)))
+    assert found(before, image) == [("a", list(range(MAX_COMMITS_KEPT + 2)))]
+    large = committed(before.with_topics(topic(f"t{n}", 1) for n in range(MAX_TOPICS_KEPT + 1)))
+    assert len(found(before, committed(moved(large, ("a", 0))))) == MAX_TOPICS_KEPT + 2
+
+
+def test_changes_that_are_not_committed_yet_differ_too() -> None:
+    image = image_of(topic("a"), topic("b"))
+    assert found(image, moved(image, ("a", 1))) == [("a", [1])]
+    assert found(image, moved(committed(moved(image, ("a", 1))), ("b", 2))) == [("a", [1]), ("b", [2])]
+    assert found(moved(image, ("a", 1)), committed(moved(image, ("b", 2)))) == [("a", [1]), ("b", [2])]
+
+
+@pytest.mark.parametrize("whole_comes_first", [True, False])
+def test_of_skipped_images_one_may_have_touched_the_whole_topic(whole_comes_first: bool) -> None:
+    before = image = image_of(topic("a", MAX_ROWS_KEPT + 1))
+    every = [("a", index) for index in range(MAX_ROWS_KEPT + 1)]
+    for rows in (every, every[:1]) if whole_comes_first else (every[:1], every):
+        image = committed(moved(image, *rows))
+    assert found(before, image) == [("a", list(range(MAX_ROWS_KEPT + 1)))]
+
+
+def test_a_row_that_was_touched_and_is_the_same_again_does_not_differ() -> None:
+    before = image_of(topic("a"))
+    after = committed(moved(before, ("a", 0), ("a", 2)).with_partitions({("a", 0): STATE}))
+    assert found(before, after) == [("a", [2])]
+    assert found(before, committed(after.with_partitions({("a", 2): STATE}))) == []
 
 
 Change = tuple[str, str, int]

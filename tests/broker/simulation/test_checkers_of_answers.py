@@ -95,6 +95,18 @@ def test_of_a_compacted_log_the_last_value_of_each_key_stays() -> None:
     assert names(*compacted, *again) == ["unseen", "poll-skip"], "the last value of its key was polled and is gone"
 
 
+def test_a_compacted_topic_that_is_created_again_was_judged_by_its_own_records() -> None:
+    """Seed 409: the records of a deleted topic were compared with the keys of the one that has its name now."""
+    begun = [Cleaned(1, P, False, 10), *sent(1, 2, 11, 21), acked(1, 0), acked(2, 1), acked(11, 2)]
+    read = [Assigned(2, "c", P, 0), polled((1, 2), (2, 11))]
+    again = [TopicRecreated(10, P), LeaderElected(10, P, 1, 0)]
+    assert names(*begun, *read, *again) == []
+    unread = [*begun[:-1], acked(11, 3), *sent(3), acked(3, 2), Assigned(2, "c", P, 0), polled((1, 2), (2, 3))]
+    assert names(*unread, *again) == [], "the later value of its key was not polled before the topic was deleted"
+    lost = [*begun, Assigned(2, "c", P, 0), polled((0, 1), (2, 11))]
+    assert names(*lost, *again) == ["lost-write"], "no later value has the key of 2"
+
+
 # --- contiguity ---
 
 

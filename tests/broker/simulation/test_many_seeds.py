@@ -10,7 +10,7 @@ import pytest
 from purgatorio.broker.simulation import command
 from purgatorio.broker.simulation.checkers import Anomaly
 from purgatorio.broker.simulation.history import History
-from purgatorio.broker.simulation.run import Report, Scenario
+from purgatorio.broker.simulation.run import Report, Scenario, has_transactions
 from purgatorio.broker.simulation.sometimes import SOMETIMES
 from purgatorio.broker.simulation.swarm import plain
 
@@ -57,3 +57,13 @@ def test_the_line_that_replays_a_failure_names_the_version_of_python(
     assert command.run(seed=7, seeds=2) == 1
     said = capsys.readouterr().out
     assert f"seed 8: gap   purgatorio simulate --seed 8   # Python {platform.python_version()}\n" in said
+
+
+def test_only_the_seeds_with_transactions_are_simulated_if_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake(monkeypatch)
+    assert command.run(seed=1, seeds=400, transactions=True) == 0, "too few of all to tell"
+    chosen = sum(map(has_transactions, range(1, 401)))
+    assert 60 < chosen < 140
+    assert f"{chosen} of {chosen} seeds passed" in capsys.readouterr().out

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 
 import pytest
 
 from purgatorio.broker.simulation import mutants
-from purgatorio.broker.simulation.run import Scenario, simulate
-from tests.broker.simulation.seeds import CHUNK, HEAVY_CHUNK, HEAVY_SEEDS, SEEDS, SEEDS_A_DAY, Seeds
+from purgatorio.broker.simulation.run import Scenario, has_transactions, simulate
+from tests.broker.simulation.seeds import (
+    CHUNK,
+    HEAVY_CHUNK,
+    HEAVY_SEEDS,
+    PYTHONS,
+    SEEDS,
+    SEEDS_A_DAY,
+    SEEDS_A_TURN,
+    TRANSACTIONAL_CHUNK,
+    TRANSACTIONAL_SEEDS,
+    Seeds,
+    turn_of,
+)
 from tests.compiled import replaces_functions
 
 CHUNK_TIMEOUT_SECONDS = 300
@@ -26,14 +39,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "rule" in metafunc.fixturenames:
         chosen = metafunc.config.getoption("simulation_seeds")
         metafunc.parametrize("rule", rules_of(Seeds.parse(chosen)))
+    if "transactional_seeds" in metafunc.fixturenames:
+        given: str | None = metafunc.config.getoption("transactional_seeds")
+        chunks = Seeds.parse(given).chunks(TRANSACTIONAL_CHUNK) if given else []
+        metafunc.parametrize("transactional_seeds", chunks, ids=str)
     if "heavy_seeds" in metafunc.fixturenames:
         metafunc.parametrize("heavy_seeds", Seeds(SEEDS + 1, SEEDS + HEAVY_SEEDS).chunks(HEAVY_CHUNK), ids=str)
 
 
-def assert_pass(seeds: Seeds) -> None:
+def assert_pass(seeds: Iterable[int]) -> None:
     """Simulate them all; a failure names the commands that replay what went wrong."""
     found = []
-    for seed in range(seeds.first, seeds.last + 1):
+    for seed in seeds:
         anomalies = simulate(seed).anomalies
         if anomalies:
             found.append(f"purgatorio simulate --seed {seed}   # {anomalies[0]}")
@@ -44,13 +61,20 @@ def assert_pass(seeds: Seeds) -> None:
 @pytest.mark.no_cover  # it covers what the other simulations do, and takes four times as long if that is measured
 @pytest.mark.timeout(CHUNK_TIMEOUT_SECONDS)
 def test_seeds_pass_all_checks(seeds: Seeds) -> None:
-    assert_pass(seeds)
+    assert_pass(seeds.each)
+
+
+@pytest.mark.simulation
+@pytest.mark.no_cover
+@pytest.mark.timeout(CHUNK_TIMEOUT_SECONDS)
+def test_seeds_with_transactions_pass_all_checks(transactional_seeds: Seeds) -> None:
+    assert_pass(filter(has_transactions, transactional_seeds.each))
 
 
 @pytest.mark.heavy
 @pytest.mark.timeout(2 * CHUNK_TIMEOUT_SECONDS)
 def test_many_seeds_pass_all_checks(heavy_seeds: Seeds) -> None:
-    assert_pass(heavy_seeds)
+    assert_pass(heavy_seeds.each)
 
 
 # Seeds at which each mutant is known to be found out. When the code changes, others may be: the search goes on over all
@@ -143,6 +167,18 @@ def test_every_seed_has_its_day() -> None:
     days = [Seeds.of_day(today + datetime.timedelta(days=day)) for day in range(SEEDS // SEEDS_A_DAY)]
     seeds = [seed for day in days for chunk in day.chunks(CHUNK) for seed in range(chunk.first, chunk.last + 1)]
     assert sorted(seeds) == list(range(1, SEEDS + 1))
+
+
+def test_every_seed_with_transactions_has_its_turn() -> None:
+    today = datetime.date(2026, 2, 27)
+    for environment in ({}, {"GITHUB_RUN_NUMBER": "77"}):
+        turns = [turn_of(environment, today, minor) for minor in (11, 12, 13, 14)]
+        assert turns == list(range(turns[0], turns[0] + PYTHONS)), "each version of Python has another"
+    assert turn_of({}, today + datetime.timedelta(days=1), 11) == turn_of({}, today, 14) + 1
+    assert turn_of({"GITHUB_RUN_NUMBER": "78"}, today, 11) == turn_of({"GITHUB_RUN_NUMBER": "77"}, today, 14) + 1
+    seeds = [seed for turn in range(TRANSACTIONAL_SEEDS // SEEDS_A_TURN) for seed in Seeds.of_turn(turn + 9).each]
+    assert sorted(seeds) == list(range(1, TRANSACTIONAL_SEEDS + 1))
+    assert sum(map(has_transactions, seeds)) == 2_001
 
 
 @pytest.mark.parametrize(("text", "expected"), [("101-200", Seeds(101, 200)), ("7", Seeds(7, 7))])
