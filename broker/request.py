@@ -101,6 +101,7 @@ class Session:
         principal: the identity of the client; only authentication changes it.
         channel: the connection, to be muted; `NO_CHANNEL` as soon as it is gone.
         throttled_by: what throttles the connection now, if anything does.
+        parked_partitions: the partitions of its fetches that wait, but for those of a fetch session.
         permissions: the authorizer's, of this connection; None if there is no authorizer, and before its first request.
     """
 
@@ -113,6 +114,7 @@ class Session:
     channel: Channel = NO_CHANNEL
     throttled_by: Throttled | None = None
     permissions: Any = None
+    parked_partitions: int = 0
 
     def lost(self) -> None:
         """Forget the connection: it is gone, and parked requests that keep their session need no more of it."""

@@ -48,6 +48,10 @@ NO_TOPIC_ID = bytes(16)
 MAX_CONSUMER_PARTITIONS = 4_000
 """The most partitions and topics in a consumer's fetch, and partitions in its session: each costs some 5 µs, and the
 event loop waits for all of them. The followers of this cluster may name more, as they must name every partition."""
+MAX_PARKED_PARTITIONS = 1_000
+"""The most partitions of a consumer's fetches that wait at a time, on one connection and without a session, but for
+those of a single fetch; further ones are answered at once with what there is. Each takes some 500 bytes, and some 5 µs
+when its fetch is answered. Clients have one fetch under way, or few."""
 
 
 class FetchHandler:
@@ -151,8 +155,15 @@ class FetchHandler:
 
     def _fetch(self, ctx: RequestContext, context: FetchContext, named: list[PartitionFetch], reply: Reply) -> None:
         session_id = context.session_id if isinstance(context, FetchSession) else NO_SESSION
+        connection, parked = ctx.session, 0
+        if session_id == NO_SESSION and context.params.replica_id < 0:
+            parked = len(context.fetches)
+            if connection.parked_partitions and connection.parked_partitions + parked > MAX_PARKED_PARTITIONS:
+                context.params.max_wait_ms = 0
+            connection.parked_partitions += parked
 
         def answer(entries: list[FetchEntry] | None) -> None:
+            connection.parked_partitions -= parked
             if entries is None:
                 reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session_id))
             else:

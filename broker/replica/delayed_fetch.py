@@ -51,9 +51,21 @@ class DelayedFetch(DelayedOperation):
         reader: looks at them, and reads them.
         answer: sends the response; called once. None: the session has taken a later request.
         expired: called when the fetch expires, with True for a follower's fetch.
+
+    Attributes:
+        is_deferred: whether it is to be checked in a later turn of the event loop (see `ReplicaEvents`).
     """
 
-    __slots__ = ("_answer", "_assignment", "_context", "_expired", "_is_superseded", "_reader", "_replica_id")
+    __slots__ = (
+        "_answer",
+        "_assignment",
+        "_context",
+        "_expired",
+        "_is_superseded",
+        "_reader",
+        "_replica_id",
+        "is_deferred",
+    )
 
     def __init__(
         self,
@@ -69,8 +81,14 @@ class DelayedFetch(DelayedOperation):
         self._answer = answer
         self._expired = expired
         self._is_superseded = False
+        self.is_deferred = False
         self._replica_id = context.params.replica_id
         self._assignment = reader.assignment_of(self._replica_id)
+
+    @property
+    def size(self) -> int:
+        """How many partitions its response may have to list."""
+        return self._context.size
 
     def watch_keys(self) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
         """Return the keys to watch it under, and those to show: the partitions, and for a follower its key."""
@@ -95,7 +113,12 @@ class DelayedFetch(DelayedOperation):
         return context.is_due and self.force_complete()
 
     def could_complete(self) -> bool:
-        """Return whether `try_complete` should complete it, by a look at every partition; for checks of the marks."""
+        """Return whether `try_complete` should complete it, by a look at every partition; for checks of the marks.
+
+        Not if it is to be checked anyway, in a later turn.
+        """
+        if self.is_deferred:
+            return False
         is_reassigned = self._reader.assignment_of(self._replica_id) is not self._assignment
         return is_reassigned or self._reader.is_due(self._context)
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
@@ -30,6 +31,10 @@ from purgatorio.broker.replica.fetch_context import PartitionFetch
 from purgatorio.broker.replica.fetch_session import FetchSession
 from purgatorio.broker.replica.fetch_watch import FetchWatch
 from purgatorio.broker.replica.partition import Partition
+
+WOKEN_PER_TURN: Final = 2_000
+"""The most partitions of consumers' fetches, but for those of the last fetch, that one event has read in one turn of
+the event loop: some 10 ms. The other fetches are checked in later turns."""
 
 
 class ReplicaEvents:
@@ -42,6 +47,7 @@ class ReplicaEvents:
         racks: the racks of the live brokers that have one, by broker id.
         produce_purgatory: the purgatory of produce requests.
         fetch_purgatory: the purgatory of fetch requests.
+        call_later: the clock's; with 0, a later turn of the event loop.
     """
 
     def __init__(
@@ -53,6 +59,7 @@ class ReplicaEvents:
         racks: Callable[[], Mapping[int, str]],
         produce_purgatory: Purgatory[ProduceOperation],
         fetch_purgatory: Purgatory[DelayedFetch],
+        call_later: Callable[[int, Callable[[], None]], Any],
     ) -> None:
         self._partitions = partitions
         self._watch = watch
@@ -60,6 +67,8 @@ class ReplicaEvents:
         self._racks = racks
         self._produce_purgatory = produce_purgatory
         self._fetch_purgatory = fetch_purgatory
+        self._call_later = call_later
+        self._deferred: dict[DelayedFetch, tuple[str, TopicPartition]] = {}
 
     def appended(self, partition: Partition, first_offset: int, *, high_watermark_moved: bool) -> None:
         """Handle an append by this broker as the leader."""
@@ -129,13 +138,38 @@ class ReplicaEvents:
                 self.changed(tp, "rack")
 
     def _mark(self, tp: TopicPartition, fetches: Iterable[PartitionFetch], cause: str) -> None:
+        woken = 0
         for fetch in fetches:
             context = fetch.context
             if isinstance(context, FetchSession) and context.is_privileged:
                 self._note_level(fetch, context)
             context.marked[fetch] = None
-            if context.operation is not None:
-                self._fetch_purgatory.check(context.operation, cause, tp)
+            operation = context.operation
+            if operation is not None:
+                if woken < WOKEN_PER_TURN or context.params.replica_id >= 0:
+                    woken += 1 + context.size
+                    self._fetch_purgatory.check(operation, cause, tp)
+                else:
+                    self._check_later(operation, cause, tp)
+
+    def _check_later(self, operation: DelayedFetch, cause: str, tp: TopicPartition) -> None:
+        """Check a consumer's fetch in a later turn of the event loop: the event has woken many others."""
+        if not self._deferred:
+            self._call_later(0, self._check_deferred)
+        operation.is_deferred = True
+        self._deferred.setdefault(operation, (cause, tp))
+
+    def _check_deferred(self) -> None:
+        woken = 0
+        while self._deferred:
+            if woken >= WOKEN_PER_TURN:
+                self._call_later(0, self._check_deferred)
+                return
+            operation = next(iter(self._deferred))
+            cause, tp = self._deferred.pop(operation)
+            operation.is_deferred = False
+            woken += 1 + operation.size
+            self._fetch_purgatory.check(operation, cause, tp)
 
     def _note_level(self, fetch: PartitionFetch, session: FetchSession) -> None:
         """Note until when a follower was level with this leader, which each request of its session has confirmed."""

@@ -156,6 +156,11 @@ class FetchContext:
         return bool(self.urgent) or self.available_bytes >= self.params.min_bytes
 
     @property
+    def size(self) -> int:
+        """How many partitions the response may have to list."""
+        return len(self.fetches if self.is_full else self.telling)
+
+    @property
     def worth_reading(self) -> Collection[PartitionFetch]:
         """The partitions that the response may have to list."""
         return self.fetches

@@ -130,6 +130,7 @@ class ReplicaManager:
             racks=lambda: self._racks,
             produce_purgatory=produce_purgatory,
             fetch_purgatory=fetch_purgatory,
+            call_later=clock.call_later,
         )
         writes = self._build_writes()
         fetches = self._build_fetches(watch)

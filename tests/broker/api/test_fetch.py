@@ -97,3 +97,37 @@ def test_kip_110_below_version_10_no_zstd_batch_is_sent(filled: Harness) -> None
     for version, error in ((9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (10, ErrorCode.NONE)):
         (answered,) = fetch(filled, version=version, topics=[FetchTopic(topic="orders", partitions=at_zstd)]).responses
         assert answered.partitions[0].error_code == error
+
+
+class Pipelined:
+    """A consumer that sends fetches on one connection and waits for none."""
+
+    def __init__(self, broker: Harness) -> None:
+        image = ClusterImage(0, "test", 1, broker.brokers, {"wide": topic("wide", partitions=50, isr=(1,))})
+        broker.set_topics(*image.topics.values())
+        self.broker = broker
+        self.handler = FetchHandler(broker.replicas, lambda: image, sessions=broker.fetch_sessions, max_bytes=1_000_000)
+        self.ctx = context(ApiKey.FETCH, 12)
+
+    def fetch(self, partitions: int, **request: Any) -> Replies:
+        asked = [FetchPartition(partition=nth, partition_max_bytes=1_000_000) for nth in range(partitions)]
+        replies = Replies()
+        topics = [FetchTopic(topic="wide", partitions=asked)]
+        fields = {"topics": topics, "max_wait_ms": 500, "min_bytes": 1, "session_epoch": -1, **request}
+        self.handler.handle(self.ctx, FetchRequest(**fields), replies)
+        return replies
+
+
+def test_the_fetches_of_a_connection_wait_for_so_many_partitions_and_the_others_are_answered_at_once() -> None:
+    broker = Harness()
+    client = Pipelined(broker)
+    asked = [client.fetch(50) for _ in range(50)]
+    answered = [bool(each.said) for each in asked]
+    assert answered == [False] * 20 + [True] * 30
+    assert {each.only.error_code for each in asked[20:]} == {ErrorCode.NONE}
+    assert client.ctx.session.parked_partitions == 1_000
+    assert Pipelined(broker).ctx.session.parked_partitions == 0
+    broker.advance_ms(501)
+    assert all(each.said for each in asked)
+    assert client.ctx.session.parked_partitions == 0
+    assert not client.fetch(50).said  # there is room again
