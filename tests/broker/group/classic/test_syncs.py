@@ -106,6 +106,23 @@ def test_an_assignment_that_is_committed_after_the_next_rebalance_has_begun_chan
     assert replicated.group.members[leader.member_id].assignment == b""
 
 
+def test_an_assignment_of_the_generation_before_that_is_committed_late_is_not_that_of_the_next(
+    replicated: Clients,
+) -> None:
+    leader = replicated.join()
+    replicated.assign(leader)
+    second = replicated.join()
+    again = replicated.join(leader.member_id)
+    assert (again.generation, replicated.state) == (2, "CompletingRebalance")
+    waiting = replicated.sync(second.member_id, 2)
+    replicated.replicate()  # what generation 1 has written
+    assert replicated.state == "CompletingRebalance"
+    assert waiting.is_parked
+    synced = replicated.assign(again)
+    replicated.replicate()
+    assert (synced.assignment, waiting.assignment) == (leader.member_id.encode(), second.member_id.encode())
+
+
 def test_a_sync_that_is_sent_again_answers_the_one_before(clients: Clients) -> None:
     (first,) = clients.stable(1)
     second = clients.join()

@@ -347,6 +347,23 @@ def test_wrong_requests_of_classic_members_are_refused(broker: ConsumerHarness) 
     assert foreign.join().error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
+@pytest.mark.parametrize("difference", [-1, 1])
+def test_a_classic_member_of_a_consumer_group_that_syncs_in_another_epoch_is_refused(
+    broker: ConsumerHarness, difference: int
+) -> None:
+    one, late = Consumer(broker, "one"), ClassicConsumer(broker)
+    broker.settle(one)
+    for _ in range(5):
+        late.beat()
+        one.beat()
+    owned = late.partitions
+    late.joined.response.generation_id += difference
+    assert late.sync() == ErrorCode.ILLEGAL_GENERATION
+    late.joined.response.generation_id -= difference
+    assert late.sync() == ErrorCode.NONE
+    assert late.partitions == owned
+
+
 def test_a_group_that_is_no_group_of_consumers_is_not_upgraded(broker: ConsumerHarness) -> None:
     request = JoinGroupRequest(
         group_id="app",

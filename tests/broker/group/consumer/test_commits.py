@@ -40,3 +40,29 @@ def test_kip_447_a_static_member_that_is_away_commits_nothing() -> None:
     broker.settle(one)
     broker.ask(member_id="one", member_epoch=-2, instance_id="i")
     assert refusal(broker, "one", -2) == ErrorCode.ILLEGAL_GENERATION
+
+
+def stale(broker: ConsumerHarness, epoch: int) -> list[ErrorCode]:
+    """The refusals of a commit and of a fetch of offsets in this epoch."""
+    group = broker.group()
+    codes = []
+    for check in (lambda: group.check_commit("one", None, epoch, 9), lambda: group.check_fetch("one", epoch)):
+        with pytest.raises(CoordinatorError) as refused:
+            check()
+        codes.append(refused.value.error_code)
+    return codes
+
+
+def test_kip_848_a_commit_in_another_epoch_is_stale_be_it_older_or_newer(broker: ConsumerHarness) -> None:
+    one, two = Consumer(broker, "one"), Consumer(broker, "two")
+    one.epoch = broker.group().members["one"].current.epoch
+    broker.settle(two)
+    for _ in range(5):
+        one.beat()
+        two.beat()
+    epoch = broker.group().members["one"].current.epoch
+    assert epoch > 1
+    broker.group().check_commit("one", None, epoch, 9)
+    broker.group().check_fetch("one", epoch)
+    for other in (epoch - 1, epoch + 1, 0):
+        assert stale(broker, other) == [ErrorCode.STALE_MEMBER_EPOCH] * 2
