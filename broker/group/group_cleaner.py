@@ -169,15 +169,27 @@ class GroupCleaner:
     def image_changed(self, image: ClusterImage) -> None:
         """Delete the offsets of topics that were deleted, at a cost that follows what has changed."""
         before, self._seen = self._seen, image
-        shards = [shard for shard in self._coordinator.shards if shard.offsets.total]
-        if before is None or not shards:
+        if before is None or not any(shard.offsets.total for shard in self._coordinator.shards):
             return
-        for delta in changed_topics(before, image):
-            gone = delta.before
-            if gone is not None and (delta.after is None or delta.after.topic_id != gone.topic_id):
-                for shard in shards:
-                    if shard.offsets.groups_with(gone.name):
-                        self._add(self._delete_offsets_for(shard, gone.name))
+        gone = [
+            delta.name
+            for delta in changed_topics(before, image)
+            if delta.before is not None and (delta.after is None or delta.after.topic_id != delta.before.topic_id)
+        ]
+        if gone:
+            self._add(self._delete_offsets_of_topics(gone))
+
+    def _delete_offsets_of_topics(self, topics: Sequence[str]) -> Iterator[None]:
+        """Delete the offsets of topics that do not exist any more."""
+        checked = 0
+        for shard in list(self._coordinator.shards):
+            for topic in topics:
+                checked += 1
+                if shard.offsets.has_topic(topic):
+                    yield from self._delete_offsets_for(shard, topic)
+                if checked >= CHECKS_PER_STEP:
+                    checked = 0
+                    yield
 
     def _delete_offsets_for(self, shard: GroupShard, topic: str) -> Iterator[None]:
         """Delete the offsets of a topic that does not exist any more; not those of a new one of the same name."""

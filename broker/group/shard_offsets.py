@@ -150,6 +150,10 @@ class ShardOffsets:
         found.update((each, None) for name, each in self.transactional.partitions(group_id) if name == topic)
         return list(found)
 
+    def has_topic(self, topic: str) -> bool:
+        """Return whether a group has replicated offsets for a topic, be it of open transactions."""
+        return topic in self.groups_of_topic or self.transactional.has_topic(topic)
+
     def groups_with(self, topic: str) -> list[str]:
         """Return the groups with replicated offsets for a topic, or with such of open transactions."""
         return list({**self.groups_of_topic.get(topic, {}), **dict.fromkeys(self.transactional.groups_of(topic))})

@@ -71,6 +71,10 @@ class TransactionalOffsets:
         """The topics and partitions for which transactions have written offsets of the group."""
         return self._awaited.get(group_id, ())
 
+    def has_topic(self, topic: str) -> bool:
+        """Return whether a group has such offsets for the topic."""
+        return topic in self._groups_of_topic
+
     def groups_of(self, topic: str) -> Iterable[str]:
         """The groups with such offsets for the topic."""
         return self._groups_of_topic.of(topic)

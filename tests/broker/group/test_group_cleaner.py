@@ -8,6 +8,7 @@ import pytest
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord, Producer
 from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.group import group_cleaner
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.group_cleaner import CHANGES_PER_STEP, GroupCleaner
@@ -15,6 +16,7 @@ from purgatorio.broker.group.offset_manager import OffsetManager
 from purgatorio.broker.group.offset_writer import OffsetWriter, offset_record
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.group.shard_offsets import ShardOffsets
 from purgatorio.protocol.consumer_offsets import (
     ConsumerGroupMetadataKey,
     ConsumerGroupTargetAssignmentMetadataKey,
@@ -302,6 +304,30 @@ def test_the_offsets_of_a_topic_go_when_it_is_created_anew(broker: Broker) -> No
     broker.change_topics(broker.own, topic("orders", topic_id=b"n" * 16), topic("bills"))
     broker.clean()
     assert broker.kept() == {}
+
+
+def test_topics_that_are_deleted_by_the_thousand_are_looked_at_in_steps(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"t{nth}" for nth in range(300)]
+    broker.change_topics(broker.own, *map(topic, names))
+    broker.commit("t7", "t295")
+    looks: list[str] = []
+    has_topic = ShardOffsets.has_topic
+
+    def look(self: ShardOffsets, name: str) -> bool:
+        looks.append(name)
+        return has_topic(self, name)
+
+    monkeypatch.setattr(ShardOffsets, "has_topic", look)
+    monkeypatch.setattr(group_cleaner, "CHECKS_PER_STEP", 50)
+    broker.change_topics(broker.own)
+    assert looks == []  # nothing is done while the image is applied
+    most = done = 0
+    for _ in broker.cleaner.steps():
+        most, done = max(most, len(looks) - done), len(looks)
+    assert (len(looks), most) == (300, 50)
+    assert broker.shard.offsets.count == 0
 
 
 def test_an_offset_of_the_new_topic_stays() -> None:
