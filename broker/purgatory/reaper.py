@@ -103,22 +103,21 @@ class Reaper:
             actions.drain()
         started_ms = self._now_ms()
         listening = bool(self._heard_ms) and self._listen()
-        due = self._timers
+        due, heard_ms = self._timers, self._heard_ms
         handled = 0
         while due:
             handled += STEP * len(due)
-            due = [timer for timer in due if timer.advance(self._until_ms(timer), STEP) == STEP]
+            due = [
+                timer
+                for timer in due
+                if timer.advance(heard_ms[timer] if timer in heard_ms else timer.now_ms(), STEP) == STEP
+            ]
             if due and (self._now_ms() - started_ms >= SLICE_MS or handled >= SLICE_ENTRIES):
                 return True
         if listening:
             return True
         ahead = [timer.advance_ahead(AHEAD_ENTRIES) == AHEAD_ENTRIES for timer in self._timers]
         return any(ahead) or (actions is not None and len(actions) > 0)
-
-    def _until_ms(self, timer: Timer) -> int:
-        """Return the time up to which a timer's deadlines are run."""
-        heard_ms = self._heard_ms.get(timer)
-        return timer.now_ms() if heard_ms is None else heard_ms
 
     def _listen(self) -> bool:
         """Have the loop read what arrived before a deadline that is due; True until it has made enough turns."""
@@ -127,10 +126,10 @@ class Reaper:
             if not self._turns_left:
                 self._heard_ms.update(self._listened_ms)
         if not self._turns_left:
-            now_ms = {timer: timer.now_ms() for timer in self._heard_ms}
-            if not any(_is_due(timer, self._heard_ms[timer], now_ms[timer]) for timer in now_ms):
+            if not any(_is_due(timer, heard_ms) for timer, heard_ms in self._heard_ms.items()):
                 return False
-            self._listened_ms, self._turns_left = now_ms, LISTENING_TURNS
+            self._listened_ms = {timer: timer.now_ms() for timer in self._heard_ms}
+            self._turns_left = LISTENING_TURNS
         return True
 
     async def _rest(self) -> None:
@@ -149,10 +148,10 @@ class Reaper:
                 alarm.cancel()
 
 
-def _is_due(timer: Timer, heard_ms: int, now_ms: int) -> bool:
-    """Return whether a timer has a deadline between these times."""
+def _is_due(timer: Timer, heard_ms: int) -> bool:
+    """Return whether a timer has a deadline that is due, and is later than what was heard."""
     due_ms = timer.next_expiration_ms
-    return due_ms is not None and heard_ms < due_ms <= now_ms
+    return due_ms is not None and heard_ms < due_ms <= timer.now_ms()
 
 
 def _loop_call_later(delay_ms: float, callback: Callable[[], None]) -> Alarm:

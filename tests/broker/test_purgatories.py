@@ -73,6 +73,19 @@ async def test_a_member_that_is_silent_while_the_process_runs_is_expired_in_time
     assert process.expired == 1
 
 
+async def test_a_member_whose_heartbeat_waits_unread_when_its_session_ends_is_not_expired(process: Process) -> None:
+    """The event loop reads it in the turn after the one in which the time was over."""
+    await process.run_for(SESSION_MS - 100)
+    loop = asyncio.get_running_loop()
+    process.clock.advance_ms(200)
+    process.running.beat()
+    loop.call_soon(loop.call_soon, process.session.end)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    await process.run_for(SESSION_MS)
+    assert process.expired == 0
+
+
 async def test_observers_see_all_times_on_the_brokers_clock(process: Process) -> None:
     await process.stand_still_for(5 * SESSION_MS)
     now_ms = process.clock.now_ms()

@@ -43,9 +43,9 @@ async def test_a_slow_network_slows_the_client_that_it_is_about(kafka: Kafka, pr
         assert slow.fired == slow.matched >= 1
         assert f"{slow.id}: toxic=latency client=till latency_ms=50: fired" in kafka.report()
         assert "connection of till: latency downstream" in kafka.report()
-    began = time.monotonic()
+    fired = slow.fired
     await producer.send_and_wait("orders", b"soon")
-    assert time.monotonic() - began < 0.049
+    assert slow.fired == fired
     assert kafka.faults == []
 
 

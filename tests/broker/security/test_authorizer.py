@@ -234,14 +234,14 @@ def test_ten_thousand_acls_cost_a_change_and_a_check_little() -> None:
     acls = Acls(many)
     acls.of()
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.thread_time()
         acls.current = acls.current | {acl("orders", READ): None}
         assert acls.of().allows(READ, TOPIC, "orders")
         acls.current = {each: None for each in acls.current if each.resource_name != "orders"}
         assert not acls.of().allows(READ, TOPIC, "orders")
-        if time.perf_counter() - started < 0.02:
+        if time.thread_time() - started < 0.02:
             return
-    pytest.fail("two changes take more than 20 ms")
+    pytest.fail("two changes take more than 20 ms of CPU")
 
 
 def test_an_index_from_which_everything_was_removed_is_empty() -> None:
