@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from purgatorio.broker.api.config_listing import ResourceType, static_configs
 from purgatorio.broker.api.context import AdminContext, topic_keys
-from purgatorio.broker.metadata.cluster_change import ClusterChange
+from purgatorio.broker.metadata.cluster_change import ClusterChange, Decide, slices
 from purgatorio.broker.metadata.controller import (
     ConfigEdit,
     Refused,
@@ -68,11 +69,18 @@ class ConfigsChange(ClusterChange[ResourceResult]):
         self._validate_only = validate_only
         self._respond = respond
 
-    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[ResourceResult]]:
+    def decisions(self) -> Sequence[Decide[ResourceResult]]:
+        """Return a decision for each slice of the resources."""
+        cut = slices(self._edits, lambda edit: (edit.resource_type, edit.resource_name))
+        return [partial(self._decide, edits) for edits in cut]
+
+    def _decide(
+        self, edits: Sequence[ResourceEdit], image: ClusterImage
+    ) -> tuple[ClusterImage, Sequence[ResourceResult]]:
         """Derive the image, and one result per resource."""
-        times = Counter((edit.resource_type, edit.resource_name) for edit in self._edits)
+        times = Counter((edit.resource_type, edit.resource_name) for edit in edits)
         results: dict[tuple[int, str], ResourceResult] = {}
-        for edit in self._edits:
+        for edit in edits:
             key = edit.resource_type, edit.resource_name
             if key not in results:
                 try:

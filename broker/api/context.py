@@ -88,17 +88,28 @@ def submit(admin: AdminContext, ctx: RequestContext, change: ClusterChange[R], r
     operation = DelayedDecision(change, lambda: admin.store.image, reply)
     operation.client = ctx.client_id or ""
 
-    def done(results: Sequence[R]) -> None:
-        operation.decided(results)
+    decisions = iter(change.decisions())
+    decided: list[R] = []
+
+    def decide_next() -> None:
+        decide = next(decisions, None)
+        if decide is not None:
+            admin.store.submit(decide, done, failed)
+            return
+        operation.decided(decided)
         purgatory.check_and_complete(change.keys[0], "decided")
-        change.committed(results)
+        change.committed(decided)
+
+    def done(results: Sequence[R]) -> None:
+        decided.extend(results)
+        decide_next()
 
     def failed(error: Exception) -> None:
         operation.refused(_code_of(error))
         purgatory.check_and_complete(change.keys[0], "refused")
 
     purgatory.try_complete_else_watch(operation, change.keys)
-    admin.store.submit(change.decide, done, failed)
+    decide_next()
 
 
 def topic_keys(names: Iterable[str | None]) -> list[TopicKey]:

@@ -1,18 +1,19 @@
 """CreatePartitions (key 37): add partitions to topics (KIP-195).
 
 Versions 0–3. Any broker answers, when its image shows the partitions or after `timeout_ms`. Existing partitions are
-neither removed nor moved.
+neither removed nor moved. Partitions of many topics are added in slices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.metadata.cluster_change import ClusterChange
+from purgatorio.broker.metadata.cluster_change import WEIGHT_OF_PARTITIONS, ClusterChange, Decide, only_tried, slices
 from purgatorio.broker.metadata.controller import MorePartitions, TopicResult, TopicSettings, create_partitions
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
@@ -38,9 +39,15 @@ class _CreatePartitions(ClusterChange[TopicResult]):
         self._request = request
         self._wanted = [_wanted(topic) for topic in request.topics]
 
-    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[TopicResult]]:
-        validate_only = self._request.validate_only
-        return create_partitions(image, self._wanted, settings=self._settings, validate_only=validate_only)
+    def decisions(self) -> Sequence[Decide[TopicResult]]:
+        cut = slices(self._wanted, attrgetter("name"), lambda topic: 2 + topic.count // WEIGHT_OF_PARTITIONS)
+        decisions = [partial(self._decide, wanted) for wanted in cut]
+        return only_tried(decisions) if self._request.validate_only else decisions
+
+    def _decide(
+        self, wanted: Sequence[MorePartitions], image: ClusterImage
+    ) -> tuple[ClusterImage, Sequence[TopicResult]]:
+        return create_partitions(image, wanted, settings=self._settings)
 
     def respond(self, results: Sequence[TopicResult]) -> CreatePartitionsResponse:
         return CreatePartitionsResponse(

@@ -2,7 +2,7 @@
 
 Versions 2–7. Any broker answers; only a broker that is stopping answers NOT_CONTROLLER. −1 as the number of partitions
 or replicas means the broker's default (v4, KIP-464; accepted in earlier versions too, as Kafka does). v5 answers with
-the topic's configs (KIP-525), v7 with its id.
+the topic's configs (KIP-525), v7 with its id. A request for many topics creates them in slices.
 
 The response is sent when this broker's image shows a leader for every partition, or after `timeout_ms`.
 """
@@ -12,12 +12,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from purgatorio.broker.api.config_listing import topic_entries
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.metadata.cluster_change import ClusterChange
+from purgatorio.broker.metadata.cluster_change import (
+    WEIGHT_OF_PARTITIONS,
+    ClusterChange,
+    Decide,
+    only_tried,
+    slices,
+)
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.delayed_decision import leaderless
 from purgatorio.broker.metadata.image import ClusterImage, Topic
@@ -46,14 +53,17 @@ class _CreateTopics(ClusterChange[TopicResult]):
         self._request = request
         self._topics = [_new_topic(topic) for topic in request.topics]
 
-    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[TopicResult]]:
-        return create_topics(
-            image,
-            self._topics,
-            settings=self._admin.topics,
-            rng=self._admin.rng,
-            validate_only=self._request.validate_only,
-        )
+    def decisions(self) -> Sequence[Decide[TopicResult]]:
+        cut = slices(self._topics, attrgetter("name"), self._weight)
+        decisions = [partial(self._decide, topics) for topics in cut]
+        return only_tried(decisions) if self._request.validate_only else decisions
+
+    def _decide(self, topics: Sequence[NewTopic], image: ClusterImage) -> tuple[ClusterImage, Sequence[TopicResult]]:
+        return create_topics(image, topics, settings=self._admin.topics, rng=self._admin.rng)
+
+    def _weight(self, topic: NewTopic) -> int:
+        partitions = max(topic.num_partitions, len(topic.assignments), self._admin.topics.num_partitions)
+        return 2 + partitions // WEIGHT_OF_PARTITIONS
 
     def respond(self, results: Sequence[TopicResult]) -> CreateTopicsResponse:
         validate_only, listed = self._request.validate_only, _ListedConfigs(self._admin)

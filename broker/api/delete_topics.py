@@ -1,17 +1,19 @@
 """DeleteTopics (key 20): delete topics by name, from v6 on also by id (KIP-516).
 
-Versions 1–6. Any broker answers, when its image no longer has the topics or after `timeout_ms`.
+Versions 1–6. Any broker answers, when its image no longer has the topics or after `timeout_ms`. Many topics are deleted
+in slices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Final
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.metadata.cluster_change import ClusterChange
+from purgatorio.broker.metadata.cluster_change import WEIGHT_OF_PARTITIONS, ClusterChange, Decide, slices
 from purgatorio.broker.metadata.controller import TopicReference, TopicResult, delete_topics
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.request import Reply, RequestContext
@@ -25,14 +27,27 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DeleteTopicsReques
     submit(admin, ctx, _DeleteTopics(admin.store.image, request), reply)
 
 
+_Named = tuple[str, TopicReference]
+"""A topic with the name that the request is watched under."""
+
+
 class _DeleteTopics(ClusterChange[TopicResult]):
     def __init__(self, image: ClusterImage, request: DeleteTopicsRequest) -> None:
-        self._topics = _references(request)
-        super().__init__(topic_keys(_name(image, topic) for topic in self._topics), request.timeout_ms)
+        self._named = [(_name(image, topic), topic) for topic in _references(request)]
+        super().__init__(topic_keys(name for name, _ in self._named), request.timeout_ms)
         self._request = request
+        self._image = image
 
-    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[TopicResult]]:
-        return delete_topics(image, self._topics)
+    def decisions(self) -> Sequence[Decide[TopicResult]]:
+        return [partial(self._decide, named) for named in slices(self._named, itemgetter(0), self._weight)]
+
+    @staticmethod
+    def _decide(named: Sequence[_Named], image: ClusterImage) -> tuple[ClusterImage, Sequence[TopicResult]]:
+        return delete_topics(image, [topic for _, topic in named])
+
+    def _weight(self, named: _Named) -> int:
+        topic = self._image.topics.get(named[0])
+        return 1 if topic is None else 2 + len(topic.partitions) // WEIGHT_OF_PARTITIONS
 
     def respond(self, results: Sequence[TopicResult]) -> DeleteTopicsResponse:
         return DeleteTopicsResponse(

@@ -8,8 +8,9 @@ brokers (KIP-226). Every group has configs, whether it exists or not, as in Kafk
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
+from purgatorio.broker.api.answers import NO_ROOM, PIECE_BYTES, Telling, answer_each
 from purgatorio.broker.api.config_listing import (
     ConfigEntry,
     ResourceType,
@@ -35,25 +36,85 @@ from purgatorio.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+ENCODED_BYTES: Final = 100
+"""About what a config takes in an answer besides its message; more with documentation."""
+
 
 def handle(admin: AdminContext, ctx: RequestContext, request: DescribeConfigsRequest, reply: Reply) -> None:
     """Answer from this broker's image and configs."""
-    # A resource that is named many times is described once: a small request must not make a large response.
     resources = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
-    response = DescribeConfigsResponse()
-    for resource in resources.values():
+    listed = _Listed(admin, request)
+    answer_each(
+        admin.listings,
+        ctx,
+        resources,
+        lambda key: listed.tell(resources[key]),
+        _refused,
+        lambda results: reply(DescribeConfigsResponse(results=results)),
+    )
+
+
+class _Listed:
+    """The configs of resources as one response lists them; topics that set the same share a list, others entries."""
+
+    def __init__(self, admin: AdminContext, request: DescribeConfigsRequest) -> None:
+        self._admin = admin
+        self._request = request
+        self._of_topics: dict[Any, list[DescribeConfigsResourceResult]] = {}
+        self._told: dict[ConfigEntry, DescribeConfigsResourceResult] = {}
+
+    def tell(self, resource: DescribeConfigsResource) -> Telling[DescribeConfigsResult]:
+        """Tell the configs of one resource."""
         result = DescribeConfigsResult(
             error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
         )
+        shared = self._shared(resource)
+        if shared is not None:
+            result.configs = shared
+            yield len(shared) * ENCODED_BYTES
+            return result
         try:
-            entries = _entries(admin, resource)
+            entries = _entries(self._admin, resource)
         except Refused as refusal:
             result.error_code = refusal.error
             result.error_message = refusal.message
-        else:
-            result.configs = [_result(request, entry) for entry in entries if _is_wanted(resource, entry)]
-        response.results.append(result)
-    reply(response)
+            return result
+        for entry in entries:
+            if _is_wanted(resource, entry):
+                told = self._told.get(entry)
+                if told is None:
+                    told = self._told[entry] = _result(self._request, entry)
+                    yield PIECE_BYTES * (1 + len(entry.synonyms)) + len(entry.value or "")
+                result.configs.append(told)
+                yield ENCODED_BYTES
+        self._share(resource, result.configs)
+        return result
+
+    def _key(self, resource: DescribeConfigsResource) -> Any:
+        topic = self._admin.store.image.topics.get(resource.resource_name)
+        if topic is None or resource.resource_type != ResourceType.TOPIC:
+            return None
+        return tuple(resource.configuration_keys or ()), tuple(topic.configs.items())
+
+    def _shared(self, resource: DescribeConfigsResource) -> list[DescribeConfigsResourceResult] | None:
+        return self._of_topics.get(self._key(resource))
+
+    def _share(self, resource: DescribeConfigsResource, configs: list[DescribeConfigsResourceResult]) -> None:
+        key = self._key(resource)
+        if key is not None:
+            self._of_topics[key] = configs
+
+
+def _refused(key: tuple[int, str], error_code: ErrorCode) -> DescribeConfigsResult:
+    """Return a resource's error: POLICY_VIOLATION, as Kafka says of what is too large, for one that has no room."""
+    kind, name = key
+    has_room = error_code != NO_ROOM
+    return DescribeConfigsResult(
+        error_code=error_code if has_room else ErrorCode.POLICY_VIOLATION,
+        error_message=None if has_room else "The answer is full: ask for fewer resources.",
+        resource_type=kind,
+        resource_name=name,
+    )
 
 
 def _entries(admin: AdminContext, resource: DescribeConfigsResource) -> list[ConfigEntry]:
@@ -109,13 +170,7 @@ def error_response(request: DescribeConfigsRequest, error_code: ErrorCode) -> De
     """Return the response with `error_code` for every resource."""
     return DescribeConfigsResponse(
         results=[
-            DescribeConfigsResult(
-                error_code=error_code,
-                error_message=None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
+            _refused((resource.resource_type, resource.resource_name), error_code) for resource in request.resources
         ]
     )
 

@@ -3,19 +3,65 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.errors import ErrorCode
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 DEFAULT_TIMEOUT_MS: Final = 30_000
 """The wait of requests without a timeout field; the default request timeout of Kafka's clients."""
 
 ALL_TOPICS: Final = "all topics"
 """The watch key of requests that name no topics; checked at every new image."""
+
+Decide = Callable[[ClusterImage], tuple[ClusterImage, Sequence[R]]]
+"""Derives a new image and results of one slice of a change."""
+
+SLICE_WEIGHT: Final = 150
+"""What one decision does at most, unless one thing is more: some milliseconds to make it, and as many to follow it."""
+WEIGHT_OF_PARTITIONS: Final = 8
+"""As many partitions weigh as much as a topic."""
+
+
+def slices(
+    items: Iterable[T], key: Callable[[T], Hashable], weight: Callable[[T], int] = lambda item: 1
+) -> list[list[T]]:
+    """Cut what a request names into slices for a decision each; what is named twice stays together, to be refused.
+
+    Args:
+        key: what an item names.
+        weight: how much work it is; 1 is a change of a topic's configs.
+    """
+    by_key: dict[Hashable, list[T]] = {}
+    for item in items:
+        by_key.setdefault(key(item), []).append(item)
+    cut: list[list[T]] = [[]]
+    left = SLICE_WEIGHT
+    for same in by_key.values():
+        if left <= 0:
+            cut.append([])
+            left = SLICE_WEIGHT
+        cut[-1] += same
+        left -= weight(same[0])
+    return cut
+
+
+def only_tried(decisions: Iterable[Decide[R]]) -> list[Decide[R]]:
+    """Return decisions that change nothing, each made as if those before were committed (validate_only)."""
+    tried: dict[int, ClusterImage] = {}  # by number, since a decision may be made several times
+
+    def trial(number: int, decide: Decide[R]) -> Decide[R]:
+        def decide_as_if(image: ClusterImage) -> tuple[ClusterImage, Sequence[R]]:
+            tried[number], results = decide(tried.get(number - 1, image))
+            return image, results
+
+        return decide_as_if
+
+    return [trial(number, decide) for number, decide in enumerate(decisions)]
 
 
 class ClusterChange(ABC, Generic[R]):
@@ -36,9 +82,17 @@ class ClusterChange(ABC, Generic[R]):
         self.keys: Sequence[Hashable] = keys or (ALL_TOPICS,)
         self.timeout_ms = timeout_ms
 
-    @abstractmethod
     def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[R]]:
         """Derive the new image and the results; see `metadata.store.Decision`."""
+        raise NotImplementedError(f"{type(self).__name__} overrides neither `decide` nor `decisions`")
+
+    def decisions(self) -> Sequence[Decide[R]]:
+        """Return the decisions that the change takes, each made when the one before is committed; one by default.
+
+        A request that names thousands of things overrides it with `slices` of them, between which brokers do their
+        other work. So a change that fails half-way has done its first slices: a client that asks again gets the rest.
+        """
+        return (self.decide,)
 
     @abstractmethod
     def respond(self, results: Sequence[R]) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
 from purgatorio.broker.api.context import submit
 from purgatorio.broker.metadata import embedded
-from purgatorio.broker.metadata.cluster_change import ClusterChange
+from purgatorio.broker.metadata.cluster_change import ClusterChange, Decide
 from purgatorio.broker.metadata.controller import allocate_producer_ids
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.api import ApiKey
@@ -89,3 +90,46 @@ def test_a_response_that_raises_is_logged_and_answered(cluster: Any, answers: li
     cluster.turns.run()
     assert answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
     error_log.expect("broken response")
+
+
+class Slices(ClusterChange[int]):
+    """Allocates a block of producer ids in each of three slices, of which one may fail."""
+
+    def __init__(self, fails: int = -1) -> None:
+        super().__init__([])
+        self._fails = fails
+
+    def decisions(self) -> Sequence[Decide[int]]:
+        return [partial(self._decide, number) for number in range(3)]
+
+    def _decide(self, number: int, image: ClusterImage) -> tuple[ClusterImage, Sequence[int]]:
+        if number == self._fails:
+            raise ValueError("broken slice")
+        after, _ = allocate_producer_ids(image)
+        return after, [number]
+
+    def respond(self, results: Sequence[int]) -> Any:
+        return list(results)
+
+    def refuse(self, error_code: ErrorCode) -> Any:
+        return error_code
+
+
+def test_the_slices_of_a_change_are_decided_one_after_another(cluster: Any, answers: list[Any]) -> None:
+    say: Any = answers.append
+    submit(cluster.admin, context(ApiKey.CREATE_TOPICS, 7), Slices(), say)
+    assert cluster.view.pending_decisions == 1
+    cluster.turns.run()
+    assert answers == [[0, 1, 2]]
+    assert cluster.image.next_producer_id == 3_000
+
+
+def test_a_change_whose_second_slice_fails_is_refused_and_keeps_its_first(
+    cluster: Any, answers: list[Any], error_log: ErrorLog
+) -> None:
+    say: Any = answers.append
+    submit(cluster.admin, context(ApiKey.CREATE_TOPICS, 7), Slices(fails=1), say)
+    cluster.turns.run()
+    assert answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert cluster.image.next_producer_id == 1_000
+    error_log.expect("a metadata change failed")

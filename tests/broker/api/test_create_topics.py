@@ -8,6 +8,7 @@ import pytest
 
 from purgatorio.broker.api import create_topics
 from purgatorio.broker.log.config import TOPIC_CONFIGS
+from purgatorio.broker.metadata.cluster_change import SLICE_WEIGHT
 from purgatorio.broker.metadata.controller import TopicSettings, unregister_broker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_topics import (
@@ -162,3 +163,17 @@ def leave(image: Any, broker_id: int) -> Any:
     """Return the image without a broker."""
     image, _ = unregister_broker(image, broker_id, image.brokers[broker_id].broker_epoch, settings=TopicSettings())
     return image
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_many_topics_are_created_in_slices_with_the_same_answers(cluster: Any, validate_only: bool) -> None:
+    """Between two slices brokers do their other work; what is named twice, or collides, is refused all the same."""
+    names = [*(f"topic{number}" for number in range(3 * SLICE_WEIGHT)), "topic0", "a.b", *map(str, range(200)), "a_b"]
+    topics = [topic(name, 1, 1) for name in names]
+    before = cluster.image.version
+    response = cluster.ask(create_topics, 7, CreateTopicsRequest(topics=topics, validate_only=validate_only))
+    assert [each.name for each in response.topics] == list(dict.fromkeys(names))
+    codes = {each.name: each.error_code for each in response.topics if each.error_code}
+    assert codes == {"topic0": ErrorCode.INVALID_REQUEST, "a_b": ErrorCode.INVALID_TOPIC_EXCEPTION}
+    assert len(cluster.image.topics) == (0 if validate_only else len(response.topics) - 2)
+    assert (cluster.image.version - before > 3) is not validate_only

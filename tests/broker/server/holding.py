@@ -103,6 +103,15 @@ class Target:
         self._dispatcher.dispatch(frame, Exchange(connection, len(frame), 0.0), connection.session, 0)
         return (time.thread_time() - began) * 1_000
 
+    async def _begin(self, frame: bytes, connection: _Connection) -> float:
+        """Send a frame, let a turn pass, and note no other holds than those of what follows from the frame."""
+        await asyncio.sleep(0)
+        self._holds_ms.clear()
+        held_ms = self._send(frame, connection)
+        await asyncio.sleep(0)
+        del self._holds_ms[:1]  # that of this method, which sent the frame
+        return held_ms
+
     async def answer(self, frame: bytes) -> tuple[float, int]:
         """Send a frame, and wait for its answer, or until no more is done for it.
 
@@ -110,9 +119,7 @@ class Target:
             The longest hold until then, in milliseconds, and the bytes of the answer.
         """
         connection = _Connection(self._answers)
-        held_ms = self._send(frame, connection)
-        await asyncio.sleep(0)  # this turn's own hold holds the frame's
-        self._holds_ms.clear()
+        held_ms = await self._begin(frame, connection)
         for _ in range(MAX_TURNS):
             if connection.is_done:
                 break
@@ -125,10 +132,7 @@ class Target:
         """Send a frame a few times; return the longest hold that it causes, now or in the next turns of the loop."""
         best_ms = float("inf")
         for _ in range(TRIES):
-            self._holds_ms.clear()
-            held_ms = self.send(frame)
-            await asyncio.sleep(0)  # this turn's own hold holds the frame's
-            self._holds_ms.clear()
+            held_ms = await self._begin(frame, _Connection(self._answers))
             for _ in range(8):
                 await asyncio.sleep(0)
             best_ms = min(best_ms, max([held_ms, *self._holds_ms]))

@@ -38,6 +38,8 @@ DEFAULT: Final = object()
 MANY: Final = 3_900
 """As many elements as one request names."""
 PARTITIONS: Final = 1_000
+MAX_INNER: Final = 2
+"""The most arrays that an element of a wide array has: each of them has an element, and all of them count."""
 OFFSETS: Final = 1_000
 CLASSIC_MEMBERS: Final = 200
 CONSUMER_MEMBERS: Final = 100
@@ -266,7 +268,8 @@ def requests_that_name(key: ApiKey, count: int = MANY, *, newest_only: bool = Fa
             for naming in _namings(path):
                 if newest_only and not naming.flag:
                     continue
-                message = _Maker(key, version, naming, count).message(api.request, path)
+                most = count // (1 + naming.deep * MAX_INNER)
+                message = _Maker(key, version, naming, most).message(api.request, path)
                 frame = b"".join(encode_request(key, version, 7, "x", message))[4:]
                 if frame not in seen:
                     seen.add(frame)
