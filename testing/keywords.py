@@ -92,6 +92,7 @@ class BrokerSettings(TypedDict, total=False):
     leader_imbalance_check_interval_ms: int | str | None
     offsets_topic_num_partitions: int | str | None
     offsets_topic_replication_factor: int | str | None
+    offsets_topic_min_isr: int | str | None
     offsets_commit_timeout_ms: int | str | None
     offset_metadata_max_bytes: int | str | None
     offsets_retention_minutes: int | str | None
