@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.config_keys import config_text
+from purgatorio.broker.metadata.controller.elections import MIN_IN_SYNC_REPLICAS
 from purgatorio.broker.metadata.image import ALL_BROKERS
 
 
@@ -96,9 +97,9 @@ def broker_entries(admin: AdminContext) -> list[ConfigEntry]:
 def cluster_entries(admin: AdminContext) -> list[ConfigEntry]:
     """Return the dynamic configs that are set for all brokers."""
     entries = []
-    for name, value in sorted(admin.store.image.broker_configs.get(ALL_BROKERS, {}).items()):
+    for name in sorted({MIN_IN_SYNC_REPLICAS, *admin.store.image.broker_configs.get(ALL_BROKERS, {})}):
         key = admin.dynamic_keys[name]
-        synonym = ConfigSynonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+        synonym = _dynamic_synonyms(admin, name)[-1]
         entries.append(ConfigEntry(name, (synonym,), read_only=False, type=key.type, doc=key.doc))
     return entries
 
@@ -121,13 +122,21 @@ def static_configs(admin: AdminContext) -> dict[str, str]:
 
 
 def _dynamic_synonyms(admin: AdminContext, name: str) -> list[ConfigSynonym]:
-    """Return the dynamic values of a broker config: this broker's own, then that of all brokers."""
+    """Return the dynamic values of a broker config: this broker's own, then that of all brokers.
+
+    All brokers always have one of min.insync.replicas: Kafka writes it when a cluster begins to keep eligible leader
+    replicas (KIP-966), so that it never differs between brokers.
+    """
     levels = (
         (str(admin.broker_id), ConfigSource.DYNAMIC_BROKER_CONFIG),
         (ALL_BROKERS, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
     )
     configs = admin.store.image.broker_configs
-    return [ConfigSynonym(name, configs[key][name], source) for key, source in levels if name in configs.get(key, {})]
+    found = [ConfigSynonym(name, configs[key][name], source) for key, source in levels if name in configs.get(key, {})]
+    if not found and name == MIN_IN_SYNC_REPLICAS:
+        at_start = str(admin.topics.log.min_insync_replicas)
+        found.append(ConfigSynonym(name, at_start, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG))
+    return found
 
 
 def _start_synonym(admin: AdminContext, name: str, value: str | None) -> ConfigSynonym:

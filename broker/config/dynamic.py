@@ -1,7 +1,8 @@
 """The settings that can be changed while brokers run (KIP-226), and a broker's settings in effect.
 
-They are those of Kafka's dynamic broker configs that exist here: all defaults of topics, and a few others. The changes
-are in the cluster's image: they outlive a broker, but not the process that holds the metadata.
+They are those of Kafka's dynamic broker configs that exist here, all defaults of topics and a few others, and those
+that are accepted without effect (`purgatorio.broker.config.unused`). The changes are in the cluster's image: they
+outlive a broker, but not the process that holds the metadata.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.declare import setting_type
+from purgatorio.broker.config.unused import unused_keys
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.config_keys import MAX_LONG, ConfigKey, ConfigType, config_text, number_key
 from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage
@@ -43,6 +45,7 @@ def dynamic_keys() -> Mapping[str, ConfigKey]:
     found = {key.broker_name or key.name: key for key in keys}
     for name, doc in _THROTTLES.items():
         found[name] = number_key(name, MAX_LONG, doc, low=0, high=MAX_LONG, kind=ConfigType.LONG)
+    found.update((key.name, key) for key in unused_keys())
     return MappingProxyType(dict(sorted(found.items())))
 
 

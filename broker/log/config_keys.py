@@ -55,6 +55,7 @@ class ConfigKey:
         broker_name: the dotted name of the broker's setting; None: a broker has no setting for it.
         low: the smallest number, None if it is no number.
         high: the largest number, likewise.
+        of_one_broker: whether it can be set for one broker only, not for all.
     """
 
     name: str
@@ -65,6 +66,7 @@ class ConfigKey:
     broker_name: str | None = None
     low: float | None = None
     high: float | None = None
+    of_one_broker: bool = False
 
     @property
     def field_name(self) -> str:

@@ -101,6 +101,8 @@ def alter_broker_configs(
     configs = _with_values(edit(ResourceConfigs(before, keys, beneath)))
     for key, value in configs.items():
         _check_broker_config(key, value, keys, static)
+        if name == ALL_BROKERS and keys[key].of_one_broker:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"{key} can be changed for one broker, not for all brokers.")
     if name != ALL_BROKERS and MIN_IN_SYNC_REPLICAS in configs:
         # Any broker may elect leaders, and which replicas are eligible depends on it; as in Kafka with ELR (KIP-966).
         why = f"{MIN_IN_SYNC_REPLICAS} can be changed for all brokers or for a topic, not for one broker."

@@ -96,6 +96,7 @@ def test_a_broker_lists_its_own_configs_those_read_at_its_start_as_read_only(clu
         "broker.id": ("1", STATIC_BROKER_CONFIG),
         "log.retention.ms": ("5000", STATIC_BROKER_CONFIG),
         "log.segment.bytes": ("16384", DEFAULT_CONFIG),
+        "min.insync.replicas": ("1", DYNAMIC_DEFAULT_BROKER_CONFIG),
     }
     assert [name for name, config in configs.items() if config.read_only] == ["broker.id"]
     synonym = configs["broker.id"].synonyms[0]
@@ -103,13 +104,29 @@ def test_a_broker_lists_its_own_configs_those_read_at_its_start_as_read_only(clu
 
 
 def test_dynamic_configs_of_all_brokers_are_listed_by_themselves(cluster: Any) -> None:
-    (result,) = ask(cluster, about(BROKER, ""))
-    assert (result.error_code, result.configs) == (0, [])
     cluster.change(lambda image: (image.with_broker_configs("", {"log.retention.ms": "6"}), None))
     (result,) = ask(cluster, about(BROKER, ""))
-    (config,) = result.configs
+    config = by_name(result)["log.retention.ms"]
     assert (config.name, config.value, config.config_source) == ("log.retention.ms", "6", DYNAMIC_DEFAULT_BROKER_CONFIG)
     assert not config.read_only
+
+
+def test_all_brokers_have_a_min_insync_replicas_as_kafka_writes_it_with_elr(cluster: Any) -> None:
+    cluster.create("orders")
+    for value, source in (("1", 3), ("2", 3)):
+        every, topic = ask(cluster, about(BROKER, ""), about(TOPIC, "orders"))
+        for config in (by_name(every)["min.insync.replicas"], by_name(topic)["min.insync.replicas"]):
+            assert (config.value, config.config_source, config.read_only) == (value, source, False)
+        assert list(by_name(every)) == ["min.insync.replicas"]
+        cluster.change(lambda image: (image.with_broker_configs("", {"min.insync.replicas": "2"}), None))
+
+
+def test_a_config_without_effect_is_listed_once_it_is_set_and_says_so(cluster: Any) -> None:
+    cluster.change(lambda image: (image.with_broker_configs("1", {"num.io.threads": "9"}), None))
+    (result,) = ask(cluster, about(BROKER, "1"), include_documentation=True)
+    config = by_name(result)["num.io.threads"]
+    assert (config.value, config.config_source) == ("9", DYNAMIC_BROKER_CONFIG)
+    assert "without effect" in config.documentation
 
 
 def test_a_dynamic_value_wins_over_that_of_all_brokers_and_that_over_the_one_of_the_start(cluster: Any) -> None:

@@ -106,6 +106,9 @@ def test_a_topics_list_grows_from_the_dynamic_value_of_all_brokers(cluster: Any)
         ("", "log.retention.mss", "7", ErrorCode.INVALID_REQUEST, "is log.retention.ms meant?"),
         ("", "log.retention.ms", "-2", ErrorCode.INVALID_REQUEST, "not between"),
         ("", "log.retention.ms", None, ErrorCode.INVALID_REQUEST, "has no value"),
+        ("1", "num.io.threads", "0", ErrorCode.INVALID_REQUEST, "not between"),
+        ("1", "ssl.client.auth", "none", ErrorCode.INVALID_REQUEST, "no such broker config"),
+        ("", "sasl.kerberos.min.time.before.relogin", "1", ErrorCode.INVALID_REQUEST, "for one broker, not for all"),
         ("1", "min.insync.replicas", "2", ErrorCode.INVALID_CONFIG, "not for one broker"),
     ],
 )
@@ -115,6 +118,16 @@ def test_a_change_of_a_broker_that_cannot_be_made_is_refused_with_kafkas_code_an
     (result,) = ask(cluster, alter(BROKER, name, ("max.connections", SET, "5"), (config, SET, value)))
     assert result.error_code == error
     assert why in result.error_message
+    assert cluster.image.broker_configs == {}
+
+
+def test_a_broker_config_that_kafka_knows_and_nothing_here_reads_is_kept(cluster: Any) -> None:
+    """librdkafka's test 0081 sets it."""
+    name = "sasl.kerberos.min.time.before.relogin"
+    (result,) = ask(cluster, alter(BROKER, "1", (name, SET, "58000")))
+    assert result.error_code == 0
+    assert cluster.image.broker_configs == {"1": {name: "58000"}}
+    (result,) = ask(cluster, alter(BROKER, "1", (name, DELETE, None)))
     assert cluster.image.broker_configs == {}
 
 
