@@ -378,6 +378,11 @@ def binary(default: bytes = b"", *, since: int = 0, until: int = LATEST, tag: in
     return _field(default, Wire(BYTES, since, until, tag=tag))
 
 
+def viewed() -> Buffer:
+    """Declare bytes of which a request may have very many: decoded into a view, which handlers copy if they keep it."""
+    return _field(b"", Wire(RECORDS))
+
+
 def nullable_binary(
     default: bytes | None = b"", *, since: int = 0, until: int = LATEST, null_since: int = 0, tag: int | None = None
 ) -> Buffer | None:

@@ -19,6 +19,7 @@ from purgatorio.protocol.message import (
     int32,
     nullable_string,
     string,
+    viewed,
     wire_struct,
 )
 from purgatorio.protocol.primitives import Buffer
@@ -32,7 +33,7 @@ class JoinGroupRequestProtocol:
     """
 
     name: str = string()
-    metadata: Buffer = binary()
+    metadata: Buffer = viewed()
 
 
 @wire_struct

@@ -7,7 +7,18 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.message import Api, Message, array, binary, int16, int32, nullable_string, string, wire_struct
+from purgatorio.protocol.message import (
+    Api,
+    Message,
+    array,
+    binary,
+    int16,
+    int32,
+    nullable_string,
+    string,
+    viewed,
+    wire_struct,
+)
 from purgatorio.protocol.primitives import Buffer
 
 
@@ -16,7 +27,7 @@ class SyncGroupRequestAssignment:
     """The assignment of one member; of a consumer, a `consumer_protocol.ConsumerProtocolAssignment`."""
 
     member_id: str = string()
-    assignment: Buffer = binary()
+    assignment: Buffer = viewed()
 
 
 @wire_struct

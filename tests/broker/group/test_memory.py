@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.memory import GroupMemory, text_bytes
 from purgatorio.broker.group.offsets import CommittedOffset
+from purgatorio.protocol.api import decode_request, decode_request_header, encode_request
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from purgatorio.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.broker.group.classic.harness import GROUP, OK, Clients
 from tests.broker.group.consumer.harness import Consumer, ConsumerHarness
 from tests.broker.group.counted import check_counts
@@ -131,6 +136,20 @@ def test_a_join_that_no_record_can_hold_is_refused_before_it_is_copied() -> None
     many = tuple((f"p{nth}", bytes(900 * KIB)) for nth in range(5))
     assert clients.join(protocols=many).error == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert clients.join(protocols=many[:4]).error == OK
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_the_bytes_of_joins_and_syncs_are_not_copied_when_they_are_decoded(version: int) -> None:
+    data = bytes(200 * KIB)
+    join = JoinGroupRequest(protocols=[JoinGroupRequestProtocol(name="range", metadata=data)])
+    sync = SyncGroupRequest(assignments=[SyncGroupRequestAssignment(member_id="m", assignment=data)])
+    for key, request in ((ApiKey.JOIN_GROUP, join), (ApiKey.SYNC_GROUP, sync)):
+        frame = b"".join(encode_request(key, version, 1, "app", request))[4:]
+        header, position = decode_request_header(frame)
+        decoded: Any = decode_request(header, frame, position)
+        given = decoded.protocols[0].metadata if key == ApiKey.JOIN_GROUP else decoded.assignments[0].assignment
+        assert isinstance(given, memoryview)
+        assert (given.obj, given) == (frame, data)
 
 
 def test_an_assignment_that_no_record_can_hold_is_refused_before_it_is_copied() -> None:
