@@ -20,6 +20,7 @@ from purgatorio.protocol.messages.describe_groups import DescribeGroupsRequest
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.compat.same_answers import (
+    admin_histories,
     classic_histories,
     consumer_histories,
     offset_histories,
@@ -54,6 +55,7 @@ RUNS = [
         (offset_histories, range(1, 11)),
         (consumer_histories, consumer_histories.ERAS),
         (transaction_histories, transaction_histories.ERAS),
+        (admin_histories, admin_histories.ERAS),
     )
     for history in module.HISTORIES
     for era in eras
