@@ -58,6 +58,7 @@ class Scenario:
         pause_ms: the range of a producer's wait between two values.
         swarm: whether to draw topics, sizes and features from the seed (`purgatorio.broker.simulation.swarm`), else
             the plain workload.
+        transaction_version: the brokers' transaction.version; 0: that of the transactional clients.
     """
 
     seconds: float = 20.0
@@ -68,6 +69,7 @@ class Scenario:
     faults: tuple[str, ...] = ()
     pause_ms: tuple[float, float] = (20.0, 160.0)
     swarm: bool = True
+    transaction_version: int = 0
 
 
 @dataclass(slots=True)
@@ -135,7 +137,10 @@ def _workload_of(seed: int, scenario: Scenario) -> Swarm:
         "partitions": scenario.partitions,
         "min_insync_replicas": scenario.min_insync_replicas,
     }
-    return draw(rng, **size) if scenario.swarm else plain(**size)
+    drawn = draw(rng, **size) if scenario.swarm else plain(**size)
+    if not scenario.transaction_version:
+        return drawn
+    return replace(drawn, settings=drawn.settings | {"transaction_version": scenario.transaction_version})
 
 
 def _segments(segment_bytes: int) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pytest
 
 from purgatorio.broker.simulation import mutants
 from purgatorio.broker.simulation.run import Scenario, has_transactions, simulate
+from purgatorio.broker.simulation.transaction_history import TransactionHistory
 from tests.broker.simulation.seeds import (
     CHUNK,
     HEAVY_CHUNK,
@@ -75,6 +76,23 @@ def test_seeds_with_transactions_pass_all_checks(transactional_seeds: Seeds) -> 
 @pytest.mark.timeout(2 * CHUNK_TIMEOUT_SECONDS)
 def test_many_seeds_pass_all_checks(heavy_seeds: Seeds) -> None:
     assert_pass(heavy_seeds.each)
+
+
+@pytest.mark.simulation
+@pytest.mark.no_cover
+@pytest.mark.timeout(CHUNK_TIMEOUT_SECONDS)
+@pytest.mark.parametrize(("seed", "produce_version"), [(19, 9), (35, 11)])
+def test_clients_of_transaction_version_1_pass_all_checks_on_brokers_of_version_2(
+    seed: int, produce_version: int
+) -> None:
+    """As aiokafka, kafka-python and librdkafka on brokers with default settings; at 19 with zombies."""
+    report = simulate(seed, Scenario(transaction_version=2))
+    assert report.swarm.transactions is not None
+    assert report.swarm.transactions.versions.produce == produce_version
+    assert report.anomalies == []
+    transactions = TransactionHistory(report.history).transactions.values()
+    assert sum(transaction.is_committed for transaction in transactions) > 10
+    assert report.reached["timed-out"] > 0, "brokers abort by their own version"
 
 
 # Seeds at which each mutant is known to be found out. When the code changes, others may be: the search goes on over all
