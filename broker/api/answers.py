@@ -18,7 +18,7 @@ from purgatorio.protocol.errors import ErrorCode
 
 MAX_ANSWER_BYTES: Final = 24 * 1024 * 1024
 """The memory that the entries of one answer take; the one that passes this bound is told whole, those behind it not."""
-STEP_BYTES: Final = 256 * 1024
+STEP_BYTES: Final = 128 * 1024
 """What one step adds to an answer: some milliseconds."""
 PIECE_BYTES: Final = 400
 """About what one message inside an answer takes, without its texts."""

@@ -86,7 +86,7 @@ class _Listed:
                     told = self._told[entry] = _result(self._request, entry)
                     yield PIECE_BYTES * (1 + len(entry.synonyms)) + len(entry.value or "")
                 result.configs.append(told)
-                yield ENCODED_BYTES
+            yield ENCODED_BYTES  # an entry that is not asked for takes time, too
         self._share(resource, result.configs)
         return result
 

@@ -87,7 +87,9 @@ class Exchange:
         except Exception as error:  # a bug of the handler, which must not reach the code that completed its operation
             self._not_encoded(error)
             return
-        self._encoded(parts)
+        self.answer_bytes = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        self.parts = parts
+        self._connection.answered(self)
 
     def _encode(self, response: Any) -> Iterator[None]:
         try:
@@ -95,14 +97,11 @@ class Exchange:
         except Exception as error:  # as above
             failure = error
         else:
-            self._encoded(parts)
+            self.answer_bytes = sum(map(len, parts))
+            self.parts = parts
+            self._connection.answered(self)
             return
         self._not_encoded(failure)
-
-    def _encoded(self, parts: Sequence[Buffer]) -> None:
-        self.answer_bytes = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
-        self.parts = parts
-        self._connection.answered(self)
 
     def _not_encoded(self, error: Exception) -> None:
         _log.error("answer cannot be encoded", api_key=self.api_key, api_version=self.api_version, exc_info=error)

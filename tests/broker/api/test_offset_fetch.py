@@ -72,6 +72,16 @@ def test_offsets_of_several_groups(broker: Coordinator, version: int) -> None:
     assert (unknown.group_id, seen(unknown.topics), unknown.error_code) == ("unknown", [(1, -1, 0)], 0)
 
 
+@pytest.mark.parametrize("version", BATCHED)
+def test_a_group_whose_offsets_are_all_asked_for_again_and_again_is_answered_once(
+    broker: Coordinator, version: int
+) -> None:
+    """A request of a few kilobytes would make an answer of megabytes."""
+    asked = OffsetFetchRequest(groups=[group(all_topics=True), group(1), *[group(all_topics=True)] * 3, group(1)])
+    answers = broker.ask(offset_fetch, version, asked).groups
+    assert [seen(each.topics) for each in answers] == [[(0, 7, 0), (1, 8, 0)], [(1, 8, 0)], [(1, 8, 0)]]
+
+
 @pytest.mark.parametrize("version", range(2, 8))
 def test_null_topics_mean_all_with_an_offset(broker: Coordinator, version: int) -> None:
     assert seen(broker.ask(offset_fetch, version, single(all_topics=True)).topics) == [(0, 7, 0), (1, 8, 0)]

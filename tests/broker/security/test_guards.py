@@ -389,6 +389,16 @@ def test_committed_offsets_of_each_group_are_those_of_topics_that_may_be_describ
     assert ours == [(id_of("orders"), 0), (id_of("secret"), DENIED)]
 
 
+def test_a_group_whose_offsets_are_all_asked_for_twice_is_asked_for_once() -> None:
+    """The handler answers it once; each answer has to be filtered by the topics of its own question."""
+    broker = GuardedBroker([allow(READ, GROUP, "mine"), allow(READ, TOPIC, "orders")])
+    broker.answers[ApiKey.OFFSET_FETCH] = committed
+    all_of_mine = offset_fetch.OffsetFetchRequestGroup(group_id="mine", topics=None)
+    request = offset_fetch.OffsetFetchRequest(groups=[all_of_mine] * 3)
+    (mine,) = broker.ask(ApiKey.OFFSET_FETCH, 10, request).answer.groups
+    assert names(mine.topics, "topic_id") == [id_of("orders")]
+
+
 def test_before_version_8_all_committed_offsets_are_filtered_too() -> None:
     broker = GuardedBroker([allow(READ, GROUP, "mine"), allow(READ, TOPIC, "orders")])
     broker.answers[ApiKey.OFFSET_FETCH] = lambda _: offset_fetch.OffsetFetchResponse(

@@ -98,6 +98,7 @@ async def worst_of(monkeypatch: pytest.MonkeyPatch, keys: list[ApiKey]) -> Cost:
 
 @pytest.mark.no_cover  # the time that is measured would be that of the measuring
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 async def test_a_name_that_is_repeated_does_not_hold_the_loop(
     monkeypatch: pytest.MonkeyPatch, record_property: pytest.RecordProperty
 ) -> None:
@@ -131,6 +132,7 @@ async def assert_little_memory(target: Target, request: HostileRequest) -> None:
 
 @pytest.mark.no_cover
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 async def test_a_name_that_is_repeated_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     async with full_broker(monkeypatch) as target:
         for request in requests_that_name(ApiKey.CONSUMER_GROUP_DESCRIBE, newest_only=True):

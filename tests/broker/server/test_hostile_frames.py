@@ -43,6 +43,7 @@ async def worst(target: Target, hostile: Iterable[HostileRequest]) -> Cost:
 
 @pytest.mark.no_cover  # the time that is measured would be that of the measuring
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("width", "distinct"),
     [
