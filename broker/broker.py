@@ -164,7 +164,7 @@ class Broker:
             config.broker_id,
             clock=lease_clock,
             log_defaults=self._topics.log,
-            memory=MemoryBudget(config.log_memory_bytes, clock.now_ms),
+            memory=MemoryBudget(config.log_memory_bytes, clock.now_ms, config.log_memory_uncommitted_percent),
             actions=parked.actions,
             produce_purgatory=parked.produce,
             fetch_purgatory=parked.fetch,
@@ -335,6 +335,11 @@ class Broker:
     def image(self) -> ClusterImage:
         """The image that this broker acts on."""
         return self.store.image
+
+    @property
+    def log_memory(self) -> MemoryBudget:
+        """The memory that its logs use."""
+        return self.replicas.memory
 
     @property
     def request_memory_used_bytes(self) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from purgatorio.broker.config.declare import Settings, flag, number, other, text, topic_default
 from purgatorio.broker.log.config import CleanupPolicyText, CompressionTypeText, TimestampTypeText
 from purgatorio.broker.log.config_keys import MAX_INT, ConfigType
+from purgatorio.broker.log.memory import UNCOMMITTED_PERCENT
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _KIB: Final = 1024
@@ -182,9 +183,18 @@ class BrokerConfig(Settings):
     log_memory_bytes: int = number(
         512 * _MIB,
         "Purgatorio's own: memory that all logs of a broker may hold together. Past it the broker deletes the oldest "
-        "segments, even those that retention would keep.",
+        "committed segments, even those that retention would keep.",
         ge=_MIB,
         long=True,
+    )
+    log_memory_uncommitted_percent: int = number(
+        UNCOMMITTED_PERCENT,
+        "Purgatorio's own: the part of log.memory.bytes that records may take which are not committed yet, in the "
+        "partitions that a broker leads; a partition gets as much as is left, so half of it at most. Produce requests "
+        "beyond it are refused with KAFKA_STORAGE_ERROR, which producers retry. What the broker replicates has room "
+        "for twice as much.",
+        ge=1,
+        le=30,
     )
     log_cleanup_policy: CleanupPolicyText = topic_default("cleanup.policy")
     log_cleaner_enable: bool = flag(True, "Compact the topics whose cleanup policy is compact.")

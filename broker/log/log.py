@@ -10,47 +10,26 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
+from purgatorio.broker.log.append_info import AppendInfo
 from purgatorio.broker.log.compaction import Compaction
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.epochs import LeaderEpochs
-from purgatorio.broker.log.errors import InvalidBatch, LogError, MemoryExhausted, OffsetOutOfRange, UnexpectedOffset
+from purgatorio.broker.log.errors import LogError, MemoryExhausted, OffsetOutOfRange
+from purgatorio.broker.log.fetched import check_fetched
 from purgatorio.broker.log.memory import Age, MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerBatch, ProducerStates
-from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
+from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
 from purgatorio.broker.log.segments import LogRead, Segments
 from purgatorio.broker.log.time_index import LookUpBudget, TimestampOffset, find_max_timestamp, find_timestamp
 from purgatorio.broker.log.validator import Admission, RecordValidation
 from purgatorio.protocol.compression import Buffer
-from purgatorio.protocol.errors import CorruptRecordError
-from purgatorio.protocol.records import BatchHeader, TimestampType, check_crc, iter_batches, place_batch, read_header
+from purgatorio.protocol.records import BatchHeader, TimestampType, place_batch, read_header
 
 __all__ = ["AppendInfo", "Log", "LogError", "LogRead", "TimestampOffset"]
 
 _NO_LIMIT_BYTES: Final = 2**62
-
-
-class AppendInfo(NamedTuple):
-    """The result of an append.
-
-    Attributes:
-        first_offset: the offset of the first record; for a duplicate, of its first append.
-        last_offset: the offset of the last record, likewise.
-        log_append_time_ms: the timestamp that the log gave the records, or −1 if they keep the producer's.
-        log_start_offset: the log's start offset.
-        size_bytes: the number of bytes appended.
-        record_count: the number of records appended.
-        duplicate: the log already has the batch, and nothing was appended.
-    """
-
-    first_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    size_bytes: int
-    record_count: int
-    duplicate: bool = False
 
 
 class Log:
@@ -65,8 +44,9 @@ class Log:
     Attributes:
         log_start_offset: the lowest offset that can be read.
         log_end_offset: the offset that the next record gets.
-        high_watermark: the last one that the partition told; the memory cap may delete records below it. Reads are not
-            bounded by it.
+        high_watermark: the last one that the partition told, by `commit_to`; the memory cap may delete records below
+            it. Reads are not bounded by it.
+        uncommitted_bytes: memory of the records from the high watermark on.
         is_evictable: whether the memory cap may delete records; not those of internal topics, which are state.
         epochs: the leader epoch of each part.
         producers: the state of idempotent and transactional producers.
@@ -93,6 +73,9 @@ class Log:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
+        self.uncommitted_bytes = 0
+        self._share = self._memory.led
+        self._awaits_commit = False
         self.on_cut: Callable[[], None] = _nothing
         self._compaction = Compaction()
         self._compacting = False
@@ -144,7 +127,8 @@ class Log:
             InvalidBatch: as `Admission.admit`.
             OutOfOrderSequence, StaleProducerEpoch, InvalidTransactionState, StaleCoordinatorEpoch, TooManyTransactions:
                 as `ProducerStates.check` and, for the broker's own batches, `check_own`.
-            MemoryExhausted: the memory cap is reached, and no segment can be deleted.
+            MemoryExhausted: the log has its share of uncommitted records, or the memory cap is reached, and no segment
+                can be deleted for this log.
         """
         header, batch = self._admission.admit(records, wall_ms, from_client=from_client)
         if header.producer_id >= 0:
@@ -159,7 +143,8 @@ class Log:
         else:
             placed = place_batch(batch, offset, leader_epoch)
         size_bytes = len(placed)
-        self._reserve(size_bytes + BATCH_OVERHEAD_BYTES)
+        memory_bytes = size_bytes + BATCH_OVERHEAD_BYTES
+        self._reserve(memory_bytes, memory_bytes)
         self._append(header, placed, offset, leader_epoch, wall_ms)
         return AppendInfo(
             offset,
@@ -171,7 +156,7 @@ class Log:
         )
 
     def append_as_follower(
-        self, records: Buffer, *, wall_ms: int = -1, leader_epoch: int | None = None
+        self, records: Buffer, *, wall_ms: int = -1, leader_epoch: int | None = None, committed_offset: int = 0
     ) -> AppendInfo | None:
         """Append batches from the leader, with their offsets, epochs and timestamps.
 
@@ -180,6 +165,7 @@ class Log:
             wall_ms: the time, in milliseconds since 1970; not given: the batches' own timestamps.
             leader_epoch: if given, batches of higher epochs are ignored: the sender had lost the leadership, and the
                 next leader decides their offsets (KAFKA-18723).
+            committed_offset: the leader's high watermark: records below it take no share of the uncommitted ones.
 
         Returns:
             The result, or None if there was no complete batch.
@@ -190,11 +176,18 @@ class Log:
                 before the end of an empty log only: the leader's log start then lies within the batch.
             MemoryExhausted: as `append_as_leader`.
         """
-        batches = self._checked(records, leader_epoch)
+        batches = check_fetched(
+            records, self.log_end_offset, leader_epoch=leader_epoch, is_empty=self._segments.is_empty
+        )
         if not batches:
             return None
         size_bytes = sum(len(batch) for _, batch in batches)
-        self._reserve(size_bytes + BATCH_OVERHEAD_BYTES * len(batches))
+        committed_bytes = 0
+        if batches[0][0].last_offset < committed_offset:
+            committed = [batch for header, batch in batches if header.last_offset < committed_offset]
+            committed_bytes = sum(map(len, committed)) + BATCH_OVERHEAD_BYTES * len(committed)
+        memory_bytes = size_bytes + BATCH_OVERHEAD_BYTES * len(batches)
+        self._reserve(memory_bytes, memory_bytes - committed_bytes)
         if batches[0][0].base_offset < self.log_end_offset:
             self._segments.active.base_offset = batches[0][0].base_offset
         for header, batch in batches:
@@ -204,52 +197,41 @@ class Log:
         first_offset = batches[0][0].base_offset
         return AppendInfo(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, size_bytes, count)
 
-    def _checked(self, records: Buffer, leader_epoch: int | None) -> list[tuple[BatchHeader, memoryview]]:
-        batches: list[tuple[BatchHeader, memoryview]] = []
-        next_offset = self.log_end_offset
-        try:
-            for header, batch in iter_batches(records, allow_partial=True):
-                if leader_epoch is not None and header.partition_leader_epoch > leader_epoch:
-                    break
-                check_crc(header, batch)
-                continues = header.base_offset >= next_offset or self._begins_within(header, batches)
-                if not continues or header.last_offset_delta < 0:
-                    raise UnexpectedOffset(
-                        f"a batch from {header.base_offset} to {header.last_offset} does not continue at {next_offset}"
-                    )
-                next_offset = header.last_offset + 1
-                batches.append((header, batch))
-        except CorruptRecordError as error:
-            raise InvalidBatch(error.error_code, str(error)) from error
-        return batches
-
-    def _begins_within(self, header: BatchHeader, before: list[tuple[BatchHeader, memoryview]]) -> bool:
-        """Whether an empty log begins within this batch, as after DeleteRecords up to an offset inside it."""
-        return (
-            not before and self._segments.is_empty and header.base_offset <= self.log_end_offset <= header.last_offset
-        )
-
     def _duplicate(self, known: ProducerBatch) -> AppendInfo:
         append_time_ms = known.max_timestamp_ms if self._append_time else -1
         return AppendInfo(
             known.first_offset, known.last_offset, append_time_ms, self.log_start_offset, 0, 0, duplicate=True
         )
 
-    def _reserve(self, size_bytes: int) -> None:
-        if not self._memory.reserve(size_bytes):
+    def _reserve(self, memory_bytes: int, uncommitted_bytes: int) -> None:
+        """Count the memory of an append, of which a part will be uncommitted, or raise MemoryExhausted."""
+        share, memory = self._share, self._memory
+        if share.used_bytes and not share.has_room(self.uncommitted_bytes, uncommitted_bytes):
             raise MemoryExhausted(
-                f"the logs of this broker hold {self._memory.used_bytes} bytes of at most {self._memory.limit_bytes}, "
-                "and no committed segment is left to delete"
+                f"{self.uncommitted_bytes} bytes of the log are not committed, and {share.used_bytes} bytes of all "
+                f"logs that the broker {share.verb}, of at most {share.limit_bytes}"
             )
+        if memory.used_bytes + memory_bytes > memory.limit_bytes and not memory.make_room(self, memory_bytes):
+            raise MemoryExhausted(
+                f"the logs of this broker hold {memory.used_bytes} bytes of at most {memory.limit_bytes}, "
+                "and no committed segment is left to delete for this log"
+            )
+        memory.used_bytes += memory_bytes
+        self.uncommitted_bytes += memory_bytes
+        share.used_bytes += memory_bytes
 
     def _append(self, header: BatchHeader, batch: bytes, offset: int, leader_epoch: int, wall_ms: int) -> None:
         """Append a batch that was checked and for which memory is reserved; cannot fail."""
         segment = self._segments.active
         ages = not segment.batches
-        if not ages and self._is_full(segment, len(batch), header.max_timestamp, wall_ms):
+        if not ages and segment.is_full_for(
+            len(batch), header.max_timestamp, wall_ms, self._segment_bytes, self._segment_ms
+        ):
             segment = self._segments.roll(offset, wall_ms, self.producers.snapshot())
             ages = len(self._segments) == 2
         last_offset = offset + header.last_offset_delta
+        small_bytes = self._memory.small_bytes
+        ages = ages or segment.size_bytes < small_bytes <= segment.size_bytes + len(batch)
         segment.append(batch, last_offset, header.max_timestamp, wall_ms)
         self.log_end_offset = last_offset + 1
         if leader_epoch != self.epochs.latest_epoch:
@@ -258,17 +240,6 @@ class Log:
             self.producers.appended(header, batch, offset, wall_ms)
         if ages:
             self._memory.aged(self)
-
-    def _is_full(self, segment: Segment, size_bytes: int, timestamp_ms: int, wall_ms: int) -> bool:
-        """Whether the next batch starts a new segment, by size or by time.
-
-        The records' own time counts if they have one, so that all replicas roll alike.
-        """
-        if segment.size_bytes + size_bytes > self._segment_bytes:
-            return True
-        first_ms = segment.first_timestamp_ms
-        age_ms = timestamp_ms - first_ms if first_ms >= 0 else wall_ms - segment.created_ms
-        return age_ms > self._segment_ms
 
     # --- read ----------------------------------------------------------------------------------------------------
 
@@ -329,6 +300,38 @@ class Log:
         """The largest epoch not above `epoch`, and its end offset; (−1, −1) if unknown (KIP-101, KIP-279)."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
+    # --- commit --------------------------------------------------------------------------------------------------
+
+    def commit_to(self, offset: int) -> None:
+        """Take `offset` as the high watermark, at most the log's end."""
+        before = self.high_watermark
+        self.high_watermark = offset
+        if offset < self.log_end_offset or self._awaits_commit:
+            if offset > before:
+                self._count_uncommitted(self.uncommitted_bytes - self._segments.memory_between(before, offset))
+            else:
+                self._recount_uncommitted()
+        else:  # the usual case, without a further call
+            self._share.used_bytes -= self.uncommitted_bytes
+            self.uncommitted_bytes = 0
+
+    def count_as(self, *, led: bool) -> None:
+        """Count the uncommitted records to the share of the logs that this broker leads, or of the others."""
+        share = self._memory.led if led else self._memory.followed
+        self._share.used_bytes -= self.uncommitted_bytes
+        share.used_bytes += self.uncommitted_bytes
+        self._share = share
+
+    def _recount_uncommitted(self) -> None:
+        self._count_uncommitted(self._segments.memory_between(self.high_watermark, self.log_end_offset))
+
+    def _count_uncommitted(self, size_bytes: int) -> None:
+        self._share.used_bytes += size_bytes - self.uncommitted_bytes
+        self.uncommitted_bytes = size_bytes
+        if self._awaits_commit:
+            self._awaits_commit = False
+            self._memory.aged(self)
+
     # --- truncate ------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
@@ -357,6 +360,7 @@ class Log:
         self._compaction.truncated(offset)
         self.epochs.truncate_from_end(offset)
         self._segments.rebuild(self.producers)
+        self._recount_uncommitted()
         self.on_cut()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -364,6 +368,7 @@ class Log:
         self._memory.release(self._segments.memory_bytes)
         self._segments.restart(offset)
         self.log_start_offset = self.log_end_offset = self.high_watermark = offset
+        self._count_uncommitted(0)
         self._compaction.truncated(offset)
         self.epochs.clear()
         self.producers.clear()
@@ -387,6 +392,8 @@ class Log:
             self._segments.roll(self.log_end_offset, active.appended_ms, self.producers.snapshot())
         deleted = self._segments.delete_oldest(count)
         self._memory.release(sum(segment.memory_bytes for segment in deleted))
+        if deleted[-1].next_offset > self.high_watermark:
+            self._recount_uncommitted()
         self._start_at(self._segments[0].base_offset)
         return sum(segment.size_bytes for segment in deleted)
 
@@ -413,7 +420,7 @@ class Log:
         Returns:
             The number of bytes deleted.
         """
-        self.high_watermark = min(high_watermark, self.log_end_offset)
+        self.commit_to(min(high_watermark, self.log_end_offset))
         self.producers.expire(wall_ms)
         self.producers.committed(self.high_watermark)
         if not self._config.delete:
@@ -425,11 +432,18 @@ class Log:
 
     def oldest_age(self) -> Age | None:
         """For the memory budget: the age of the oldest segment, or None if it may delete none."""
-        return self._segments.oldest_age() if self.is_evictable else None
+        return self._segments.oldest_age(self._memory.small_bytes) if self.is_evictable else None
 
     def evict_oldest(self) -> bool:
-        """For the memory budget: delete the oldest segment; False if it has records that are not committed."""
-        if self._segments[0].next_offset > self.high_watermark:
+        """For the memory budget: delete the oldest segment; False if it has records that are not committed.
+
+        If that is the active one, it is closed, so that it can be deleted as soon as its records are committed.
+        """
+        oldest, active = self._segments[0], self._segments.active
+        if oldest.next_offset > self.high_watermark:
+            self._awaits_commit = True
+            if oldest is active and oldest.size_bytes >= self._memory.small_bytes:
+                self._segments.roll(self.log_end_offset, active.appended_ms, self.producers.snapshot())
             return False
         self._delete_oldest(1)
         return True
@@ -448,7 +462,7 @@ class Log:
         """
         while self._compacting and forced:
             yield
-        self.high_watermark = min(high_watermark, self.log_end_offset)
+        self.commit_to(min(high_watermark, self.log_end_offset))
         if self._compacting or not self._config.compact:
             return
         if forced and self._segments.active.batches:

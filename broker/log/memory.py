@@ -11,14 +11,23 @@ from purgatorio.logger import get_logger
 
 MIN_SEGMENT_BYTES: Final = 1024 * 1024
 _SEGMENTS_PER_BUDGET: Final = 64
+_SMALL_DIVISOR: Final = 256
 _ROOM_DIVISOR: Final = 32
+_AWAITING_DIVISOR: Final = 8
+UNCOMMITTED_PERCENT: Final = 25
+_FOLLOWED_PER_LED: Final = 2
+"""A replica set has usually three members: a broker follows twice as much as it leads."""
 WARNING_INTERVAL_MS: Final = 60_000
 """A broker whose logs are full deletes all the time; one warning a minute tells enough."""
 _NAMED_LOGS: Final = 3
 
-Age = tuple[bool, int, int]
-"""The order in which segments are deleted: whether it is the log's active segment, the time of its newest record in
-milliseconds since 1970, and the order in which segments were made."""
+CLOSED: Final = 0
+ACTIVE: Final = 1
+SMALL: Final = 2
+
+Age = tuple[int, int, int]
+"""The order in which segments are deleted: whether it is `CLOSED`, its log's `ACTIVE` segment, or an active one that is
+`SMALL`; the time of its newest record in milliseconds since 1970; and the order in which segments were made."""
 
 _log = get_logger(__name__)
 
@@ -31,42 +40,111 @@ class Evictable(Protocol):
         """Its name in the warning."""
         ...
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+        ...
+
     def oldest_age(self) -> Age | None:
         """The age of its oldest segment, or None if the log is empty or keeps all records."""
         ...
 
     def evict_oldest(self) -> bool:
-        """Delete the oldest segment and release its bytes; False if it has records that are not committed."""
+        """Delete the oldest segment and release its bytes; False if it has records that are not committed.
+
+        After False the log is not asked again, until it calls `MemoryBudget.aged`, as it must when that has changed.
+        """
         ...
+
+
+class UncommittedShare:
+    """The part of the memory that uncommitted records may take: of the logs that a broker leads, or that it follows.
+
+    A log may have as many uncommitted bytes as are left of the share. One log gets half of it at most, two a third
+    each, and a log with few finds room at all times. (The dynamic thresholds of Choudhury and Hahne, 1998, by which the
+    ports of a switch share its buffer.)
+
+    Args:
+        verb: what the broker does with the logs: it leads or follows them.
+
+    Attributes:
+        limit_bytes: the share.
+        used_bytes: the uncommitted bytes of its logs.
+    """
+
+    def __init__(self, verb: str) -> None:
+        self.verb = verb
+        self.limit_bytes = 0
+        self.used_bytes = 0
+
+    def has_room(self, held_bytes: int, size_bytes: int) -> bool:
+        """Return whether a log that has `held_bytes` uncommitted may append more.
+
+        Not to be asked if nothing is uncommitted: then a log may append a batch that is larger than the share.
+        """
+        return held_bytes + size_bytes <= self.limit_bytes - self.used_bytes
 
 
 class MemoryBudget:
     """Counts the bytes of all logs of a broker; past the cap it deletes the segments with the oldest records.
 
-    The age of a segment is that of its newest record. A log's active segment is deleted only when all logs have no
-    other: a topic with many records loses its own old ones, not the few new ones of a topic with few.
+    The age of a segment is that of its newest record. A log's active segment is deleted only when no other segment may
+    go, and an append deletes that of its own log before that of a smaller one. Small active segments go after all
+    others: a topic with many records loses its own old ones, not the few of a small topic.
 
     Only committed records are deleted (below the high watermark that a log was told), even if their topic's retention
     would keep them: a broker that keeps records in memory would otherwise die and lose all of them. Appends are refused
     if nothing may be deleted. A deletion frees a little more than is needed, so that not every append needs one.
 
+    Uncommitted records cannot be deleted, so a log refuses an append beyond its `UncommittedShare`, before anything is
+    deleted for it. What this broker leads and what it follows have a share each: what its clients write does not keep
+    it from following other leaders. The rest of the memory is for committed records. Nor are small active segments, or
+    those of smaller logs, deleted while logs with more than an eighth of the memory wait until their oldest segments
+    are committed: it is these that fill the memory, and they can go soon. Meanwhile appends are refused.
+
     Args:
         limit_bytes: the cap. Producer state is not counted; it has its own bound per log.
         now_ms: the monotonic time; a warning about deleted records comes at most every `WARNING_INTERVAL_MS`.
+        uncommitted_percent: the share of the logs that the broker leads, in percent of the cap; those that it follows
+            have twice as much.
+
+    Attributes:
+        used_bytes: memory of all logs, which count what they append.
+        led: the share of the logs that the broker leads.
+        followed: the share of the logs that it follows.
+        max_segment_bytes: the largest size of a segment, whatever its topic's config.
+        small_bytes: the size below which an active segment is small.
     """
 
-    def __init__(self, limit_bytes: int, now_ms: Callable[[], int] = lambda: 0) -> None:
-        self.limit_bytes = limit_bytes
+    def __init__(
+        self,
+        limit_bytes: int,
+        now_ms: Callable[[], int] = lambda: 0,
+        uncommitted_percent: int = UNCOMMITTED_PERCENT,
+    ) -> None:
         self.used_bytes = 0
         self.evicted_bytes = 0
         self.max_segment_bytes = max(MIN_SEGMENT_BYTES, limit_bytes // _SEGMENTS_PER_BUDGET)
+        self.led = UncommittedShare("leads")
+        self.followed = UncommittedShare("follows")
+        self._uncommitted_percent = uncommitted_percent
+        self.set_limit(limit_bytes)
         self._logs: dict[Evictable, int] = {}  # with the number of its entry in the heap; 0: it has none
+        self._awaiting: dict[Evictable, int] = {}  # the logs whose oldest segment is not committed, with their bytes
+        self._awaiting_bytes = 0
         self._heap: list[tuple[Age, int, Evictable]] = []
         self._last_entry = 0
         self._now_ms = now_ms
         self._warned_ms: int | None = None
         self._not_told_bytes: Counter[str] = Counter()
         self._sequence = 0
+
+    def set_limit(self, limit_bytes: int) -> None:
+        """Set the cap, and the shares of it."""
+        self.limit_bytes = limit_bytes
+        self.small_bytes = limit_bytes // _SMALL_DIVISOR
+        self.led.limit_bytes = limit_bytes * self._uncommitted_percent // 100
+        self.followed.limit_bytes = self.led.limit_bytes * _FOLLOWED_PER_LED
 
     def next_sequence(self) -> int:
         """The sequence for a new segment."""
@@ -79,6 +157,7 @@ class MemoryBudget:
 
     def remove(self, log: Evictable) -> None:
         """Stop counting a log, which has released its bytes."""
+        self._awaiting_bytes -= self._awaiting.pop(log, 0)
         self._logs.pop(log, None)
 
     def aged(self, log: Evictable) -> None:
@@ -86,6 +165,7 @@ class MemoryBudget:
 
         Segments that become younger need no note: their ages are read again when their turn comes.
         """
+        self._awaiting_bytes -= self._awaiting.pop(log, 0)
         age = log.oldest_age()
         if age is None:
             return
@@ -96,45 +176,62 @@ class MemoryBudget:
             self._heap = [entry for entry in self._heap if self._logs.get(entry[2]) == entry[1]]
             heapq.heapify(self._heap)
 
-    def reserve(self, size_bytes: int) -> bool:
-        """Make room for an append, and count its bytes; False if there is no room."""
-        used_bytes = self.used_bytes + size_bytes
-        if used_bytes > self.limit_bytes:
-            self._evict(self.limit_bytes - self.limit_bytes // _ROOM_DIVISOR - size_bytes)
-            used_bytes = self.used_bytes + size_bytes
-            if used_bytes > self.limit_bytes:
-                return False
-        self.used_bytes = used_bytes
-        return True
+    def make_room(self, log: Evictable, size_bytes: int) -> bool:
+        """Delete segments for an append to a log; returns whether there is room now. The log counts its bytes."""
+        before_bytes = self.used_bytes
+        self._evict(log, size_bytes)
+        self.evicted_bytes += before_bytes - self.used_bytes
+        if self.used_bytes < before_bytes:
+            self._warn()
+        return self.used_bytes + size_bytes <= self.limit_bytes
 
     def release(self, size_bytes: int) -> None:
         """Return bytes to the budget."""
         self.used_bytes -= size_bytes
 
-    def _evict(self, target_bytes: int) -> None:
-        """Delete the oldest segments until at most `target_bytes` are used, or no further segment may be deleted."""
-        before_bytes = self.used_bytes
-        uncommitted = []
+    def _evict(self, appending: Evictable, size_bytes: int) -> None:
+        """Delete the oldest segments until there is room and a little more, or no further segment may be deleted."""
+        own_bytes = appending.size_bytes + size_bytes
+        target_bytes = self.limit_bytes - self.limit_bytes // _ROOM_DIVISOR - size_bytes
+        while self.used_bytes > target_bytes:
+            oldest = self._oldest()
+            if oldest is None:
+                return
+            (kind, _, _), _, log = oldest
+            is_smaller = kind == ACTIVE and log is not appending and log.size_bytes < own_bytes
+            if kind == SMALL or is_smaller:
+                if self.used_bytes + size_bytes <= self.limit_bytes:
+                    return
+                if is_smaller and appending.oldest_age() is not None and self._evict_from(appending):
+                    continue
+                if self._awaiting_bytes > self.limit_bytes // _AWAITING_DIVISOR:
+                    return
+            self._evict_from(log)
+
+    def _oldest(self) -> tuple[Age, int, Evictable] | None:
+        """Return the heap's first entry, after those that do not hold any more are gone."""
         heap = self._heap
-        while heap and self.used_bytes > target_bytes:
+        while heap:
             known, entry, log = heap[0]
             age = log.oldest_age() if self._logs.get(log) == entry else None
+            if age == known:
+                return heap[0]
             if age is None:
                 heapq.heappop(heap)
-                continue
-            if age != known:
-                heapq.heapreplace(heap, (age, entry, log))
-                continue
-            used_bytes = self.used_bytes
-            if log.evict_oldest():
-                self._not_told_bytes[log.name] += used_bytes - self.used_bytes
             else:
-                uncommitted.append(heapq.heappop(heap))
-        for each in uncommitted:
-            heapq.heappush(heap, each)
-        self.evicted_bytes += before_bytes - self.used_bytes
-        if self.used_bytes < before_bytes:
-            self._warn()
+                heapq.heapreplace(heap, (age, entry, log))
+        return None
+
+    def _evict_from(self, log: Evictable) -> bool:
+        """Delete a log's oldest segment; or leave the log out until its oldest segment is committed."""
+        used_bytes = self.used_bytes
+        if log.evict_oldest():
+            self._not_told_bytes[log.name] += used_bytes - self.used_bytes
+            return True
+        self._logs[log] = 0
+        self._awaiting_bytes += log.size_bytes - self._awaiting.get(log, 0)
+        self._awaiting[log] = log.size_bytes
+        return False
 
     def _warn(self) -> None:
         now_ms = self._now_ms()

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from purgatorio.broker.log.memory import Age
+from purgatorio.broker.log.memory import ACTIVE, CLOSED, SMALL, Age
 from purgatorio.broker.log.producer_state import ProducerSnapshot, ProducerStates
-from purgatorio.broker.log.segment import Segment
+from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
 from purgatorio.protocol.records import read_header
 
 _SNAPSHOTS_KEPT: Final = 2
@@ -97,6 +97,17 @@ class Segments:
             return active.size_bytes - active.start_of(active.index_of(start_offset))
         return max(0, self.position_of(end_offset) - self.position_of(start_offset))
 
+    def memory_between(self, start_offset: int, end_offset: int) -> int:
+        """Memory of the batches from the one that contains `start_offset` to before the one with `end_offset`."""
+        memory_bytes = 0
+        first, last = self.number_of(start_offset), self.number_of(end_offset)
+        for number in range(first, last + 1):
+            segment = self._segments[number]
+            start = segment.index_of(start_offset) if number == first else 0
+            stop = segment.index_of(end_offset) if number == last else len(segment.batches)
+            memory_bytes += segment.start_of(stop) - segment.start_of(start) + BATCH_OVERHEAD_BYTES * (stop - start)
+        return memory_bytes
+
     def read(self, offset: int, max_bytes: int, end_offset: int, min_one: bool) -> LogRead:
         """Read whole batches from the one that contains `offset` on, as `Log.read` says."""
         parts: list[bytes] = []
@@ -159,10 +170,13 @@ class Segments:
                 if header.producer_id >= 0:
                     producers.appended(header, batch, header.base_offset, segment.appended_ms)
 
-    def oldest_age(self) -> Age | None:
-        """The age of the oldest segment, or None if there is no batch."""
+    def oldest_age(self, small_bytes: int) -> Age | None:
+        """The age of the oldest segment, or None if there is no batch; an active one below `small_bytes` is small."""
         segment = self._segments[0]
-        return (segment is self.active, segment.appended_ms, segment.sequence) if segment.batches else None
+        if not segment.batches:
+            return None
+        kind = CLOSED if segment is not self.active else SMALL if segment.size_bytes < small_bytes else ACTIVE
+        return kind, segment.appended_ms, segment.sequence
 
     def count_outdated(self, retention_ms: int, retention_bytes: int, high_watermark: int, wall_ms: int) -> int:
         """The number of oldest segments that retention deletes; see `Log.apply_retention`.

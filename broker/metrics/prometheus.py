@@ -197,6 +197,20 @@ def _connections(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
     yield refusals.metric
 
 
+def _log_memory(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
+    prefix = "purgatorio_log_memory"
+    used = gauge(f"{prefix}_used_bytes", "Memory of all logs; log.memory.bytes bounds it.")
+    uncommitted = gauge(f"{prefix}_uncommitted_bytes", "Memory of the records that are not committed yet.", "role")
+    evicted = counter(f"{prefix}_evicted_bytes", "Memory of the committed records that were deleted at the cap.")
+    for broker in brokers:
+        memory = broker.log_memory
+        used.add(broker, memory.used_bytes)
+        uncommitted.add(broker, memory.led.used_bytes, "leader")
+        uncommitted.add(broker, memory.followed.used_bytes, "follower")
+        evicted.add(broker, memory.evicted_bytes)
+    yield from (used.metric, uncommitted.metric, evicted.metric)
+
+
 def _fetch_sessions(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
     prefix = "kafka_server_fetchsessioncache"
     count = gauge(f"{prefix}_numincrementalfetchsessions", "Fetch sessions of followers and consumers.")
@@ -251,6 +265,7 @@ _READERS: Final = (
     _topics,
     _requests,
     _connections,
+    _log_memory,
     _fetch_sessions,
     _controller,
     _recorder,

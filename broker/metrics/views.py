@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
@@ -105,6 +106,11 @@ class PartitionView(Protocol):
         ...
 
     @property
+    def refusal(self) -> str:
+        """The reason why it has not appended its leader's last answer; empty if it has, or leads."""
+        ...
+
+    @property
     def log(self) -> LogView:
         """Its records."""
         ...
@@ -195,6 +201,11 @@ class BrokerView(Protocol):
     @property
     def image(self) -> ClusterImage:
         """The latest metadata image that it has seen."""
+        ...
+
+    @property
+    def log_memory(self) -> MemoryBudget:
+        """The memory that its logs use."""
         ...
 
     @property

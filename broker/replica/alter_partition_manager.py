@@ -21,6 +21,8 @@ PARTITIONS_NAMED: Final = 5
 PROPOSALS_PER_CHANGE: Final = 500
 """The most proposals in one change: some milliseconds to decide, and as much to apply on each broker."""
 
+SHRANK: Final = "ISR shrank"
+
 Proposed = tuple[Partition, InSyncProposal]
 
 
@@ -60,22 +62,29 @@ class AlterPartitionManager:
         batch, self._waiting = self._waiting[:PROPOSALS_PER_CHANGE], self._waiting[PROPOSALS_PER_CHANGE:]
         incarnation = batch[0][0].incarnation
         proposals = [proposal for _, proposal in batch]
-        sizes = [len(partition.isr) for partition, _ in batch]
+        before = [partition.isr for partition, _ in batch]
         self._store.submit(
             lambda image: change_in_sync_sets(image, incarnation, proposals, settings=self._settings),
-            lambda codes: self._decided(incarnation, batch, sizes, codes),
+            lambda codes: self._decided(incarnation, batch, before, codes),
             lambda error: self._failed(batch, error),
         )
 
     def _decided(
-        self, incarnation: BrokerIncarnation, batch: list[Proposed], sizes: list[int], codes: tuple[ErrorCode, ...]
+        self,
+        incarnation: BrokerIncarnation,
+        batch: list[Proposed],
+        before: list[tuple[int, ...]],
+        codes: tuple[ErrorCode, ...],
     ) -> None:
         outcomes: dict[str, list[Proposed]] = {}
-        for proposed, size, code in zip(batch, sizes, codes, strict=True):
+        reasons: list[str] = []
+        for proposed, isr, code in zip(batch, before, codes, strict=True):
             if code is ErrorCode.NONE:
-                shrank = len(proposed[1].isr) < size
+                shrank = len(proposed[1].isr) < len(isr)
                 self._changed(shrank)
-                outcome = "ISR shrank" if shrank else "ISR expanded"
+                outcome = SHRANK if shrank else "ISR expanded"
+                if shrank and len(reasons) < PARTITIONS_NAMED:
+                    reasons.append(_why_shrunk(*proposed, isr))
             else:
                 outcome = f"ISR change refused: {code.name}"
             outcomes.setdefault(outcome, []).append(proposed)
@@ -87,6 +96,7 @@ class AlterPartitionManager:
                 broker=incarnation.broker_id,
                 count=len(those),
                 partitions=", ".join(islice(named, PARTITIONS_NAMED)),
+                **({"reason": "; ".join(reasons)} if outcome == SHRANK else {}),
             )
         self._settled(batch)
 
@@ -101,3 +111,10 @@ class AlterPartitionManager:
         self._in_flight = False
         if self._waiting:
             self._submit()
+
+
+def _why_shrunk(partition: Partition, proposal: InSyncProposal, before: tuple[int, ...]) -> str:
+    """Return what the leader knows of the followers that it has removed from the ISR `before`."""
+    kept = {member.broker_id for member in proposal.isr}
+    removed = [broker_id for broker_id in before if broker_id not in kept]
+    return f"{partition.tp}: {', '.join(map(partition.why_behind, removed))}"

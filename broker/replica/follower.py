@@ -187,9 +187,11 @@ class FollowerFetcher:
         for tp, partition in changes.ended.items():
             self._followed.pop(tp, None)
             self._refusals.pop(tp, None)
+            partition.refusal = ""
             self._session.forget(partition)
         for tp, partition in changes.begun.items():
             self._followed[tp] = partition
+            partition.refusal = ""
             self._session.alter(partition)
         self._changed.set()
 
@@ -310,6 +312,7 @@ class FollowerFetcher:
         refusal.times += 1
         refusal.until_ms = self._clock.now_ms() + self._delay_ms(refusal.times)
         self._session.forget(partition)
+        partition.refusal = str(error)
         log = logger.warning if refusal.times == WARN_AFTER_FAILURES else logger.debug
         log(
             "follower fetch refused",
@@ -405,7 +408,8 @@ class FollowerFetcher:
         except LogError as error:
             self._pause(partition, error)
             return False
-        self._refusals.pop(partition.tp, None)
+        if self._refusals.pop(partition.tp, None) is not None:
+            partition.refusal = ""
         return len(records) > 0
 
     def _truncate(self, partition: Partition, diverging: EpochEndOffset) -> None:

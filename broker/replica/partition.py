@@ -16,7 +16,6 @@ The leader's rules (KIP-101, KIP-497, KIP-966):
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from purgatorio.broker.log.errors import MemoryExhausted
 from purgatorio.broker.log.log import AppendInfo, Log
@@ -24,12 +23,12 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, PartitionState
 from purgatorio.broker.replica.asked_transactions import AskedTransactions
+from purgatorio.broker.replica.follower_state import UNKNOWN_OFFSET, FollowerState
 from purgatorio.broker.replica.refused_batches import RefusedBatches
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import is_transactional, read_header
 
-UNKNOWN_OFFSET = -1
 NO_TRANSACTIONAL_ID = "batches of a transaction need a transactional id"
 
 
@@ -39,44 +38,6 @@ class PartitionError(Exception):
     def __init__(self, error_code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.error_code = error_code
-
-
-@dataclass(slots=True)
-class FollowerState:
-    """The leader's view of one follower.
-
-    Attributes:
-        broker_epoch: the incarnation of the follower that the other attributes describe; -1 before its first fetch.
-        log_end_offset: the follower's last fetch offset; -1 before its first fetch in this leader epoch.
-        last_fetch_ms: monotonic time of its last fetch; -1 before the first.
-        last_caught_up_ms: monotonic time at which it was last caught up; at first, the start of the leadership.
-        last_fetch_leader_end_offset: the leader's log end offset at its last fetch.
-        last_sent_high_watermark: the high watermark in the last response to it.
-    """
-
-    broker_id: int
-    last_caught_up_ms: int = -1
-    broker_epoch: int = -1
-    log_end_offset: int = UNKNOWN_OFFSET
-    log_start_offset: int = UNKNOWN_OFFSET
-    last_fetch_ms: int = -1
-    last_fetch_leader_end_offset: int = UNKNOWN_OFFSET
-    last_sent_high_watermark: int = UNKNOWN_OFFSET
-
-    def fetched(self, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """Record a fetch.
-
-        The follower is caught up if it reached the leader's log end offset. If it reached the log end offset as of its
-        previous fetch, it was caught up at that time: thus it stays in sync under a steady stream of appends.
-        """
-        if fetch_offset >= leader_end_offset:
-            self.last_caught_up_ms = now_ms
-        elif fetch_offset >= self.last_fetch_leader_end_offset >= 0:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
-        self.log_end_offset = fetch_offset
-        self.log_start_offset = log_start_offset
-        self.last_fetch_ms = now_ms
-        self.last_fetch_leader_end_offset = leader_end_offset
 
 
 class Partition:
@@ -93,6 +54,7 @@ class Partition:
         isr: the broker ids of the committed ISR.
         high_watermark_moved_by: the follower whose fetch advanced the high watermark last; -1 if it was no fetch.
         refused: the batches that this replica refused as a leader and that their producers will send again.
+        refusal: the reason why this replica, as a follower, has not appended the leader's last answer; "": it has.
         asked: the transactions of producers whose coordinators were asked whether they include this partition.
     """
 
@@ -112,6 +74,7 @@ class Partition:
         "leader_epoch_start_offset",
         "log",
         "partition_epoch",
+        "refusal",
         "refused",
         "replicas",
         "topic_id",
@@ -142,6 +105,7 @@ class Partition:
         self.isr: tuple[int, ...] = ()
         self.followers: dict[int, FollowerState] = {}
         self.refused = RefusedBatches()
+        self.refusal = ""
         self.asked = AskedTransactions()
         self._in_sync: tuple[BrokerIncarnation, ...] = ()
         self._proposal: InSyncProposal | None = None
@@ -179,6 +143,7 @@ class Partition:
         self.isr = state.isr_ids
         self._in_sync = state.isr
         self._await_in_sync()
+        self.log.count_as(led=self.is_leader)
         if begins_to_lead:
             self.leader_epoch_start_offset = self.log.log_end_offset
             self.log.epochs.assign(state.leader_epoch, self.leader_epoch_start_offset)
@@ -394,7 +359,7 @@ class Partition:
                 reached = end_offset
         if reached <= log.high_watermark:
             return False
-        log.high_watermark = reached
+        log.commit_to(reached)
         self.high_watermark_moved_by = by
         return True
 
@@ -433,6 +398,11 @@ class Partition:
         """Return the followers in the maximal ISR that lack records before `required_offset`."""
         return [incarnation.broker_id for incarnation in self._awaited if self._end_of(incarnation) < required_offset]
 
+    def why_behind(self, broker_id: int) -> str:
+        """Return what the leader knows of the reason why a follower lags."""
+        follower = self.followers.get(broker_id)
+        return "" if follower is None else follower.why_behind(self.log.log_end_offset)
+
     def laggards(self, required_offset: int) -> str:
         """Name those followers with their log end offsets, and say whether in-sync replicas are missing."""
         behind = []
@@ -460,13 +430,21 @@ class Partition:
                 memory cap deletes only records below the high watermark.
             LogError: the batches do not continue this log.
         """
+        before = self.high_watermark
         try:
-            if len(records):
-                self.log.append_as_follower(records, wall_ms=wall_ms, leader_epoch=self.leader_epoch)
+            self._append_fetched(records, leader_high_watermark, wall_ms)
         except MemoryExhausted:
-            self._adopt_watermarks(leader_high_watermark, leader_log_start_offset)
-            raise
-        return self._adopt_watermarks(leader_high_watermark, leader_log_start_offset)
+            if not self._adopt_watermarks(leader_high_watermark, leader_log_start_offset):
+                raise
+            self._append_fetched(records, leader_high_watermark, wall_ms)  # more may be deleted now
+        self._adopt_watermarks(leader_high_watermark, leader_log_start_offset)
+        return self.high_watermark > before
+
+    def _append_fetched(self, records: Buffer, leader_high_watermark: int, wall_ms: int) -> None:
+        if len(records):
+            self.log.append_as_follower(
+                records, wall_ms=wall_ms, leader_epoch=self.leader_epoch, committed_offset=leader_high_watermark
+            )
 
     def _adopt_watermarks(self, leader_high_watermark: int, leader_log_start_offset: int) -> bool:
         if leader_log_start_offset > self.log.log_start_offset:
@@ -474,7 +452,7 @@ class Partition:
         reached = min(leader_high_watermark, self.log.log_end_offset)
         if reached <= self.high_watermark:
             return False
-        self.log.high_watermark = reached
+        self.log.commit_to(reached)
         return True
 
     def truncate_to(self, offset: int) -> None:

@@ -365,7 +365,7 @@ class SimulatedCluster:
             roles_per_step=ROLES_PER_STEP,
         )
         if self._memory_bytes:
-            broker.replicas.memory.limit_bytes = self._memory_bytes
+            broker.replicas.memory.set_limit(self._memory_bytes)
         self.processes[broker_id] = Process(host, broker, node, link)
         return node.spawn(broker.start(), name=f"start broker {broker_id}")
 

@@ -193,6 +193,11 @@ class Invariants:
                 f"{len(held)} logs hold {used_bytes} bytes; counted are {len(memory._logs)}, {memory.used_bytes} bytes"
             )
             self._violated("memory-account", process.host.name, what)
+        uncommitted_bytes = sum(known.uncommitted_bytes for known in logs)
+        counted_bytes = memory.led.used_bytes + memory.followed.used_bytes
+        if counted_bytes != uncommitted_bytes:
+            what = f"{uncommitted_bytes} bytes are not committed; counted are {counted_bytes}"
+            self._violated("memory-account", process.host.name, what)
 
     # --- liveness ---
 

@@ -146,6 +146,14 @@ class KnownLog:
             return segments.memory_bytes
         return segments.size_bytes + BATCH_OVERHEAD_BYTES * len(self.batches)
 
+    @property
+    def uncommitted_bytes(self) -> int:
+        """Memory of the records from the high watermark on, as the memory budget has to count it."""
+        log = self.partition.log
+        if log.high_watermark >= log.log_end_offset:
+            return 0
+        return log._segments.memory_between(log.high_watermark, log.log_end_offset)
+
     def differs_from(self, other: KnownLog) -> bool:
         """Whether two logs that end in the same batch differ from the first offset on that both have."""
         start = max(self.batches[0].base_offset, other.batches[0].base_offset)

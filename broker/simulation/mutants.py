@@ -105,7 +105,7 @@ def _min_in_sync() -> Patches:
         reached = min([partition.log.log_end_offset, *map(partition._end_of, partition._awaited)])
         if not partition._may_lead() or reached <= partition.high_watermark:
             return False
-        partition.log.high_watermark = reached
+        partition.log.commit_to(reached)
         partition.high_watermark_moved_by = by
         return True
 

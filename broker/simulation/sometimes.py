@@ -19,7 +19,7 @@ from purgatorio.broker.group.offset_manager import OffsetManager
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.log.errors import OutOfOrderSequence
 from purgatorio.broker.log.log import Log
-from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.broker.log.memory import MemoryBudget, UncommittedShare
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.segments import Segments
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
@@ -55,6 +55,7 @@ SOMETIMES: Final[Mapping[str, str]] = {
     "rack-read": "The leader sent a consumer to the follower in its rack.",
     "compaction": "A pass of compaction replaced segments.",
     "memory-cap": "The memory cap deleted records.",
+    "uncommitted-share": "A log refused records beyond its share of those that are not committed.",
     "lost-lease": "A broker lost its lease and went on under a new one.",
     "lost-answer": "A change of the metadata was committed, and the broker did not learn that.",
     "reassignment": "A broker gave its replica of a partition up, which was moved or deleted.",
@@ -180,6 +181,7 @@ _PATHS: Final[Mapping[str, tuple[type, str, Callable[..., bool], Callable[[Any],
     "rack-read": (ReplicaReader, "preferred_replica", _always, lambda broker_id: broker_id >= 0),
     "compaction": (Segments, "replace_oldest", _always, _always),
     "memory-cap": (MemoryBudget, "_warn", _always, _always),
+    "uncommitted-share": (UncommittedShare, "has_room", _always, lambda fits: not fits),
     "lost-lease": (BrokerLifecycleManager, "_resume", _always, _always),
     "lost-answer": (WatchedStore, "lose_answer", _always, _always),
     "reassignment": (ReplicaRoles, "_remove", _always, _always),

@@ -149,7 +149,8 @@ class Replica(TypedDict):
 
     `acknowledged_offset` is the log end offset that the leader knows of (for the leader its own; -1 before the first
     fetch); the high watermark depends on it. `log_end_offset` is the replica's own; None if the replica is not in this
-    process, or its broker does not run.
+    process, or its broker does not run. `refusal` is the reason why the replica has not appended the last answer of its
+    leader, None if it has, or is in another process.
     """
 
     broker: int
@@ -159,6 +160,7 @@ class Replica(TypedDict):
     log_end_offset: int | None
     acknowledged_offset: int
     lag: int
+    refusal: str | None
 
 
 class Holding(TypedDict):

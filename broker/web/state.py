@@ -299,6 +299,7 @@ def _replica(
         "log_end_offset": own.log.log_end_offset if own is not None else None,
         "acknowledged_offset": acknowledged_offset,
         "lag": max(0, end_offset - max(acknowledged_offset, start_offset)),
+        "refusal": (own.refusal or None) if own is not None else None,
     }
 
 

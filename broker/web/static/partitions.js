@@ -161,7 +161,7 @@ class ReplicaRow {
     setText(this.sync, replica.leader ? "leader" : replica.in_sync ? "in sync" : replica.eligible ? "eligible (ELR)" : "out of sync");
     this.bar.title = replica.leader
       ? `log end ${replica.log_end_offset}`
-      : `log end ${replica.log_end_offset ?? "unknown"}; the leader knows of ${replica.acknowledged_offset}`;
+      : `log end ${replica.log_end_offset ?? "unknown"}; the leader knows of ${replica.acknowledged_offset}${replica.refusal ? `; refused: ${replica.refusal}` : ""}`;
   }
 }
 
@@ -170,7 +170,7 @@ function lagText(replica, partition) {
   if (partition.offline && replica.log_end_offset !== null) return `ends at ${count(replica.log_end_offset)}`;
   if (replica.leader) return `at ${count(replica.acknowledged_offset)}`;
   if (replica.acknowledged_offset < 0) return "no fetch yet";
-  return `at ${count(replica.acknowledged_offset)}${replica.lag ? `, ${count(replica.lag)} behind` : ""}`;
+  return `at ${count(replica.acknowledged_offset)}${replica.lag ? `, ${count(replica.lag)} behind` : ""}${replica.refusal ? ", refuses records" : ""}`;
 }
 
 function place(part, from, to) {

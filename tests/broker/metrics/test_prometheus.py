@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
@@ -76,6 +77,7 @@ class FakeBroker:
         self.purgatories = [FakePurgatory("Produce", 6, 3), FakePurgatory("Fetch", 0, 0)]
         self.partitions: list[FakePartition] = []
         self.image = image
+        self.log_memory = MemoryBudget(100_000)
         self.request_memory_used_bytes = 17
         self.fetch_sessions = FakeFetchSessions()
         self.groups = FakeGroups()
@@ -317,6 +319,19 @@ def test_connections_and_their_bytes(brokers: list[FakeBroker], registry: Collec
     assert series(registry, "kafka_server_brokertopicmetrics_replicationbytesout_total")[("2",)] == 9.0
     assert series(registry, "kafka_network_socketserver_memorypoolused")[("1",)] == 17.0
     assert series(registry, "purgatorio_refusals_total") == {("2", "idle"): 1.0}
+
+
+def test_the_memory_of_the_logs_and_what_of_it_is_not_committed(
+    brokers: list[FakeBroker], registry: CollectorRegistry
+) -> None:
+    memory = brokers[0].log_memory
+    memory.used_bytes, memory.evicted_bytes = 900, 70
+    memory.led.used_bytes, memory.followed.used_bytes = 300, 40
+    prefix = "purgatorio_log_memory"
+    assert series(registry, f"{prefix}_used_bytes") == {("1",): 900.0, ("2",): 0.0}
+    uncommitted = series(registry, f"{prefix}_uncommitted_bytes")
+    assert (uncommitted["1", "leader"], uncommitted["1", "follower"], uncommitted["2", "leader"]) == (300.0, 40.0, 0.0)
+    assert series(registry, f"{prefix}_evicted_bytes_total") == {("1",): 70.0, ("2",): 0.0}
 
 
 def test_brokers_that_come_and_go_need_no_registration(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:

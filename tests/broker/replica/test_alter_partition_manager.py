@@ -13,6 +13,7 @@ from purgatorio.broker.replica import alter_partition_manager
 from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
 from purgatorio.broker.replica.partition import Partition
 from tests.broker.replica.harness import Harness, topic
+from tests.logs import capture_logs
 
 
 class Store:
@@ -110,3 +111,27 @@ def test_a_refused_or_failed_proposal_is_withdrawn_and_may_be_proposed_again(pro
     assert proposing.changes == []
     proposing.propose(first)
     assert len(proposing.store.submitted) == 1
+
+
+def test_the_leaders_log_says_why_the_isr_shrank(proposing: Proposing) -> None:
+    """Of the followers that left it, and not of those that were out of it before."""
+    first = proposing.partitions[0]
+    in_sync = topic(isr=(1, 2), partitions=3, partition_epoch=1)
+    proposing.broker.set_topics(in_sync)
+    proposing.store.image = ClusterImage(1, "test", 1, proposing.broker.brokers, {"orders": in_sync})
+    proposing.broker.follow((2, 0))
+    proposing.broker.produce(acks=1)
+    for _ in range(3):
+        proposing.broker.advance_ms(10_001)
+        proposing.broker.follow((2, 0))
+    proposal = first.propose_to_drop_laggards(proposing.broker.clock.now_ms(), 30_000)
+    assert proposal is not None
+    with capture_logs() as logged:
+        proposing.manager.propose(first, proposal)
+        proposing.store.commit()
+    (line,) = logged
+    assert line["event"] == "ISR shrank"
+    assert line["partitions"] == "orders-0 [1]"
+    assert line["reason"].startswith("orders-0: broker 2 is at 0 of 1 and fetched for another 30003 ms")
+    assert "broker 3" not in line["reason"]
+    assert proposing.changes == [True]

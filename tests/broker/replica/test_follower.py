@@ -216,6 +216,29 @@ async def test_a_lasting_refusal_is_logged_once(follower: Harness) -> None:
     assert warnings == [ErrorCode.FENCED_LEADER_EPOCH.name]
 
 
+async def test_a_follower_without_memory_says_so_until_it_has_appended_the_records(follower: Harness) -> None:
+    """Seen to fail: an operator learned that the follower lags, and not why."""
+    partition = follower.partition()
+    memory = follower.replicas.memory
+    room_bytes = memory.limit_bytes
+    memory.set_limit(10)
+    refused = []
+
+    class Leading(Leader):
+        async def request(self, *args: Any, **options: Any) -> Any:
+            refused.append(partition.refusal)
+            if len(refused) == 3:
+                memory.set_limit(room_bytes)
+            return await super().request(*args, **options)
+
+    leader = Leading(*(answer(records=batch(0), high_watermark=0) for _ in range(3)))
+    await follow(follower, leader)
+    assert partition.log.log_end_offset == 1
+    assert refused[0] == refused[3] == partition.refusal == ""
+    assert "the logs of this broker hold 0 bytes of at most 10" in refused[1]
+    assert refused[1] == refused[2]
+
+
 async def test_records_that_do_not_continue_the_log_are_not_appended(follower: Harness) -> None:
     broken = bytearray(batch(0))
     broken[-1] ^= 1

@@ -11,7 +11,7 @@ from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, PartitionState
-from purgatorio.broker.replica.partition import FollowerState, Partition, PartitionError
+from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record, build_batch
 
@@ -184,10 +184,41 @@ def test_a_follower_whose_memory_is_full_adopts_the_high_watermark_so_that_its_r
     times = {"leader_log_start_offset": 0, "wall_ms": 1_700_000_000_000}
     partition.append_as_follower(first, leader_high_watermark=0, **times)
     with pytest.raises(MemoryExhausted):
+        partition.append_as_follower(second, leader_high_watermark=2, **times)
+    assert partition.high_watermark == 2
+    memory.set_limit(100)
+    with pytest.raises(MemoryExhausted):
         partition.append_as_follower(second, leader_high_watermark=4, **times)
     assert partition.high_watermark == 3, "no further than its own log's end"
+
+
+def test_a_follower_whose_memory_is_full_deletes_what_the_same_answer_says_is_committed() -> None:
+    source = leader(replicas=(1,))
+    append(source, 3)
+    append(source, 1)
+    first, second = source.log.read(0, max_bytes=10_000, end_offset=4).parts
+    log = Log(LogConfig(), memory=MemoryBudget(source.log.size_bytes + BATCH_OVERHEAD_BYTES))
+    partition = Partition(TopicPartition("orders", 0), b"o" * 16, incarnation(1), log)
+    partition.apply_state(state(2, 1), 0)
+    times = {"leader_log_start_offset": 0, "wall_ms": 1_700_000_000_000}
+    partition.append_as_follower(first, leader_high_watermark=0, **times)
     assert partition.append_as_follower(second, leader_high_watermark=4, **times)
     assert (log.log_start_offset, log.log_end_offset, partition.high_watermark) == (3, 4, 4)
+
+
+def test_uncommitted_records_count_to_the_share_of_the_role() -> None:
+    memory = MemoryBudget(100_000)
+    partition = Partition(TopicPartition("orders", 0), b"o" * 16, incarnation(1), Log(LogConfig(), memory=memory))
+    partition.apply_state(state(2), 0)
+    assert (memory.led.used_bytes, memory.followed.used_bytes) == (0, 0)
+    partition.apply_state(state(1, leader_epoch=1, partition_epoch=1), 0)
+    append(partition, 3)
+    taken_bytes = partition.log.size_bytes + BATCH_OVERHEAD_BYTES
+    assert (memory.led.used_bytes, memory.followed.used_bytes) == (taken_bytes, 0)
+    partition.apply_state(state(2, leader_epoch=2, partition_epoch=2), 0)
+    assert (memory.led.used_bytes, memory.followed.used_bytes) == (0, taken_bytes)
+    partition.append_as_follower(b"", leader_high_watermark=3, leader_log_start_offset=0, wall_ms=0)
+    assert (memory.led.used_bytes, memory.followed.used_bytes) == (0, 0)
 
 
 def test_truncation_lowers_the_high_watermark() -> None:
@@ -197,16 +228,6 @@ def test_truncation_lowers_the_high_watermark() -> None:
     partition.advance_high_watermark()
     partition.truncate_to(1)
     assert (partition.log.log_end_offset, partition.high_watermark) == (1, 1)
-
-
-def test_a_follower_is_caught_up_if_it_reached_the_end_as_it_was_at_its_previous_fetch() -> None:
-    follower = FollowerState(2)
-    follower.fetched(0, 0, leader_end_offset=10, now_ms=100)
-    assert follower.last_caught_up_ms == -1
-    follower.fetched(10, 0, leader_end_offset=20, now_ms=200)
-    assert follower.last_caught_up_ms == 100, "at 100 the end was 10, and it has all of that now"
-    follower.fetched(20, 0, leader_end_offset=20, now_ms=300)
-    assert follower.last_caught_up_ms == 300
 
 
 # --- ISR ---

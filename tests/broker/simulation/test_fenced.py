@@ -70,7 +70,7 @@ def test_a_fenced_leader_that_stands_still_is_in_order(loop: SimulatedLoop) -> N
 
 def test_a_fenced_leader_whose_high_watermark_advances_is_found(loop: SimulatedLoop) -> None:
     def advance(partitions: dict[TopicPartition, Partition]) -> None:
-        partitions[TP].log.high_watermark = 1
+        partitions[TP].log.commit_to(1)
 
     assert found(loop, advance) == [str(TP)]
 

@@ -173,7 +173,7 @@ def test_records_that_were_truncated_are_compared_again(loop: SimulatedLoop) -> 
         truncated = log._segments.active.batches[7:]
         log.truncate_to(7)
         log.append_as_follower(b"".join(truncated), wall_ms=0, leader_epoch=three.follower.leader_epoch)
-        log.high_watermark = 10
+        log.commit_to(10)
         put_another_batch(three.follower, -2)
 
     assert run(loop, damage) == {"committed-prefix", "unequal-replicas"}
@@ -191,14 +191,14 @@ def test_replicas_that_know_different_producers_are_found(loop: SimulatedLoop) -
 
 def test_a_high_watermark_that_goes_back_is_found(loop: SimulatedLoop) -> None:
     async def damage(three: Three) -> None:
-        three.leader.log.high_watermark = 9
+        three.leader.log.commit_to(9)
 
     assert run(loop, damage) == {"watermark-back"}
 
 
 def test_a_high_watermark_past_the_end_of_the_log_is_found(loop: SimulatedLoop) -> None:
     async def damage(three: Three) -> None:
-        three.follower.log.high_watermark = 11
+        three.follower.log.commit_to(11)
 
     assert run(loop, damage) == {"watermark-back"}
 
@@ -206,6 +206,13 @@ def test_a_high_watermark_past_the_end_of_the_log_is_found(loop: SimulatedLoop) 
 def test_bytes_that_the_memory_budget_does_not_count_are_found(loop: SimulatedLoop) -> None:
     async def damage(three: Three) -> None:
         three.cluster.brokers[2].replicas.memory.release(1)
+
+    assert run(loop, damage) == {"memory-account"}
+
+
+def test_uncommitted_bytes_that_the_memory_budget_does_not_count_are_found(loop: SimulatedLoop) -> None:
+    async def damage(three: Three) -> None:
+        three.cluster.brokers[2].replicas.memory.followed.used_bytes += 1
 
     assert run(loop, damage) == {"memory-account"}
 

@@ -40,6 +40,7 @@ REACHED_AT = {
     "rack-read": 22,
     "compaction": 39,
     "memory-cap": 379,
+    "uncommitted-share": 5,
     "lost-lease": 379,
     "lost-answer": 379,
     "reassignment": 22,

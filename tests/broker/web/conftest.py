@@ -18,6 +18,7 @@ from purgatorio.broker.clock import ManualClock, RunningClock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.faults import Faults
+from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
@@ -94,6 +95,7 @@ class FakePartition:
     isr: Sequence[int] = (1, 2, 3)
     followers: dict[int, FakeFollower] = field(default_factory=dict)
     min_in_sync_replicas: int = 1
+    refusal: str = ""
 
     @property
     def last_stable_offset(self) -> int:
@@ -127,6 +129,7 @@ class FakeBroker:
         self.lifecycle = FakeLifecycle()
         self.gate = FollowerGate(clock)
         self.partitions: list[FakePartition] = []
+        self.log_memory = MemoryBudget(1_000_000)
         self.request_memory_used_bytes = 0
         self.fetch_sessions = FetchSessionCache(
             slots=1, now_ms=clock.now_ms, rng=random.Random(0), closed=lambda session: None

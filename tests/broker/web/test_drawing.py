@@ -100,6 +100,7 @@ def partition(number: int, start: int, watermark: int, end: int) -> dict[str, An
                 "log_end_offset": offset,
                 "acknowledged_offset": offset,
                 "lag": end - offset,
+                "refusal": None,
             }
             for broker, offset in reached.items()
         ],

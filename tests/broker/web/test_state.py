@@ -76,6 +76,18 @@ def test_a_partition_is_shown_as_its_leader_knows_it_and_as_each_replica_is(
     assert shown == [(1, True, 42, 42, 0), (2, False, 42, None, 0), (3, False, 40, 41, 2)]
 
 
+def test_a_replica_that_cannot_append_says_why(
+    cluster: Any, fake_log: Callable[..., Any], fake_follower: Callable[..., Any]
+) -> None:
+    cluster.has_topic("orders")
+    cluster.brokers[2].holds("orders", high_watermark=38, log=fake_log(41))
+    cluster.brokers[2].partitions[0].refusal = "the memory is full"
+    followers = {2: fake_follower(42), 3: fake_follower(40)}
+    cluster.brokers[0].holds("orders", is_leader=True, high_watermark=40, log=fake_log(42), followers=followers)
+    partitions, _ = read_partitions(cluster.brokers, cluster.control.image, cluster.transactions, 0)
+    assert [row["refusal"] for row in partitions[0]["replicas"]] == [None, None, "the memory is full"]
+
+
 def test_a_partition_whose_leader_is_elsewhere_is_shown_as_a_follower_knows_it(
     cluster: Any, fake_log: Callable[..., Any], state_of: Callable[..., Any]
 ) -> None:
