@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from purgatorio.broker.clock import Clock
 from purgatorio.broker.config import BrokerConfig
@@ -25,9 +26,15 @@ from purgatorio.broker.security.broker_credentials import NAME, BrokerCredential
 from purgatorio.broker.security.client_certificate import ClientCertificates
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.security.tls import ReloadedContext, TlsSettings
-from purgatorio.broker.server.listener import Listener
+from purgatorio.broker.server.connection_slots import ConnectionSlots
+from purgatorio.broker.server.limits import ConnectionLimits
+from purgatorio.broker.server.listener import Listener, call_soon
 from purgatorio.broker.server.observer import ServerObserver
 from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.turns import Turns
+
+MAX_BROKER_CONNECTIONS: Final = 1_024
+"""Connections at the listener for brokers alone; each broker has a few to each other one."""
 
 
 class BrokerListeners:
@@ -67,6 +74,8 @@ class BrokerListeners:
         self._config = config
         self._configs = (*listener_configs(config), *brokers_own(config))
         self._limits = connection_limits(config)
+        self._slots = ConnectionSlots(self._limits)
+        turns = Turns(call_soon, clock.now_seconds)
         self.by_name: dict[str, Listener] = {
             each.name: Listener(
                 routes,
@@ -77,6 +86,9 @@ class BrokerListeners:
                 memory=memory,
                 sasl=_sasl(config, each, credentials, clients),
                 rates=None if each.name == BROKERS else rates,
+                slots=ConnectionSlots(_of_brokers(self._limits)) if each.name == BROKERS else self._slots,
+                turns=turns,
+                goes_first=each.name == BROKERS,
                 **(_tls(config, each) if each.protocol.has_tls else {}),
             )
             for each in self._configs
@@ -107,9 +119,8 @@ class BrokerListeners:
         return tuple(endpoints)
 
     def allow_connections(self, most: int, most_per_ip: int) -> None:
-        """Accept no connection beyond these numbers, in total and from one address, at each listener."""
-        for listener in self.by_name.values():
-            listener.allow_connections(most, most_per_ip)
+        """Accept no client's connection beyond these numbers, in total and from one address."""
+        self._slots.allow(most, most_per_ip)
 
     def pass_toxics(self, toxics: Toxics) -> None:
         """Have the bytes of all connections, present and new ones, pass these toxics, in place of those before."""
@@ -139,6 +150,12 @@ def _sasl(
     if listener.name == BROKERS:
         return SaslSettings(mechanisms={NAME: credentials})
     return sasl_settings(config, listener, clients) if listener.protocol.has_sasl else None
+
+
+def _of_brokers(limits: ConnectionLimits) -> ConnectionLimits:
+    """Return the limits of the listener for brokers alone, which clients' connections do not count for."""
+    most = MAX_BROKER_CONNECTIONS
+    return replace(limits, max_connections=most, max_connections_per_ip=most, max_connections_of={})
 
 
 def _tls(config: BrokerConfig, listener: ListenerConfig) -> dict[str, Any]:

@@ -53,8 +53,8 @@ class Channel(Protocol):
         """Mute, and read nothing until `unthrottle`; one quota at a time may."""
         ...
 
-    def unthrottle(self) -> None:
-        """Take back `throttle`."""
+    def unthrottle(self, then: Callable[[], None] | None = None) -> None:
+        """Take back `throttle`; call `then` in a later turn of the event loop, before further requests are started."""
         ...
 
 
@@ -70,7 +70,7 @@ class _NoChannel:
     def throttle(self) -> None:
         """Do nothing."""
 
-    def unthrottle(self) -> None:
+    def unthrottle(self, then: Callable[[], None] | None = None) -> None:
         """Do nothing."""
 
 

@@ -6,8 +6,9 @@ that is over two quotas waits for the longer time, not for both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.quota.client_rates import ClientAccounts, ClientBuckets, ClientRates
@@ -17,10 +18,12 @@ from purgatorio.broker.quota.throttle_times import ThrottleTimes
 from purgatorio.broker.quota.throttled_channel import Muting
 from purgatorio.broker.replies import message_of, throttled
 from purgatorio.broker.request import Handler, Reply, RequestContext
+from purgatorio.logger import get_logger
 from purgatorio.protocol.api import encode_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.fetch import FetchResponse
 
+_log = get_logger(__name__)
 PERCENT: Final = 100.0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
@@ -56,6 +59,9 @@ class ClientCharges:
     now_seconds: Callable[[], float]
     times: ThrottleTimes = field(default_factory=ThrottleTimes)
 
+    def __post_init__(self) -> None:
+        self.muting.when_released = lambda throttle: self.of(throttle.kind).released(throttle)
+
     def of(self, kind: QuotaKind) -> ClientAccounts[Any]:
         """Return the accounts of one kind of quota."""
         every: tuple[ClientAccounts[Any], ...] = (self.produce, self.fetch, self.request, self.mutations)
@@ -80,6 +86,16 @@ class ClientCharges:
         self.times.told(ctx.api_key, throttle.delay_ms)
         self.muting.mute(ctx.session, throttle)
 
+    def held(self, ctx: RequestContext, accounts: Iterable[ClientAccounts[Any]]) -> Throttle | None:
+        """Return for how long a request has to wait: its client is muted, but by another connection."""
+        held: Throttle | None = None
+        if ctx.session.throttled_by is None:  # otherwise the request was started before its connection was muted
+            for each in accounts:
+                limit = each.limit(ctx.session.principal.name, ctx.client_id or "")
+                if limit is not None:
+                    held = larger(held, each.mute_of(limit))
+        return held
+
 
 class ChargedApi:
     """Stands before the handler of one API, and charges the time that its requests take.
@@ -96,10 +112,33 @@ class ChargedApi:
         self._handler = handler
 
     def __call__(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
+        """Let the handler work on a request, now or when its client is not muted any more, and charge its answer."""
+        held = self.charges.held(ctx, self.accounts(ctx, request))
+        if held is None:
+            self.start(ctx, request, reply)
+        else:
+            self.charges.muting.mute(ctx.session, held, partial(self._start_held, ctx, request, reply))
+
+    def _start_held(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
+        try:
+            self.start(ctx, request, reply)
+        except Exception:  # a bug in a handler costs the connection that met it, and no other
+            _log.exception("handler failed", peer=ctx.session.peer, api_key=ctx.api_key, version=ctx.api_version)
+            reply.close("the handler failed")
+
+    def start(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
         """Let the handler work on a request, and charge its answer."""
         charged = ChargedRequest(self, ctx, self.before(ctx, request), reply)
         self._handler(ctx, request, charged)
         charged.handled()
+
+    def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
+        """Return the accounts under which a request of a muted client has to wait.
+
+        They are those of the quotas that are about the API, and no others: a producer that is muted keeps its
+        memberships in groups alive.
+        """
+        return (self.charges.request,)
 
     def before(self, ctx: RequestContext, request: Any) -> Any:
         """Return what `judge` will have to know of a request; the request itself may be large."""
@@ -165,6 +204,10 @@ class ChargedProduce(ChargedApi):
 
     __slots__ = ()
 
+    def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
+        """See `ChargedApi.accounts`."""
+        return self.charges.produce, self.charges.request
+
     def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:
         """See `ChargedApi.judge`; the time of a request without an answer (acks=0) is no quota's."""
         charges = self.charges
@@ -188,13 +231,17 @@ class ChargedFetch(ChargedApi):
         super().__init__(charges, handler)
         self._withheld = withheld
 
+    def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
+        """See `ChargedApi.accounts`; a consumer above its byte rate is answered, but by no records."""
+        return () if _is_of_follower(request) else (self.charges.request,)
+
     def before(self, ctx: RequestContext, request: Any) -> Any:
         """Let a fetch take no more than the limit allows in a window (KAFKA-9677).
 
         Returns:
             Whether the request names all its partitions; None if a follower sent it.
         """
-        if request.replica_id >= 0 or request.replica_state.replica_id >= 0:
+        if _is_of_follower(request):
             return None
         fetch = self.charges.fetch
         limit = fetch.limit(ctx.session.principal.name, ctx.client_id or "")
@@ -235,10 +282,18 @@ class ChargedFetch(ChargedApi):
         return FetchResponse(session_id=0 if was_full else response.session_id)
 
 
+def _is_of_follower(fetch: Any) -> bool:
+    return bool(fetch.replica_id >= 0 or fetch.replica_state.replica_id >= 0)
+
+
 class ExemptApi(ChargedApi):
     """Times the requests of brokers among each other, which no quota is about."""
 
     __slots__ = ()
+
+    def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
+        """See `ChargedApi.accounts`."""
+        return ()
 
     def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:
         """See `ChargedApi.judge`."""
@@ -250,6 +305,10 @@ class ChargedUnlessFollower(ChargedApi):
     """Charges the time of requests that followers send as well, but not theirs."""
 
     __slots__ = ()
+
+    def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
+        """See `ChargedApi.accounts`."""
+        return () if self.before(ctx, request) else (self.charges.request,)
 
     def before(self, ctx: RequestContext, request: Any) -> Any:
         """Return whether a broker sent the request."""

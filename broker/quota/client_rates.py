@@ -26,14 +26,18 @@ class Account(Generic[M]):
         meter: measures it.
         limit: the limit at the last charge.
         throttle_ms: the average of the throttle times that it was told.
+        muted_until_ms: when the last of these ends, by the broker's clock.
+        used: by how much it was over its limit then; see `Throttle`.
     """
 
-    __slots__ = ("limit", "meter", "throttle_ms")
+    __slots__ = ("limit", "meter", "muted_until_ms", "throttle_ms", "used")
 
     def __init__(self, meter: M, limit: Limit, window: RateWindow) -> None:
         self.meter: M = meter
         self.limit = limit
         self.throttle_ms = Average(window)
+        self.muted_until_ms = 0
+        self.used = 0.0
 
 
 class ClientAccounts(Generic[M]):
@@ -80,7 +84,23 @@ class ClientAccounts(Generic[M]):
     def throttled(self, throttle: Throttle) -> None:
         """Count a throttle that a client was told."""
         now_ms = self._now_ms()
-        self._account(throttle.limit, now_ms).throttle_ms.record(throttle.delay_ms, now_ms)
+        account = self._account(throttle.limit, now_ms)
+        account.throttle_ms.record(throttle.delay_ms, now_ms)
+        if now_ms + throttle.delay_ms > account.muted_until_ms:
+            account.muted_until_ms = now_ms + throttle.delay_ms
+            account.used = throttle.used
+
+    def mute_of(self, limit: Limit) -> Throttle | None:
+        """Return what is left of the time for which a client is muted, on whichever connection it was told so."""
+        account = self._accounts.get(limit.client)
+        left_ms = 0 if account is None else account.muted_until_ms - self._now_ms()
+        return Throttle(self.kind, left_ms, limit, account.used) if account is not None and left_ms > 0 else None
+
+    def released(self, throttle: Throttle) -> None:
+        """Mute a client no more, on new connections either."""
+        account = self._accounts.get(throttle.limit.client)
+        if account is not None:
+            account.muted_until_ms = 0
 
     def _account(self, limit: Limit, now_ms: int) -> Account[M]:
         account = self._accounts.pop(limit.client, None)

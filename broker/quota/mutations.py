@@ -12,6 +12,7 @@ from copy import copy
 from typing import Any, Final, NamedTuple, Protocol
 
 from purgatorio.broker.quota.charging import ChargedApi, ChargedRequest, ClientCharges
+from purgatorio.broker.quota.client_rates import ClientAccounts
 from purgatorio.broker.quota.entities import Limit
 from purgatorio.broker.quota.throttle import Throttle, larger
 from purgatorio.broker.request import Handler, Reply, RequestContext, Route
@@ -86,7 +87,12 @@ class ChargedMutations(ChargedApi):
         self._strict_from = STRICT_VERSIONS[key]
         self._topics = topics
 
-    def __call__(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
+    def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
+        """See `ChargedApi.accounts`; strict versions are told that the quota is exceeded instead."""
+        charges = self.charges
+        return (charges.request,) if ctx.api_version >= self._strict_from else (charges.mutations, charges.request)
+
+    def start(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
         """Let the handler work on the topics that the client's bucket allows."""
         limit = self.charges.mutations.limit(ctx.session.principal.name, ctx.client_id or "")
         is_strict = ctx.api_version >= self._strict_from

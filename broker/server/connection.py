@@ -20,26 +20,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import cast
 
-from purgatorio.broker.clock import Clock
-from purgatorio.broker.coordinator.turns import Listings
 from purgatorio.broker.faults.toxic_rule import Toxics
 from purgatorio.broker.request import Principal, Session
-from purgatorio.broker.security.sasl import SaslSettings
+from purgatorio.broker.server.connection_slots import Place
 from purgatorio.broker.server.connection_snapshot import ConnectionSnapshot, host_and_peer
 from purgatorio.broker.server.deadlines import Deadlines
-from purgatorio.broker.server.dispatch import Dispatcher, api_name
+from purgatorio.broker.server.dispatch import api_name
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.held_transport import held, released
-from purgatorio.broker.server.limits import ConnectionLimits, Refusal
-from purgatorio.broker.server.observer import ServerObserver
-from purgatorio.broker.server.refusal_log import RefusalLog
+from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.reply_queue import ReplyQueue
-from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.request_queue import RequestQueue
 from purgatorio.broker.server.sasl_gate import SaslGate
+from purgatorio.broker.server.shared_services import ConnectionOwner, SharedServices
 from purgatorio.broker.server.toxic_link import under_toxics
 from purgatorio.protocol.errors import DecodeError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
 from purgatorio.protocol.framing import SIZE_BYTES
@@ -55,53 +50,13 @@ _STREAM_REFUSALS: tuple[tuple[type[DecodeError], Refusal], ...] = (
 )
 
 
-Identify = Callable[[bytes | None], Principal | str]
-"""Returns whose certificate in DER it is; or why the client is refused. None: the client shows no certificate."""
-
-
-@dataclass(slots=True, kw_only=True)
-class SharedServices:
-    """The parts of a listener that all its connections use.
-
-    Attributes:
-        listener: the listener's name.
-        call_soon: the event loop's.
-        sasl: how clients authenticate; None: they do not.
-        answers: encodes long answers in steps.
-        identify: tells clients by their certificates; None: they show none.
-    """
-
-    listener: str
-    limits: ConnectionLimits
-    clock: Clock
-    call_soon: Callable[[Callable[[], None]], object]
-    dispatcher: Dispatcher
-    answers: Listings
-    memory: RequestMemory
-    observer: ServerObserver
-    refusals: RefusalLog
-    sasl: SaslSettings | None = None
-    identify: Identify | None = None
-
-
-class ConnectionOwner(Protocol):
-    """Keeps the list of connections: the listener, or a test."""
-
-    def enter(self, connection: Connection) -> tuple[Refusal, str] | None:
-        """Add a new connection to the list, or return why it is refused."""
-        ...
-
-    def left(self, connection: Connection) -> None:
-        """Remove a connection that was added and is gone now."""
-        ...
-
-
 class Connection(asyncio.Protocol):
     """The server's end of a client's connection.
 
     Attributes:
         session: the connection as handlers see it; made in `connection_made`.
         closed: whether the connection is gone, so that nothing can be answered any more.
+        place: its place among the connections of its broker; None until it has one.
     """
 
     __slots__ = (
@@ -111,6 +66,8 @@ class Connection(asyncio.Protocol):
         "_deadlines",
         "_entered",
         "_gate",
+        "_held",
+        "_is_new",
         "_owner",
         "_reading_paused",
         "_received_ms",
@@ -120,13 +77,17 @@ class Connection(asyncio.Protocol):
         "_services",
         "_transport",
         "closed",
+        "place",
         "session",
     )
 
     _transport: asyncio.Transport
     session: Session
 
-    def __init__(self, services: SharedServices, owner: ConnectionOwner, connection_id: str) -> None:
+    def __init__(
+        self, services: SharedServices, owner: ConnectionOwner, connection_id: str, place: Place | None = None
+    ) -> None:
+        self.place = place
         self._services = services
         self._owner = owner
         self._connection_id = connection_id
@@ -139,6 +100,8 @@ class Connection(asyncio.Protocol):
         self._replies = ReplyQueue(services.limits, services.observer, services.clock.now_seconds)
         self._deadlines = Deadlines(services.limits, services.clock.now_ms(), authenticates=services.sasl is not None)
         self._entered = False
+        self._is_new = services.sasl is None
+        self._held: Callable[[], None] | None = None
         self._reading_paused = False
         self._bytes_in = 0
         self._bytes_out = 0
@@ -191,12 +154,18 @@ class Connection(asyncio.Protocol):
             return
         now_ms = services.clock.now_ms()
         deadlines.received(now_ms, completed, continued)
-        if completed:
-            self._received_ms = now_ms
-            self._received_seconds = now_seconds = services.clock.now_seconds()
-            self._take_turn(now_seconds)
-        else:
+        if not completed:
             self._steer_reading()
+            return
+        if self._is_new:
+            self._is_new = False
+            self._owner.logged_in(self)
+        self._received_ms = now_ms
+        self._received_seconds = now_seconds = services.clock.now_seconds()
+        if services.turns.are_over(now_seconds) and not services.goes_first:
+            self._steer_reading()
+        else:
+            self._start_requests(now_seconds)
 
     def pause_writing(self) -> None:
         """Stop working for a client that does not take its answers. May be called from within a write of this class."""
@@ -229,17 +198,24 @@ class Connection(asyncio.Protocol):
     # Starting requests.
 
     def wake(self) -> None:
-        """In the next turn of the event loop, start the requests that may be started, and steer reading."""
+        """In a later turn of the event loop, start the requests that may be started, and steer reading."""
         if not self._replies.turn_scheduled and not self.closed:
             self._replies.turn_scheduled = True
-            self._services.call_soon(self._woken)
+            self._services.turns.wait(self, goes_first=self._services.goes_first)
 
-    def _woken(self) -> None:
+    def take_turn(self, now_seconds: float) -> None:
+        """Do what `wake` was called for; see `Turns`."""
         self._replies.turn_scheduled = False
-        if not self.closed:
-            self._take_turn(self._services.clock.now_seconds())
+        if self.closed:
+            return
+        held = self._held
+        if held is not None and not self._replies.throttled:
+            self._held = None
+            self._replies.mutes -= 1
+            held()
+        self._start_requests(now_seconds)
 
-    def _take_turn(self, started_seconds: float) -> None:
+    def _start_requests(self, started_seconds: float) -> None:
         """Start requests, send together all answers that are ready by then, and read on or not.
 
         Args:
@@ -266,6 +242,7 @@ class Connection(asyncio.Protocol):
         replies.in_turn = False
         self._flush()
         self._steer_reading()
+        self._services.turns.busy_until_seconds = now_seconds()
 
     def mute(self) -> None:
         """Start no further request until `unmute`; see `Channel`."""
@@ -281,11 +258,17 @@ class Connection(asyncio.Protocol):
         self._replies.throttled = True
         self.mute()
         self._pause_reading()
+        self._owner.throttled(self)
 
-    def unthrottle(self) -> None:
+    def unthrottle(self, then: Callable[[], None] | None = None) -> None:
         """Take back `throttle`; see `Channel`."""
         self._replies.throttled = False
-        self.unmute()
+        self._owner.unthrottled(self)
+        if then is None:
+            self.unmute()
+        else:
+            self._held = then
+            self.wake()
 
     # Answering.
 
@@ -309,6 +292,7 @@ class Connection(asyncio.Protocol):
         """Allow large requests and idleness; without `keeps_gate` all further requests go to the dispatcher."""
         self._requests.allow(self._services.limits.max_request_bytes)
         self._deadlines.authenticated()
+        self._owner.logged_in(self)
         if not keeps_gate:
             self._gate = None
 
@@ -407,6 +391,11 @@ class Connection(asyncio.Protocol):
     # Called by the owner.
 
     @property
+    def transport(self) -> asyncio.Transport:
+        """The connection's way to the client."""
+        return self._transport
+
+    @property
     def unsent_bytes(self) -> int:
         """Answers that the client has not taken."""
         return self._replies.unsent_bytes + self._transport.get_write_buffer_size()
@@ -455,6 +444,21 @@ class Connection(asyncio.Protocol):
         if self._replies.throttled:
             return requests.complete_bytes + requests.partial_bytes or None
         return None if self._reading_paused else requests.partial_bytes or None
+
+    def make_room(self, why: str) -> None:
+        """Close: another client gets the place; see `connection_slots`."""
+        self._log_refusal(Refusal.NOT_LOGGED_IN, why)
+        self.abort()
+
+    def client_gone(self, now_ms: int, *, has_sent: bool) -> None:
+        """Close, although nothing is read now: the client has closed its end.
+
+        Args:
+            has_sent: there are bytes of the client that were not read; they are worked on if the throttle ends in time.
+        """
+        waits = has_sent or bool(self._requests.waiting or self._held)
+        if self._deadlines.client_gone(now_ms, waits=waits):
+            self.abort()
 
     def hold(self) -> None:
         """Read nothing and send nothing until `release`, as if this process stood still."""

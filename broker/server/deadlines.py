@@ -53,6 +53,7 @@ class Deadlines:
         "_aborted",
         "_answers",
         "_authenticates",
+        "_gone_since_ms",
         "_has_requested",
         "_last_active_ms",
         "_limits",
@@ -74,6 +75,7 @@ class Deadlines:
         self._request = _Progress()
         self._answers = _Progress()
         self._aborted = False
+        self._gone_since_ms: int | None = None
 
     def received(self, now_ms: int, completed: bool, continued: bool) -> None:
         """Bytes came.
@@ -102,6 +104,16 @@ class Deadlines:
     def writing_paused(self) -> None:
         """Answers back up, so the client must take some; the time counts from the next sweep."""
         self._taken_bytes = _NOT_KNOWN
+
+    def client_gone(self, now_ms: int, *, waits: bool) -> bool:
+        """The client has closed its end; return whether the connection is to be closed now.
+
+        Args:
+            waits: something that the client sent waits to be worked on, for which there are `partial_frame_ms`.
+        """
+        if self._gone_since_ms is None:
+            self._gone_since_ms = now_ms
+        return not waits or now_ms - self._gone_since_ms > self._limits.partial_frame_ms
 
     def closing(self, now_ms: int) -> None:
         """The connection closes once the client has taken the last answers."""

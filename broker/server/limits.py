@@ -15,6 +15,7 @@ class Refusal(enum.StrEnum):
 
     TOO_MANY_CONNECTIONS = "too_many_connections"
     TOO_MANY_CONNECTIONS_OF_ADDRESS = "too_many_connections_of_address"
+    NOT_LOGGED_IN = "not_logged_in"
     CONNECTION_RATE_OF_ADDRESS = "connection_rate_of_address"
     FRAME_TOO_LARGE = "frame_too_large"
     NEGATIVE_FRAME_SIZE = "negative_frame_size"
@@ -52,7 +53,8 @@ class ConnectionLimits:
         max_in_flight_requests: unanswered requests of one connection; at this number no more are started or read.
         max_requests_per_turn: requests of one connection that are started before other connections get a turn.
         max_turn_ms: time for which further requests of one connection are started before other connections get a turn.
-        max_connections: connections of a listener; further ones are closed at once (Kafka: max.connections).
+        max_connections: clients' connections of a broker; further ones are closed at once (Kafka: max.connections),
+            unless one that has not logged in makes room (see `connection_slots`).
         max_connections_per_ip: connections from one address (Kafka: max.connections.per.ip).
         max_connections_of: the same for addresses that have a limit of their own (max.connections.per.ip.overrides).
         request_memory_bytes: bytes of all connections' requests that are being received or worked on; at this size no

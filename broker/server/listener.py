@@ -7,9 +7,7 @@ import contextlib
 import itertools
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from purgatorio.broker.clock import Alarm, Clock, time_limit
@@ -19,15 +17,20 @@ from purgatorio.broker.quota.connection_rates import ConnectionRates
 from purgatorio.broker.request import Routes
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server import open_files
-from purgatorio.broker.server.connection import Connection, Identify, SharedServices
+from purgatorio.broker.server.connection import Connection
+from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
 from purgatorio.broker.server.connection_snapshot import ConnectionSnapshot
 from purgatorio.broker.server.dispatch import Dispatcher
+from purgatorio.broker.server.hang_ups import HangUps
 from purgatorio.broker.server.late_connections import LateConnections
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
+from purgatorio.broker.server.listening import PlainAcceptor, can_watch_sockets
 from purgatorio.broker.server.observer import NullObserver, ServerObserver
 from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.shared_services import Identify, SharedServices
 from purgatorio.broker.server.tls_acceptor import TlsAcceptor
+from purgatorio.broker.server.turns import Turns
 from purgatorio.logger import get_logger
 
 _log = get_logger(__name__)
@@ -47,6 +50,9 @@ class Listener:
         tls: returns the TLS context for a new connection; None: the listener speaks plain text.
         identify: tells clients by their certificates; None: they show none.
         rates: how fast connections may come; None: as fast as they do.
+        slots: how many connections there may be; by default the listener counts its own, several may share one.
+        turns: when connections work; by default the listener's share no turns with others.
+        goes_first: the clients are other brokers, whose turns come first.
     """
 
     def __init__(
@@ -62,6 +68,9 @@ class Listener:
         tls: Callable[[], ssl.SSLContext] | None = None,
         identify: Identify | None = None,
         rates: ConnectionRates | None = None,
+        slots: ConnectionSlots | None = None,
+        turns: Turns | None = None,
+        goes_first: bool = False,
     ) -> None:
         self.name = name
         self._tls = tls
@@ -75,9 +84,12 @@ class Listener:
         self._refusals = RefusalLog(name, clock)
         self._late = None if rates is None else LateConnections(rates, clock, self._refused)
         self._connections: dict[Connection, None] = {}
-        self._of_address: Counter[str] = Counter()
+        self._slots = slots or ConnectionSlots(limits)
+        self._turns = turns or Turns(call_soon, clock.now_seconds)
+        self._goes_first = goes_first
+        self._hang_ups: HangUps[Connection] = HangUps()
         self._numbers = itertools.count(1)
-        self._server: asyncio.Server | TlsAcceptor | None = None
+        self._server: asyncio.Server | PlainAcceptor | TlsAcceptor | None = None
         self._address: tuple[str, int] | None = None
         self._accepting = False
         self._held = False
@@ -123,7 +135,8 @@ class Listener:
             listener=self.name,
             limits=self._limits,
             clock=self._clock,
-            call_soon=loop.call_soon,
+            turns=self._turns,
+            goes_first=self._goes_first,
             dispatcher=Dispatcher(self._routes),
             answers=listings_soon(loop.call_soon),
             memory=self._memory,
@@ -134,38 +147,35 @@ class Listener:
         )
         self._accepting = True
 
-        def connect() -> Connection:
-            return Connection(services, self, f"{self.name}-{next(self._numbers)}")
+        def connect(place: Place | None = None) -> Connection:
+            return Connection(services, self, f"{self.name}-{next(self._numbers)}", place)
 
-        if self._tls is not None:
-            self._server = await self._start_tls(self._tls, connect, (host, port), listening)
-        else:
+        if self._tls is None and not can_watch_sockets(loop):
             where: dict[str, Any] = {"host": host, "port": port} if listening is None else {"sock": listening}
             self._server = await loop.create_server(connect, **where, backlog=self._limits.accept_backlog)
+        else:
+            acceptor = self._plain(connect) if self._tls is None else self._over_tls(self._tls, connect)
+            self._server = acceptor
+            await acceptor.open(host, port, self._limits.accept_backlog, listening)
         self._address = self._server.sockets[0].getsockname()[:2]
         self._schedule_sweep()
 
-    async def _start_tls(
-        self,
-        context: Callable[[], ssl.SSLContext],
-        connect: Callable[[], Connection],
-        address: tuple[str, int],
-        listening: socket.socket | None,
-    ) -> TlsAcceptor:
+    def _plain(self, connect: Callable[[], Connection]) -> PlainAcceptor:
+        return PlainAcceptor(connect, self._clock)
+
+    def _over_tls(self, context: Callable[[], ssl.SSLContext], connect: Callable[[Place], Connection]) -> TlsAcceptor:
         def refused(reason: Refusal, detail: str, peer: str) -> None:
             self._observer.refused(reason)
             self._refusals.refused(reason, detail, peer=peer, client_id=None)
 
-        acceptor = TlsAcceptor(
+        return TlsAcceptor(
             connect,
             context,
-            may_enter=self._may_enter,
+            slots=self._slots,
             refused=refused,
             handshake_ms=self._limits.handshake_ms,
             clock=self._clock,
         )
-        await acceptor.start(*address, self._limits.accept_backlog, listening)
-        return acceptor
 
     def keep_port(self) -> socket.socket:
         """Return a socket that listens on even when this listener is stopped, for another listener's `start`.
@@ -182,9 +192,7 @@ class Listener:
 
     def allow_connections(self, max_connections: int, max_connections_per_ip: int) -> None:
         """Accept this many connections from now on, in all and of one address; those that are open stay open."""
-        self._limits = replace(
-            self._limits, max_connections=max_connections, max_connections_per_ip=max_connections_per_ip
-        )
+        self._slots.allow(max_connections, max_connections_per_ip)
 
     def connections(self, limit: int | None = None) -> list[ConnectionSnapshot]:
         """The state of each connection, oldest first; of the first `limit` ones, if it is given."""
@@ -203,6 +211,8 @@ class Listener:
         for connection in list(self._connections):
             if not (skips_quiet and connection.is_quiet(now_ms)):
                 connection.enforce_deadlines(now_ms, answers_short=answers_short)
+        for connection, has_sent in self._hang_ups.gone():
+            connection.client_gone(now_ms, has_sent=has_sent)
         self._warn_if_files_ran_out()
 
     def _warn_if_files_ran_out(self) -> None:
@@ -229,12 +239,19 @@ class Listener:
 
     def enter(self, connection: Connection) -> tuple[Refusal, str] | None:
         """Add a new connection to the list, or return why it is refused."""
-        refusal = self._may_enter(connection.session.host, 0, 0)
-        if refusal is not None:
-            return refusal
+        if not self._accepting:
+            return Refusal.STOPPING, "the listener stops"
+        if connection.place is None:
+            place = self._slots.take(connection.session.host, connection)
+            if not isinstance(place, Place):
+                return place
+            connection.place = place
+        elif connection.place.is_held:
+            connection.place.guest = connection
+        else:
+            return Refusal.NOT_LOGGED_IN, "another client has got its place meanwhile"
         self._connections[connection] = None
         self._empty.clear()
-        self._of_address[connection.session.host] += 1
         if self._toxics is not None:
             connection.pass_toxics(self._toxics)
         if self._held:
@@ -247,27 +264,28 @@ class Listener:
         self._observer.refused(reason)
         self._refusals.refused(reason, detail, peer=connection.session.peer, client_id=None)
 
-    def _may_enter(self, host: str, handshakes: int, of_address: int) -> tuple[Refusal, str] | None:
-        """Return why one more connection is refused, beside so many handshakes, or None."""
-        limits = self._limits
-        if not self._accepting:
-            return Refusal.STOPPING, "the listener stops"
-        if len(self._connections) + handshakes >= limits.max_connections:
-            return Refusal.TOO_MANY_CONNECTIONS, f"{limits.max_connections} connections are open"
-        most = limits.max_connections_of.get(host, limits.max_connections_per_ip)
-        if self._of_address[host] + of_address >= most:
-            detail = f"{most} connections of {host} are open"
-            return Refusal.TOO_MANY_CONNECTIONS_OF_ADDRESS, detail
-        return None
+    def logged_in(self, connection: Connection) -> None:
+        """A connection has authenticated, or has requested something if it need not."""
+        assert connection.place is not None, "it has entered"
+        self._slots.logged_in(connection.place)
+
+    def throttled(self, connection: Connection) -> None:
+        """A connection is not read from now on."""
+        self._hang_ups.watch(connection, connection.transport)
+
+    def unthrottled(self, connection: Connection) -> None:
+        """A connection is read again."""
+        self._hang_ups.forget(connection)
 
     def left(self, connection: Connection) -> None:
         """Remove a connection that is gone."""
         del self._connections[connection]
         if self._late is not None:
             self._late.left(connection)
-        self._of_address[connection.session.host] -= 1
-        if not self._of_address[connection.session.host]:
-            del self._of_address[connection.session.host]
+        self._hang_ups.forget(connection)
+        assert connection.place is not None, "it has entered"
+        self._slots.leave(connection.place)
+        connection.place = None  # it refers to the connection
         if not self._connections:
             self._empty.set()
 
@@ -351,3 +369,8 @@ class Listener:
         """Call `stop_accepting` and `drain`, if nothing needs to be done between them."""
         self.stop_accepting()
         await self.drain(grace_ms)
+
+
+def call_soon(callback: Callable[[], None]) -> None:
+    """Call back in the next turn of the running event loop."""
+    asyncio.get_running_loop().call_soon(callback)

@@ -2,27 +2,30 @@
 
 An event loop's own server shows a TLS connection to nobody until its handshake is done. This one counts those that are
 under way, refuses too many, and tells why one failed. Handshakes are the dearest thing that a client can ask for (half
-a millisecond), so that only a few begin in a turn of the loop: a crowd that reconnects does not stall the others.
+a millisecond), and all of it is spent when the client's first message is there. So a handshake begins only then, and
+only a few begin in a turn of the loop: a crowd that reconnects does not stall the others, even if all of its clients
+send their last bytes at the same time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from purgatorio.broker.clock import Alarm, Clock
+from purgatorio.broker.server.client_hello import MAX_HELLO_BYTES, bytes_of_hello
+from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
 from purgatorio.broker.server.limits import Refusal
+from purgatorio.broker.server.listening import ListeningSockets
 
 MAX_HANDSHAKES_PER_TURN: Final = 8
-"""New connections that begin their handshakes in one turn of the loop."""
+"""Clients whose first messages are answered in one turn of the loop."""
 SHUTDOWN_SECONDS: Final = 5.0
 """Longest wait for a client's half of the TLS closing; it costs nothing else than the socket."""
-_ACCEPT_RETRY_MS: Final = 100
 
 _REASONS: Final = {
     "WRONG_VERSION_NUMBER": "the client does not speak TLS; is its security.protocol PLAINTEXT?",
@@ -39,135 +42,203 @@ _REASONS: Final = {
 
 Refused = Callable[[Refusal, str, str], None]
 """Is told of a connection that ended before its handshake did: why, in detail, and the client's address and port."""
+_TOO_LONG: Final = "the TLS handshake took too long"
+_CLOSED: Final = "the client closed the connection during the TLS handshake"
+
+
+class _Arrival:
+    """A client from its acceptance to the end of its handshake.
+
+    Attributes:
+        waits_for_bytes: how many bytes its first message has, as far as is known; 0 until some have come.
+        task: its handshake; None before it began.
+    """
+
+    __slots__ = ("_acceptor", "client", "deadline_ms", "host", "peer", "place", "task", "waits_for_bytes")
+
+    place: Place
+
+    def __init__(self, acceptor: TlsAcceptor, client: socket.socket, host: str, peer: str, deadline_ms: int) -> None:
+        self._acceptor = acceptor
+        self.client = client
+        self.host = host
+        self.peer = peer
+        self.deadline_ms = deadline_ms
+        self.waits_for_bytes = 0
+        self.task: asyncio.Task[None] | None = None
+
+    def make_room(self, why: str) -> None:
+        """Close: the place is another's."""
+        self._acceptor.turn_away(self, Refusal.NOT_LOGGED_IN, why)
 
 
 class TlsAcceptor:
     """Listens on one address for TLS connections.
 
     Args:
-        protocol: makes the protocol of a connection; `connection_made` is called after the handshake.
+        protocol: makes the protocol of a connection, for which a place was taken; `connection_made` is called after the
+            handshake, and the place is the connection's from then on.
         context: returns the TLS context for a new connection.
-        may_enter: returns why one more connection of an address is refused, given how many handshakes are under way, in
-            all and of the address; None if it is not.
+        slots: the places for connections.
         refused: is told of connections that ended before.
-        handshake_ms: the longest time of a handshake, by the event loop's time.
-        clock: times the next attempt when no client could be accepted.
-
-    Attributes:
-        sockets: those that are listened on; empty when it is closed.
+        handshake_ms: the longest time from the connection to the client's first message, and of the handshake then.
+        clock: times the wait for the first message, and the next attempt when no client could be accepted.
     """
 
     def __init__(
         self,
-        protocol: Callable[[], asyncio.Protocol],
+        protocol: Callable[[Place], asyncio.Protocol],
         context: Callable[[], ssl.SSLContext],
         *,
-        may_enter: Callable[[str, int, int], tuple[Refusal, str] | None],
+        slots: ConnectionSlots,
         refused: Refused,
         handshake_ms: int,
         clock: Clock,
     ) -> None:
         self._protocol = protocol
         self._context = context
-        self._may_enter = may_enter
+        self._slots = slots
         self._refused = refused
-        self._handshake_seconds = handshake_ms / 1000
+        self._handshake_ms = handshake_ms
         self._clock = clock
-        self._of_host: Counter[str] = Counter()
-        self._handshakes: set[asyncio.Task[None]] = set()
-        self._retry: Alarm | None = None
-        self.sockets: list[socket.socket] = []
+        self._listening = ListeningSockets(self._arrived, clock)
+        self._silent: dict[_Arrival, None] = {}
+        self._ready: dict[_Arrival, None] = {}
+        self._is_turn_asked_for = False
+        self._handshakes: dict[asyncio.Task[None], _Arrival] = {}
+        self._alarm: Alarm | None = None
+        self.open = self._listening.open
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """Those that are listened on; empty when they are closed."""
+        return self._listening.sockets
 
     @property
     def handshakes(self) -> int:
-        """How many handshakes are under way."""
-        return len(self._handshakes)
-
-    async def start(self, host: str, port: int, backlog: int, listening: socket.socket | None = None) -> None:
-        """Listen.
-
-        Args:
-            listening: a socket that listens already, to be used instead of a new one; it is closed with this object.
-
-        Raises:
-            OSError: the address cannot be listened on.
-        """
-        if listening is None:
-            found = await asyncio.get_running_loop().getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )
-            family, _, _, _, address = found[0]
-            listening = socket.create_server(address, family=family, backlog=backlog)
-        listening.setblocking(False)
-        self.sockets = [listening]
-        self._accept_when_readable()
+        """How many clients were accepted whose handshakes have not ended."""
+        return len(self._silent) + len(self._ready) + len(self._handshakes)
 
     def close(self) -> None:
         """Free the port, and end the handshakes that are under way."""
-        if self._retry is not None:
-            self._retry.cancel()
-        for each in self.sockets:
-            asyncio.get_running_loop().remove_reader(each)
-            each.close()
-        self.sockets = []
+        self._listening.close()
+        if self._alarm is not None:
+            self._alarm.cancel()
+        for arrival in [*self._silent, *self._ready]:
+            self._end(arrival)
         for task in self._handshakes:
             task.cancel()
 
     async def wait_closed(self) -> None:
         """Wait until nothing of it is left, after `close`."""
         if self._handshakes:
-            await asyncio.wait(self._handshakes)
+            await asyncio.wait(list(self._handshakes))
 
-    def _accept_when_readable(self) -> None:
-        for each in self.sockets:
-            asyncio.get_running_loop().add_reader(each, self._accept, each)
+    def turn_away(self, arrival: _Arrival, reason: Refusal, detail: str) -> None:
+        """Close a client's connection before its handshake has ended."""
+        self._refused(reason, detail, arrival.peer)
+        if arrival.task is not None:
+            arrival.task.cancel()
+        else:
+            self._end(arrival)
 
-    def _accept(self, listening: socket.socket) -> None:
-        """Begin the handshakes of clients that wait; the loop calls again in its next turn if more do."""
-        for _ in range(MAX_HANDSHAKES_PER_TURN):
-            try:
-                client, address = listening.accept()
-            except (BlockingIOError, ConnectionAbortedError):
-                return
-            except OSError:  # no file is free for it, of which the listener's sweep warns
-                asyncio.get_running_loop().remove_reader(listening)
-                self._retry = self._clock.call_later(_ACCEPT_RETRY_MS, self._accept_when_readable)
-                return
-            client.setblocking(False)
-            self._begin(client, address[0], f"{address[0]}:{address[1]}")
+    # Waiting for the client's first message.
 
-    def _begin(self, client: socket.socket, host: str, peer: str) -> None:
-        refusal = self._may_enter(host, len(self._handshakes), self._of_host[host])
-        if refusal is not None:
+    def _arrived(self, client: socket.socket, host: str, peer: str) -> None:
+        arrival = _Arrival(self, client, host, peer, self._clock.now_ms() + self._handshake_ms)
+        place = self._slots.take(host, arrival)
+        if not isinstance(place, Place):
             client.close()
-            self._refused(*refusal, peer)
+            self._refused(*place, peer)
             return
-        self._of_host[host] += 1
-        task = asyncio.create_task(self._shake_hands(client, peer), name=f"tls handshake {peer}")
-        self._handshakes.add(task)
-        task.add_done_callback(partial(self._ended, client, host))
+        arrival.place = place
+        self._silent[arrival] = None
+        asyncio.get_running_loop().add_reader(client, self._has_sent, arrival)
+        if self._alarm is None:
+            self._alarm = self._clock.call_later(self._handshake_ms, self._expire)
 
-    def _ended(self, client: socket.socket, host: str, task: asyncio.Task[None]) -> None:
-        self._handshakes.discard(task)
-        self._of_host[host] -= 1
-        if not self._of_host[host]:
-            del self._of_host[host]
-        if task.cancelled():  # it may not have begun, so that no transport closes the socket
-            client.close()
-
-    async def _shake_hands(self, client: socket.socket, peer: str) -> None:
+    def _has_sent(self, arrival: _Arrival) -> None:
+        """Look at what has come, and wait for the rest without being called for each byte of it."""
+        client = arrival.client
         try:
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            data = client.recv(MAX_HELLO_BYTES, socket.MSG_PEEK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.turn_away(arrival, Refusal.TLS_HANDSHAKE_FAILED, _CLOSED)
+            return
+        wanted_bytes = bytes_of_hello(data)
+        if wanted_bytes > len(data) and wanted_bytes != arrival.waits_for_bytes:
+            arrival.waits_for_bytes = wanted_bytes
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted_bytes)
+            return
+        # All is there; or nothing more comes, of which the handshake tells.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        asyncio.get_running_loop().remove_reader(client)
+        del self._silent[arrival]
+        self._ready[arrival] = None
+        self._ask_for_turn()
+
+    def _expire(self) -> None:
+        """Close the clients whose first messages have not come in time."""
+        self._alarm = None
+        now_ms = self._clock.now_ms()
+        for arrival in list(self._silent):
+            if arrival.deadline_ms > now_ms:
+                self._alarm = self._clock.call_later(arrival.deadline_ms - now_ms, self._expire)
+                return
+            self.turn_away(arrival, Refusal.HANDSHAKE_TIMEOUT, _TOO_LONG)
+
+    def _end(self, arrival: _Arrival) -> None:
+        """Forget a client whose handshake has not begun."""
+        if arrival in self._silent:
+            asyncio.get_running_loop().remove_reader(arrival.client)
+            del self._silent[arrival]
+        else:
+            del self._ready[arrival]
+        arrival.client.close()
+        self._slots.leave(arrival.place)
+
+    # The handshake.
+
+    def _ask_for_turn(self) -> None:
+        if self._ready and not self._is_turn_asked_for:
+            self._is_turn_asked_for = True
+            asyncio.get_running_loop().call_soon(self._begin_some)
+
+    def _begin_some(self) -> None:
+        self._is_turn_asked_for = False
+        for arrival in list(itertools.islice(self._ready, MAX_HANDSHAKES_PER_TURN)):
+            del self._ready[arrival]
+            self._begin(arrival)
+        self._ask_for_turn()
+
+    def _begin(self, arrival: _Arrival) -> None:
+        arrival.task = task = asyncio.create_task(self._shake_hands(arrival), name=f"tls handshake {arrival.peer}")
+        self._handshakes[task] = arrival
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        arrival = self._handshakes.pop(task)
+        if arrival.place.guest is arrival:  # no connection has taken it over
+            self._slots.leave(arrival.place)
+        if task.cancelled():  # it may not have begun, so that no transport closes the socket
+            arrival.client.close()
+
+    async def _shake_hands(self, arrival: _Arrival) -> None:
+        try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                self._protocol,
-                client,
+                lambda: self._protocol(arrival.place),
+                arrival.client,
                 ssl=self._context(),
-                ssl_handshake_timeout=self._handshake_seconds,
+                ssl_handshake_timeout=self._handshake_ms / 1000,
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS,
             )
         except (OSError, ssl.SSLError, TimeoutError) as error:
             reason, detail = _why(error)
-            self._refused(reason, detail, peer)
+            self._refused(reason, detail, arrival.peer)
 
 
 def _why(error: Exception) -> tuple[Refusal, str]:
@@ -178,5 +249,5 @@ def _why(error: Exception) -> tuple[Refusal, str]:
         reason = error.reason or ""
         return Refusal.TLS_HANDSHAKE_FAILED, _REASONS.get(reason, f"{reason or error}")
     if isinstance(error, ConnectionAbortedError | TimeoutError):
-        return Refusal.HANDSHAKE_TIMEOUT, "the TLS handshake took too long"
-    return Refusal.TLS_HANDSHAKE_FAILED, "the client closed the connection during the TLS handshake"
+        return Refusal.HANDSHAKE_TIMEOUT, _TOO_LONG
+    return Refusal.TLS_HANDSHAKE_FAILED, _CLOSED

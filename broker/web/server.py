@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import importlib
 import ipaddress
 import secrets
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from purgatorio.broker.operator import ClusterControl
+from purgatorio.broker.server.listening import open_sockets
 from purgatorio.logger import get_logger
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class AdminServer:
         from purgatorio.broker.web.app import create_app
         from purgatorio.broker.web.http_server import HttpServer
 
-        sockets = await _listen(host, port)
+        sockets = await open_sockets(host, port, ACCEPT_BACKLOG)
         self._address = sockets[0].getsockname()[:2]
         tokens = self._tokens(sockets)
         self._control = ClusterControl(self._cluster)  # it remembers the addresses of the brokers, which they have now
@@ -167,32 +167,3 @@ def _exposed(sockets: list[socket.socket]) -> list[str]:
     """Return the addresses at which other machines may reach the server: every client of it may stop brokers."""
     addresses = [str(opened.getsockname()[0]) for opened in sockets]
     return [address for address in addresses if not ipaddress.ip_address(address.partition("%")[0]).is_loopback]
-
-
-async def _listen(host: str, port: int) -> list[socket.socket]:
-    """Open sockets that listen on every address of `host`, all on the same port.
-
-    Raises:
-        OSError: an address cannot be listened on; no socket is left open.
-    """
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    sockets: list[socket.socket] = []
-    not_here: OSError | None = None
-    try:
-        for family, address in dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found):
-            try:
-                sockets.append(socket.create_server((address, port), family=family, backlog=ACCEPT_BACKLOG))
-            except OSError as error:
-                # A name may have an address that the machine lacks: localhost is ::1 too, even if there is no IPv6.
-                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-                    raise
-                not_here = error
-            else:
-                port = sockets[0].getsockname()[1]
-        if not_here is not None and not sockets:
-            raise not_here
-    except OSError:
-        for opened in sockets:
-            opened.close()
-        raise
-    return sockets

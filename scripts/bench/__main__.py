@@ -21,6 +21,7 @@ BENCHMARKS = (
     "groups",
     "transactions",
     "security",
+    "connections",
     "startup",
     "kit",
 )

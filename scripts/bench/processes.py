@@ -38,6 +38,15 @@ with asyncio.Runner(loop_factory=factory) as runner:
     runner.run(main())
 """
 
+WITHOUT_UVLOOP = """
+import sys
+
+sys.modules["uvloop"] = None
+from purgatorio.broker.cli.main import main
+
+sys.exit(main())
+"""
+
 
 @dataclass(frozen=True)
 class Brokers:
@@ -109,12 +118,13 @@ def _process(*command: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextlib.contextmanager
-def brokers(count: int = 3, **settings: object) -> Iterator[Brokers]:
-    """`purgatorio cluster` on free ports, with these settings."""
+def brokers(count: int = 3, *, loop: str = "", **settings: object) -> Iterator[Brokers]:
+    """`purgatorio cluster` on free ports, with these settings; with loop="asyncio" without uvloop."""
     started = time.perf_counter()
     arguments = ["cluster", "--brokers", str(count), "--port", "0", "--admin-port", "0"]
     arguments += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    with _process("-m", "purgatorio", *arguments) as process:
+    command = ("-c", WITHOUT_UVLOOP) if loop == "asyncio" else ("-m", "purgatorio")
+    with _process(*command, *arguments) as process:
         assert process.stdout is not None
         printed = ""
         for line in process.stdout:

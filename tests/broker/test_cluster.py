@@ -169,7 +169,7 @@ async def test_a_port_in_use_is_an_error_and_leaves_no_task_or_socket() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         cluster = Cluster(ClusterConfig(brokers=1, port=port, admin_port=0))
-        with capture_logs() as logs, pytest.raises(OSError, match="address already in use"):
+        with capture_logs() as logs, pytest.raises(OSError, match="Address already in use"):
             await cluster.start()
     await until(lambda: asyncio.all_tasks() <= before)
     assert "broker stopped" not in [entry["event"] for entry in logs], "it had not started"

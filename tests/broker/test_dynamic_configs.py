@@ -145,6 +145,7 @@ async def test_a_broker_that_starts_again_has_the_dynamic_configs(cluster: Clust
 async def test_a_changed_limit_of_connections_holds_for_new_ones(cluster: Cluster) -> None:
     broker = cluster.brokers[0]
     first = await client(broker)
+    await produce(first, produce_request())  # a client that has requested nothing would make room
     await alter(broker, str(broker.broker_id), max_connections="1")
     second = await client(broker)
     with pytest.raises(ConnectionError):

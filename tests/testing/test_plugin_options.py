@@ -144,7 +144,7 @@ def test_a_cluster_that_does_not_start_says_why(run: Run) -> None:
     """
     result = run(source)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["kafka: the Kafka cluster did not start: *address already in use*"])
+    result.stdout.fnmatch_lines(["kafka: the Kafka cluster did not start: *ddress already in use*"])
 
 
 def test_a_fixture_of_the_session_shares_the_cluster_and_the_examples_of_hypothesis_reset_it(run: Run) -> None:

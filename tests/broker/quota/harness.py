@@ -34,10 +34,12 @@ class FakeChannel:
         self.throttled = True
         self.events.append("throttled")
 
-    def unthrottle(self) -> None:
+    def unthrottle(self, then: Callable[[], None] | None = None) -> None:
         assert self.throttled
         self.throttled = False
         self.events.append("unthrottled")
+        if then is not None:
+            then()
 
 
 class Client:

@@ -14,12 +14,14 @@ from purgatorio.broker.coordinator.turns import listings_soon
 from purgatorio.broker.quota.connection_rates import ConnectionRates
 from purgatorio.broker.request import Reply, RequestContext, Route, Routes
 from purgatorio.broker.security.sasl import SaslSettings
-from purgatorio.broker.server.connection import Connection, SharedServices
+from purgatorio.broker.server.connection import Connection
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.shared_services import SharedServices
+from purgatorio.broker.server.turns import Turns
 from purgatorio.protocol.api import APIS, ApiKey, encode_request
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -186,13 +188,15 @@ class Bench:
         self.probe = Probe()
         self.memory = RequestMemory(limits.request_memory_bytes)
         self.entered: list[Connection] = []
+        self.logged_in_count = 0
+        self.throttled_count = 0
         self._callbacks: deque[Callable[[], None]] = deque()
         routes = {key: Route(self.handler, api.versions[0], api.versions[-1], _failed) for key, api in APIS.items()}
         self._services = SharedServices(
             listener="PLAINTEXT",
             limits=limits,
             clock=self.clock,
-            call_soon=self._callbacks.append,
+            turns=Turns(self._callbacks.append, self.clock.now_seconds),
             dispatcher=Dispatcher(routes),
             answers=listings_soon(self._callbacks.append),
             memory=self.memory,
@@ -222,6 +226,18 @@ class Bench:
     def left(self, connection: Connection) -> None:
         """As the listener would."""
         self.entered.remove(connection)
+
+    def logged_in(self, connection: Connection) -> None:
+        """As the listener would."""
+        self.logged_in_count += 1
+
+    def throttled(self, connection: Connection) -> None:
+        """As the listener would."""
+        self.throttled_count += 1
+
+    def unthrottled(self, connection: Connection) -> None:
+        """As the listener would."""
+        self.throttled_count -= 1
 
     def run_once(self) -> None:
         """One iteration of the loop."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -308,6 +309,58 @@ def test_the_answer_of_the_request_that_throttles_is_sent_before(make_bench: Mak
     connection.data_received(requests_of(request_of, 2))
     assert transport.correlation_ids() == [1]
     assert not transport.reading
+
+
+def test_a_request_that_waits_for_the_end_of_a_throttle_is_started_before_later_ones(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    bench = make_bench()
+    connection, transport = bench.connect()
+    started: list[int] = []
+    bench.handler.decide = lambda reply: (started.append(2), bench.handler.answer(reply))[1]
+    connection.throttle()
+    connection.data_received(request_of(2))
+    connection.unthrottle(lambda: started.append(1))
+    assert started == [], "in a later turn of the loop"
+    bench.run()
+    assert started == [1, 2]
+    assert transport.reading
+
+
+def test_a_request_that_waits_is_not_started_when_the_connection_is_gone(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    connection, _ = bench.connect()
+    started: list[int] = []
+    connection.throttle()
+    connection.unthrottle(lambda: started.append(1))
+    connection.connection_lost(None)
+    bench.run()
+    assert started == []
+
+
+def test_of_connections_that_send_in_one_turn_of_the_loop_some_wait_for_the_next(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """9,990 clients that all sent at once held the loop for half a second."""
+    bench = make_bench()
+
+    def answer_slowly(reply: Reply) -> None:
+        bench.clock.advance_ms(1)
+        bench.handler.answer(reply)
+
+    bench.handler.decide = answer_slowly
+    crowd = [bench.connect() for _ in range(30)]
+    for connection, _ in crowd:
+        connection.data_received(request_of(1))
+    turns = [len(bench.handler.contexts)]
+    while turns[-1] < len(crowd):
+        bench.run_once()
+        turns.append(len(bench.handler.contexts))
+    steps = [after - before for before, after in pairwise([0, *turns])]
+    assert max(steps) <= 7, "a turn takes five milliseconds, and what it began"
+    assert all(transport.correlation_ids() == [1] for _, transport in crowd)
+    bench.run()
+    assert all(transport.reading for _, transport in crowd)
 
 
 def test_what_throttles_a_connection_hears_that_it_is_gone(make_bench: MakeBench) -> None:

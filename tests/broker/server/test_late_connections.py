@@ -77,11 +77,13 @@ async def test_connections_that_come_too_fast_for_the_broker_are_read_later(
 
 
 async def test_an_address_may_have_another_number_of_connections(
-    start_listener: Start, connect: Connect, probe: Probe
+    start_listener: Start, connect: Connect, handler: Handler, request_of: RequestOf
 ) -> None:
     listener = await start_listener(max_connections_per_ip=5, max_connections_of={"127.0.0.1": 1, "192.0.2.1": 9})
-    await connect(listener)
-    await probe.until(lambda: probe.opened == 1)
+    handler.decide = handler.answer
+    first = await connect(listener)
+    first.send(request_of(1))
+    await first.answer()
     with capture_logs() as logs:
         assert await (await connect(listener)).rest() == b""
     assert logs[0]["detail"] == "1 connections of 127.0.0.1 are open"

@@ -188,7 +188,9 @@ async def test_too_many_connections_are_refused(
     handler.decide = handler.answer
     listener = await start_listener(max_connections=2)
     first, second = await connect(listener), await connect(listener)
-    await probe.until(lambda: probe.opened == 2)
+    for client in (first, second):
+        client.send(request_of(1))
+        await client.answer()
     with capture_logs() as logs:
         third = await connect(listener)
         assert await third.rest() == b""
@@ -200,13 +202,36 @@ async def test_too_many_connections_are_refused(
         assert (await client.answer())[0] == 1
 
 
+async def test_honest_clients_get_in_beside_a_crowd_that_has_requested_nothing(
+    start_listener: Start, connect: Connect, handler: Handler, probe: Probe, request_of: RequestOf
+) -> None:
+    """Connections with half a request each made the listener refuse all others, until their deadline."""
+    handler.decide = handler.answer
+    listener = await start_listener(max_connections=3)
+    crowd = [await connect(listener) for _ in range(3)]
+    for client in crowd:
+        client.send(request_of(1)[:-1])
+    await probe.until(lambda: probe.received_bytes == 3 * len(request_of(1)[:-1]))
+    with capture_logs() as logs:
+        for number, client in enumerate([await connect(listener) for _ in range(2)]):
+            client.send(request_of(number))
+            assert (await client.answer())[0] == number
+    assert [(line["peer"], line["reason"]) for line in logs] == [
+        (client.name, "not_logged_in") for client in crowd[:2]
+    ], "the oldest go first"
+    assert [await client.rest() for client in crowd[:2]] == [b"", b""]
+    assert probe.refusals == [Refusal.NOT_LOGGED_IN] * 2
+
+
 async def test_too_many_connections_of_one_address_are_refused(
-    start_listener: Start, connect: Connect, probe: Probe
+    start_listener: Start, connect: Connect, handler: Handler, probe: Probe, request_of: RequestOf
 ) -> None:
     """One host cannot take them all."""
+    handler.decide = handler.answer
     listener = await start_listener(max_connections_per_ip=1)
     first = await connect(listener)
-    await probe.until(lambda: probe.opened == 1)
+    first.send(request_of(1))
+    await first.answer()
     with capture_logs() as logs:
         assert await (await connect(listener)).rest() == b""
     assert [line["reason"] for line in logs] == ["too_many_connections_of_address"]

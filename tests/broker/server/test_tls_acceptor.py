@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -12,10 +13,21 @@ import pytest
 import trustme
 
 from purgatorio.broker.clock import SystemClock
-from purgatorio.broker.server.limits import Refusal
+from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
+from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.tls_acceptor import MAX_HANDSHAKES_PER_TURN, TlsAcceptor
 
 AUTHORITY = trustme.CA()
+CLOSED = "the client closed the connection during the TLS handshake"
+
+
+def client_hello() -> bytes:
+    """The first message of a client, as OpenSSL sends it."""
+    sent = ssl.MemoryBIO()
+    client = trusting().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="127.0.0.1")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return sent.read()
 
 
 def context() -> ssl.SSLContext:
@@ -30,10 +42,27 @@ def trusting() -> ssl.SSLContext:
     return made
 
 
+HELLO = client_hello()
+
+
 class Echo(asyncio.Protocol):
+    """A connection that takes its handshake's place over."""
+
+    def __init__(self, slots: ConnectionSlots, place: Place) -> None:
+        self._slots = slots
+        self._place = place
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        self._place.guest = self
+        self._slots.logged_in(self._place)
+
+    def make_room(self, why: str) -> None:
+        raise AssertionError("it has logged in")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._slots.leave(self._place)
 
     def data_received(self, data: bytes) -> None:
         self.transport.write(data)
@@ -44,36 +73,32 @@ class Acceptor:
 
     def __init__(self, handshake_ms: int, most: int) -> None:
         self.refusals: asyncio.Queue[tuple[Refusal, str]] = asyncio.Queue()
-        self.most = most
         made = context()
+        self.slots = ConnectionSlots(ConnectionLimits(max_connections=most))
         self.acceptor = TlsAcceptor(
-            Echo,
+            lambda place: Echo(self.slots, place),
             lambda: made,
-            may_enter=self._may_enter,
+            slots=self.slots,
             refused=self._refused,
             handshake_ms=handshake_ms,
             clock=SystemClock(),
         )
-
-    def _may_enter(self, host: str, handshakes: int, of_host: int) -> tuple[Refusal, str] | None:
-        assert host == "127.0.0.1"
-        assert handshakes == of_host, "all are of one address"
-        return None if handshakes < self.most else (Refusal.TOO_MANY_CONNECTIONS, "full")
 
     def _refused(self, reason: Refusal, detail: str, peer: str) -> None:
         self.refusals.put_nowait((reason, detail))
 
 
 @asynccontextmanager
-async def listening(handshake_ms: int = 10_000, most: int = 100) -> AsyncIterator[tuple[Acceptor, int]]:
+async def listening(handshake_ms: int = 10_000, most: int = 1_000) -> AsyncIterator[tuple[Acceptor, int]]:
     made = Acceptor(handshake_ms, most)
-    await made.acceptor.start("127.0.0.1", 0, 200)
+    await made.acceptor.open("127.0.0.1", 0, 200)
     try:
         yield made, made.acceptor.sockets[0].getsockname()[1]
     finally:
         made.acceptor.close()
         await made.acceptor.wait_closed()
         assert made.acceptor.handshakes == 0
+        assert made.slots.before_login == 0
 
 
 async def test_a_client_that_trusts_the_authority_is_served() -> None:
@@ -119,38 +144,82 @@ async def test_a_client_that_says_nothing_is_closed_when_its_time_is_up() -> Non
         writer.close()
 
 
-async def test_handshakes_under_way_count_as_connections_and_end_with_the_listener() -> None:
+async def test_a_client_that_sends_half_a_hello_is_closed_when_its_time_is_up() -> None:
+    async with listening(handshake_ms=20) as (made, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(HELLO[:100])
+        assert await made.refusals.get() == (Refusal.HANDSHAKE_TIMEOUT, "the TLS handshake took too long")
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+
+
+async def test_a_client_that_goes_after_half_a_hello_is_told_of() -> None:
+    async with listening() as (made, port):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(HELLO[:100])
+        writer.close()
+        assert await made.refusals.get() == (Refusal.TLS_HANDSHAKE_FAILED, CLOSED)
+
+
+async def test_handshakes_under_way_count_as_connections_and_make_room_for_others() -> None:
+    """Clients that connect and say nothing do not keep the others out."""
     async with listening(most=2) as (made, port):
-        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
-        assert await made.refusals.get() == (Refusal.TOO_MANY_CONNECTIONS, "full")
-        assert made.acceptor.handshakes == 2
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting())
+            writer.write(b"hello")
+            assert await reader.readexactly(5) == b"hello"
+            silent.append((reader, writer))
+            reason, detail = await made.refusals.get()
+            assert reason is Refusal.NOT_LOGGED_IN
+            assert detail.startswith("2 connections are open")
+        for reader, _ in silent[:2]:
+            assert await reader.read() == b""
+        _, refused = await asyncio.open_connection("127.0.0.1", port)
+        silent.append((reader, refused))
+        assert await made.refusals.get() == (Refusal.TOO_MANY_CONNECTIONS, "2 connections are open")
+        assert made.acceptor.handshakes == 0
         for _, writer in silent:
             writer.close()
 
 
+async def test_silent_clients_end_with_the_listener() -> None:
+    async with listening() as (made, port):
+        readers = [(await asyncio.open_connection("127.0.0.1", port)) for _ in range(3)]
+        readers[0][1].write(HELLO[:50])
+        while made.acceptor.handshakes < 3:  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(0)
+    for reader, writer in readers:
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+
+
 async def test_a_crowd_is_taken_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two turns of the loop no more than eight handshakes begin, though a hundred clients wait."""
+    """Clients that all send the last bytes of their hellos at once: in each turn of the loop eight are answered."""
     begun = [0]
-    all_began = asyncio.Event()
     begin: Callable[..., None] = TlsAcceptor._begin
 
     def counted(self: TlsAcceptor, *args: object) -> None:
         begun[-1] += 1
-        if sum(begun) == 100:
-            all_began.set()
         begin(self, *args)
 
-    def next_turn() -> None:
-        begun.append(0)
-        if not all_began.is_set():
-            loop.call_soon(next_turn)
-
     monkeypatch.setattr(TlsAcceptor, "_begin", counted)
-    loop = asyncio.get_running_loop()
-    async with listening() as (_, port):
+    async with listening() as (made, port):
         sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
-        next_turn()
-        await all_began.wait()
+        for each in sockets:
+            each.sendall(HELLO[:-1])
+        while made.acceptor.handshakes < 100:  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert begun == [0], "no handshake can get on before the whole hello is there"
+        for each in sockets:
+            each.sendall(HELLO[-1:])
+        while sum(begun) < 100:
+            begun.append(0)
+            await asyncio.sleep(0)
         assert max(begun) == MAX_HANDSHAKES_PER_TURN
         for each in sockets:
             each.close()

@@ -1,0 +1,124 @@
+"""How many connections clients may have open: of a broker, of one address, and before they have logged in.
+
+A client that has not logged in costs a file, and nothing has shown yet that it means well. So it does not keep others
+out: where there is no room for a new connection, the one that has waited longest without logging in is closed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from purgatorio.broker.server.limits import ConnectionLimits, Refusal
+
+BEFORE_LOGIN_SHARE: Final = 0.25
+"""The share of a broker's connections that clients may have which have not logged in."""
+MIN_BEFORE_LOGIN: Final = 64
+"""As many may be logging in at once even where few connections are allowed."""
+
+
+class Guest(Protocol):
+    """A connection, or a TLS handshake that is to become one."""
+
+    def make_room(self, why: str) -> None:
+        """Close: the place is another's."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A guest's place.
+
+    Attributes:
+        host: its address.
+        guest: a handshake hands its place on to its connection.
+        is_held: whether the place is the guest's, which has to leave it.
+    """
+
+    host: str
+    guest: Guest
+    is_held: bool = True
+
+
+Refused = tuple[Refusal, str]
+
+
+class ConnectionSlots:
+    """The places for connections of one broker's listeners.
+
+    Args:
+        limits: how many there are.
+    """
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self._most_of = limits.max_connections_of
+        self._of_host: Counter[str] = Counter()
+        self._before_login: dict[Place, None] = {}
+        self._before_login_of: dict[str, dict[Place, None]] = {}
+        self._taken = 0
+        self.allow(limits.max_connections, limits.max_connections_per_ip)
+
+    @property
+    def taken(self) -> int:
+        """How many places are taken."""
+        return self._taken
+
+    @property
+    def before_login(self) -> int:
+        """How many of them belong to clients that have not logged in."""
+        return len(self._before_login)
+
+    def allow(self, max_connections: int, max_connections_per_ip: int) -> None:
+        """Have this many places from now on, in all and for one address; those that are taken stay so."""
+        self._most = max_connections
+        self._most_per_ip = max_connections_per_ip
+        self._most_before_login = max(MIN_BEFORE_LOGIN, int(max_connections * BEFORE_LOGIN_SHARE))
+
+    def take(self, host: str, guest: Guest) -> Place | Refused:
+        """Return a place for a guest that has not logged in, or why there is none."""
+        most_of_host = self._most_of.get(host, self._most_per_ip)
+        if self._of_host[host] >= most_of_host:
+            detail = f"{most_of_host} connections of {host} are open"
+            if not self._make_room(self._before_login_of.get(host), detail):
+                return Refusal.TOO_MANY_CONNECTIONS_OF_ADDRESS, detail
+        if self._taken >= self._most:
+            detail = f"{self._most} connections are open"
+            if not self._make_room(self._before_login, detail):
+                return Refusal.TOO_MANY_CONNECTIONS, detail
+        if len(self._before_login) >= self._most_before_login:
+            self._make_room(self._before_login, f"{self._most_before_login} clients have not logged in")
+        place = Place(host, guest)
+        self._taken += 1
+        self._of_host[host] += 1
+        self._before_login[place] = None
+        self._before_login_of.setdefault(host, {})[place] = None
+        return place
+
+    def logged_in(self, place: Place) -> None:
+        """The guest of a place has logged in: the place is its own until it leaves."""
+        if self._before_login.pop(place, 0) is None:
+            of_host = self._before_login_of[place.host]
+            del of_host[place]
+            if not of_host:
+                del self._before_login_of[place.host]
+
+    def leave(self, place: Place) -> None:
+        """Free a place, if its guest did not have to before."""
+        if not place.is_held:
+            return
+        place.is_held = False
+        self.logged_in(place)
+        self._taken -= 1
+        self._of_host[place.host] -= 1
+        if not self._of_host[place.host]:
+            del self._of_host[place.host]
+
+    def _make_room(self, among: dict[Place, None] | None, why: str) -> bool:
+        """Close the guest that has waited longest among those; return whether there was one."""
+        if not among:
+            return False
+        place = next(iter(among))
+        self.leave(place)
+        place.guest.make_room(f"{why}: of those that have not logged in, this one waited longest")
+        return True

@@ -1,0 +1,169 @@
+"""Listening sockets of an address, from which several clients are accepted in one turn of the event loop.
+
+libuv accepts one connection of a listening socket in a turn. Where a turn takes long, because a client keeps the
+broker busy, two hundred new clients would wait for as many turns: seconds. So the sockets are watched and emptied here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from purgatorio.broker.clock import Alarm, Clock
+from purgatorio.broker.server.connection_snapshot import host_and_peer
+
+MAX_ACCEPTS_PER_TURN: Final = 64
+"""Clients that are accepted from one socket in one turn of the event loop: 5 ms of work until they are connected."""
+ACCEPT_RETRY_MS: Final = 100
+"""The time after which accepting is tried again when no file was free for a client."""
+
+Accepted = Callable[[socket.socket, str, str], None]
+"""Takes a client's socket, which does not block; its host; and its host and port in one text."""
+
+
+def can_watch_sockets(loop: asyncio.AbstractEventLoop) -> bool:
+    """Return whether an event loop tells when a socket is readable: a simulated one and Windows' default do not."""
+    return type(loop).add_reader is not asyncio.AbstractEventLoop.add_reader
+
+
+async def open_sockets(host: str, port: int, backlog: int) -> list[socket.socket]:
+    """Open sockets that listen on every address of `host`, all on the same port.
+
+    Raises:
+        OSError: an address cannot be listened on; no socket is left open.
+    """
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    not_here: OSError | None = None
+    try:
+        for family, address in dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found):
+            try:
+                sockets.append(socket.create_server((address, port), family=family, backlog=backlog))
+            except OSError as error:
+                # A name may have an address that the machine lacks: localhost is ::1 too, even if there is no IPv6.
+                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    raise
+                not_here = error
+            else:
+                port = sockets[0].getsockname()[1]
+        if not_here is not None and not sockets:
+            raise not_here
+    except OSError:
+        for opened in sockets:
+            opened.close()
+        raise
+    return sockets
+
+
+class ListeningSockets:
+    """Accepts from the sockets of one address.
+
+    Args:
+        accepted: takes each client.
+        clock: times the next attempt when no client could be accepted.
+        most_per_turn: clients that are accepted from one socket in one turn.
+
+    Attributes:
+        sockets: those that are listened on; empty when they are closed.
+    """
+
+    def __init__(self, accepted: Accepted, clock: Clock, most_per_turn: int = MAX_ACCEPTS_PER_TURN) -> None:
+        self._accepted = accepted
+        self._clock = clock
+        self._most_per_turn = most_per_turn
+        self._retry: Alarm | None = None
+        self.sockets: list[socket.socket] = []
+
+    async def open(self, host: str, port: int, backlog: int, listening: socket.socket | None = None) -> None:
+        """Listen.
+
+        Args:
+            listening: a socket that listens already, to be used instead of new ones; it is closed with this object.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        self.sockets = await open_sockets(host, port, backlog) if listening is None else [listening]
+        for each in self.sockets:
+            each.setblocking(False)
+        self._watch()
+
+    def close(self) -> None:
+        """Free the port."""
+        if self._retry is not None:
+            self._retry.cancel()
+        for each in self.sockets:
+            asyncio.get_running_loop().remove_reader(each)
+            each.close()
+        self.sockets = []
+
+    def _watch(self) -> None:
+        for each in self.sockets:
+            asyncio.get_running_loop().add_reader(each, self._accept, each)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Accept clients that wait; the loop calls again in its next turn if more do."""
+        for _ in range(self._most_per_turn):
+            try:
+                client, address = listening.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError:  # no file is free for it, of which the listener's sweep warns
+                for each in self.sockets:
+                    asyncio.get_running_loop().remove_reader(each)
+                self._retry = self._clock.call_later(ACCEPT_RETRY_MS, self._watch)
+                return
+            client.setblocking(False)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does so for its own servers only
+            self._accepted(client, *host_and_peer(address))
+
+
+class PlainAcceptor:
+    """Makes connections of the clients that come by the sockets of one address, without TLS.
+
+    Args:
+        protocol: makes the protocol of a connection.
+        clock: see `ListeningSockets`.
+    """
+
+    def __init__(self, protocol: Callable[[], asyncio.Protocol], clock: Clock) -> None:
+        self._protocol = protocol
+        self._listening = ListeningSockets(self._begin, clock)
+        self._beginning: dict[asyncio.Task[None], socket.socket] = {}
+        self.open = self._listening.open
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """Those that are listened on; empty when they are closed."""
+        return self._listening.sockets
+
+    def close(self) -> None:
+        """Free the port; clients that were accepted, but have no protocol yet, are closed."""
+        self._listening.close()
+        for task in self._beginning:
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Wait until nothing of it is left, after `close`."""
+        if self._beginning:
+            await asyncio.wait(list(self._beginning))
+
+    def _begin(self, client: socket.socket, host: str, peer: str) -> None:
+        task = asyncio.create_task(self._connect(client), name=f"accepted {peer}")
+        self._beginning[task] = client
+        task.add_done_callback(self._begun)
+
+    async def _connect(self, client: socket.socket) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, client)
+        except OSError:  # the client is gone
+            client.close()
+
+    def _begun(self, task: asyncio.Task[None]) -> None:
+        client = self._beginning.pop(task)
+        if task.cancelled():  # it may not have begun, so that no transport closes the socket
+            client.close()

@@ -1,0 +1,75 @@
+"""The parts of a listener that all its connections use, and what it is to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from purgatorio.broker.clock import Clock
+from purgatorio.broker.coordinator.turns import Listings
+from purgatorio.broker.request import Principal
+from purgatorio.broker.security.sasl import SaslSettings
+from purgatorio.broker.server.dispatch import Dispatcher
+from purgatorio.broker.server.limits import ConnectionLimits, Refusal
+from purgatorio.broker.server.observer import ServerObserver
+from purgatorio.broker.server.refusal_log import RefusalLog
+from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.turns import Turns
+
+if TYPE_CHECKING:
+    from purgatorio.broker.server.connection import Connection
+
+Identify = Callable[[bytes | None], Principal | str]
+"""Returns whose certificate in DER it is; or why the client is refused. None: the client shows no certificate."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SharedServices:
+    """The parts of a listener that all its connections use.
+
+    Attributes:
+        listener: the listener's name.
+        turns: the turns of the event loop, which all connections of a broker share.
+        goes_first: whether the connections are other brokers', whose turns come before those of clients.
+        sasl: how clients authenticate; None: they do not.
+        answers: encodes long answers in steps.
+        identify: tells clients by their certificates; None: they show none.
+    """
+
+    listener: str
+    limits: ConnectionLimits
+    clock: Clock
+    turns: Turns
+    goes_first: bool = False
+    dispatcher: Dispatcher
+    answers: Listings
+    memory: RequestMemory
+    observer: ServerObserver
+    refusals: RefusalLog
+    sasl: SaslSettings | None = None
+    identify: Identify | None = None
+
+
+class ConnectionOwner(Protocol):
+    """Keeps the list of connections: the listener, or a test."""
+
+    def enter(self, connection: Connection) -> tuple[Refusal, str] | None:
+        """Add a new connection to the list, or return why it is refused."""
+        ...
+
+    def logged_in(self, connection: Connection) -> None:
+        """A connection that was added has authenticated, or has requested something if it need not."""
+        ...
+
+    def left(self, connection: Connection) -> None:
+        """Remove a connection that was added and is gone now."""
+        ...
+
+    def throttled(self, connection: Connection) -> None:
+        """A connection is not read from now on, however long that takes."""
+        ...
+
+    def unthrottled(self, connection: Connection) -> None:
+        """A connection is read again."""
+        ...

@@ -1,0 +1,84 @@
+"""How the connections of one broker share the turns of the event loop, so that a crowd does not hold it.
+
+An event loop tells in one turn of all connections that have bytes to read: of ten thousand, if as many clients send at
+once. They are worked on for `MAX_TURN_SECONDS`; those that come later in the turn only take in their bytes, and go on
+in the next turns, in the order in which they came. Between these turns the loop serves everything else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+MAX_TURN_SECONDS: Final = 0.005
+"""Time for which the requests of all connections of a broker are started in one turn of the event loop."""
+PAUSE_SECONDS: Final = 0.0005
+"""Without work for so long, the event loop has done other things meanwhile, or has waited: another turn begins."""
+
+
+class TurnTaker(Protocol):
+    """A connection that has work to do."""
+
+    def take_turn(self, now_seconds: float) -> None:
+        """Do some of the work, set `Turns.busy_until_seconds`, and ask for another turn if there is more."""
+        ...
+
+
+class Turns:
+    """The turns of one broker's connections.
+
+    Args:
+        call_soon: the event loop's.
+        now_seconds: the clock's monotonic time.
+
+    Attributes:
+        busy_until_seconds: when a connection worked last; each connection says when it has done its work.
+    """
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object], now_seconds: Callable[[], float]) -> None:
+        self._call_soon = call_soon
+        self._now_seconds = now_seconds
+        self._first: deque[TurnTaker] = deque()
+        self._others: deque[TurnTaker] = deque()
+        self._scheduled = False
+        self._ends_seconds = 0.0
+        self.busy_until_seconds = 0.0
+
+    def are_over(self, now_seconds: float) -> bool:
+        """Return whether the time of the present turn is used up, so that work has to `wait`."""
+        if now_seconds - self.busy_until_seconds > PAUSE_SECONDS:
+            self._ends_seconds = now_seconds + MAX_TURN_SECONDS
+            return False
+        self.busy_until_seconds = now_seconds
+        return now_seconds > self._ends_seconds
+
+    def wait(self, connection: TurnTaker, *, goes_first: bool) -> None:
+        """Give a connection a turn, in a later turn of the event loop.
+
+        Args:
+            goes_first: it is another broker's, and goes before those of clients.
+        """
+        (self._first if goes_first else self._others).append(connection)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._run)
+
+    def _run(self) -> None:
+        """Give turns to those that wait now, as many as there is time for, and to one of each kind at least."""
+        self._scheduled = False
+        now_seconds = self.busy_until_seconds = self._now_seconds()
+        ends_seconds = self._ends_seconds = now_seconds + MAX_TURN_SECONDS
+        try:
+            for waiting in (self._first, self._others):
+                for _ in range(len(waiting)):
+                    waiting.popleft().take_turn(now_seconds)
+                    now_seconds = self.busy_until_seconds
+                    if now_seconds > ends_seconds:
+                        break
+        finally:
+            if self._first or self._others:
+                self._schedule()
