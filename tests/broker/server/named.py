@@ -72,6 +72,8 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "host": ("*",),
     "host_filter": ("*",),
     "configuration_keys": ("retention.ms", "new{}"),
+    "feature": ("transaction.version", "new{}"),
+    "path": ("memory", "new{}"),
     "protocol_name": ("range",),
     "protocol_type": ("consumer",),
     "server_assignor": ("uniform",),
@@ -101,6 +103,7 @@ CODES: Final[dict[str, int]] = {
     "isolation_level": 1,
     "key_type": 0,
     "transaction_version": 1,
+    "upgrade_type": 1,
     "resource_types": 2,
 }
 CODES_OF: Final[dict[tuple[ApiKey, str], int]] = {
