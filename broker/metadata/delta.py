@@ -7,10 +7,11 @@ all topics are compared. Either way a row differs if it is another object, since
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress, count
 from operator import is_not
 from typing import NamedTuple
+from weakref import ReferenceType, ref
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage, Rows, Topic
@@ -37,12 +38,32 @@ class TopicDelta(NamedTuple):
         return (TopicPartition(self.name, index) for index in self.partitions)
 
 
-def changed_topics(before: ClusterImage | None, after: ClusterImage) -> list[TopicDelta]:
+class _Found(NamedTuple):
+    """What differs from an earlier image, which may be gone by now."""
+
+    before: ReferenceType[ClusterImage]
+    deltas: tuple[TopicDelta, ...]
+
+
+def changed_topics(before: ClusterImage | None, after: ClusterImage) -> Sequence[TopicDelta]:
     """Return what differs between two images, topic by topic, deleted topics first.
+
+    All parts of a broker ask this of each image, and the brokers of one process share the images: the later image keeps
+    the last answer.
 
     Args:
         before: the image that was seen last; None: there was none, so all topics are new.
     """
+    known = after.delta
+    if before is not None and isinstance(known, _Found) and known.before() is before:
+        return known.deltas
+    deltas = tuple(_compared(before, after))
+    if before is not None:
+        object.__setattr__(after, "delta", _Found(ref(before), deltas))
+    return deltas
+
+
+def _compared(before: ClusterImage | None, after: ClusterImage) -> Iterator[TopicDelta]:
     earlier: Mapping[str, Topic] = {} if before is None else before.topics
     touched = None if before is None else _touched_since(before, after)
     names: Iterable[tuple[str, Rows | None]]
@@ -51,12 +72,10 @@ def changed_topics(before: ClusterImage | None, after: ClusterImage) -> list[Top
         names += [(name, None) for name in after.topics]
     else:
         names = sorted(touched.items(), key=lambda item: item[0] in after.topics)
-    deltas = []
     for name, rows in names:
         old, new = earlier.get(name), after.topics.get(name)
         if old is not new and (indexes := _changed_rows(old, new, rows)):
-            deltas.append(TopicDelta(name, old, new, indexes))
-    return deltas
+            yield TopicDelta(name, old, new, indexes)
 
 
 def _touched_since(before: ClusterImage, after: ClusterImage) -> Mapping[str, Rows | None] | None:

@@ -150,7 +150,7 @@ class Commit(NamedTuple):
     topics: Mapping[str, Rows | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ClusterImage:
     """The committed metadata of the cluster.
 
@@ -172,6 +172,7 @@ class ClusterImage:
         edits: the topics that were touched since the version was committed, as `Commit.topics`.
         commits: the last commits, oldest first, each based on the one before. `metadata.delta` finds with them what
             differs from an earlier image; without them (an image that was read from outside) it compares.
+        delta: what `metadata.delta` found last, for the next one that asks the same; derived.
     """
 
     version: int
@@ -190,6 +191,7 @@ class ClusterImage:
     topic_names: Mapping[bytes, str] | None = field(default=None, repr=False, compare=False)
     edits: Mapping[str, Rows | None] = field(default_factory=dict, repr=False, compare=False)
     commits: tuple[Commit, ...] = field(default=(), repr=False, compare=False)
+    delta: object = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.topic_names is None:

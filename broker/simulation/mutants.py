@@ -181,7 +181,7 @@ def _slow_clocks() -> Patches:
 def _whole_deltas() -> Patches:
     """12. What differs between two images names each partition that differs. Without: of several it misses the last."""
 
-    def miss_one(before: ClusterImage | None, after: ClusterImage) -> list[TopicDelta]:
+    def miss_one(before: ClusterImage | None, after: ClusterImage) -> Sequence[TopicDelta]:
         deltas = changed_topics(before, after)
         return [delta._replace(partitions=delta.partitions[: max(1, len(delta.partitions) - 1)]) for delta in deltas]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -57,6 +58,23 @@ def test_a_changed_partition_is_all_that_differs_and_other_topics_are_not_looked
     before = image_of(topic("a"), topic("b"), topic("c"))
     after = committed(moved(before, ("b", 2)))
     assert found(before, replace(after, topics=NotWalked(after.topics))) == [("b", [2])]
+
+
+def test_the_difference_of_two_images_is_worked_out_once() -> None:
+    """Five parts of each broker ask for it; of 3,990 deleted topics it takes 10 ms."""
+    before = image_of(topic("a"), topic("b"))
+    after = committed(moved(before, ("b", 2)))
+    assert changed_topics(before, after) is changed_topics(before, after)
+    assert found(before, after) == [("b", [2])]
+
+
+def test_an_image_does_not_keep_the_one_before_it() -> None:
+    before = image_of(topic("a"))
+    after = committed(moved(before, ("a", 1)))
+    changed_topics(before, after)
+    seen = ref(before)
+    del before
+    assert seen() is None
 
 
 def test_images_may_be_skipped() -> None:
