@@ -105,8 +105,8 @@ MUTANTS: Final = (
     Mutant(
         "fetch-is-not-woken",
         "broker/replica/events.py",
-        "                self._fetch_purgatory.check(context.operation, cause, tp)\n",
-        "                pass\n",
+        "                    self._fetch_purgatory.check(operation, cause, tp)\n",
+        "                    pass\n",
         REPLICA,
     ),
     Mutant(
@@ -196,8 +196,8 @@ MUTANTS: Final = (
     Mutant(
         "producers-survive-a-truncation",
         "broker/log/log.py",
-        "        self._segments.rebuild(self.producers)\n        self.on_cut()\n",
-        "        self.on_cut()\n",
+        "        self._segments.rebuild(self.producers)\n        self._recount_uncommitted()\n        self.on_cut()\n",
+        "        self._recount_uncommitted()\n        self.on_cut()\n",
         LOG,
     ),
     Mutant(

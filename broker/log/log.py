@@ -1,9 +1,8 @@
 """The log of one partition, in memory.
 
-Batches lie in segments, oldest first; the last segment is the active one and gets all appends. A log always has an
-active segment, which may be empty. Offsets ascend but need not be contiguous: compaction leaves gaps. Of replication a
-log knows only the high watermark that the partition tells it; records below it are committed. Age, size and the memory
-cap delete committed records only.
+Batches lie in segments, oldest first; the last segment is the active one, gets all appends, and may be empty. Offsets
+ascend, with gaps where compaction removed records. A log knows the high watermark that the partition tells it: records
+below it are committed. Age, size and the memory cap delete committed records only.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ pauses while
 * the channel is muted, and as many requests wait for its end as may be in flight; or a quota throttles it,
 * the memory for requests is spent, or the listener stops.
 
-The event that ends one of these states calls `wake`, and the next turn of the event loop goes on with what is left. No
-request is started from within an answer: that runs deep inside the completion of a parked operation.
+The event that ends one of these states calls `wake`, and the next turn of the event loop goes on. No request is started
+from within an answer, deep inside the completion of a parked operation.
 """
 
 from __future__ import annotations
@@ -403,14 +403,8 @@ class Connection(asyncio.Protocol):
     def is_quiet(self, now_ms: int) -> bool:
         """Whether no deadline can have passed: nothing is under way, and the client is not idle for too long."""
         replies, requests = self._replies, self._requests
-        return (
-            self._deadlines.may_rest(now_ms)
-            and not replies.in_flight
-            and not requests.waiting
-            and not requests.partial_bytes
-            and not replies.writing_paused
-            and self._gate is None
-        )
+        is_busy = replies.in_flight or requests.waiting or requests.partial_bytes or replies.writing_paused
+        return self._deadlines.may_rest(now_ms) and not is_busy and self._gate is None
 
     def enforce_deadlines(self, now_ms: int, *, answers_short: bool = False) -> None:
         """Abort the connection if the client is past one of its deadlines.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Callable
 from typing import Final
 
@@ -25,8 +26,11 @@ Accepted = Callable[[socket.socket, str, str], None]
 
 
 def can_watch_sockets(loop: asyncio.AbstractEventLoop) -> bool:
-    """Return whether an event loop tells when a socket is readable: a simulated one and Windows' default do not."""
-    return type(loop).add_reader is not asyncio.AbstractEventLoop.add_reader
+    """Return whether an event loop tells when a socket is readable: a simulated one and Windows' default do not.
+
+    uvloop's loop does, and shares no base with asyncio's own.
+    """
+    return isinstance(loop, BaseSelectorEventLoop) or not isinstance(loop, asyncio.BaseEventLoop)
 
 
 async def open_sockets(host: str, port: int, backlog: int) -> list[socket.socket]:

@@ -19,7 +19,10 @@ EXAMPLES = ROOT / "examples"
 
 
 def run(*arguments: str) -> list[str]:
-    """The lines that ``python …`` prints; it must succeed, and write nothing to the standard error."""
+    """The lines that ``python …`` prints; it must succeed, and write nothing to the standard error.
+
+    But for what aiokafka says of a topic that its first request creates, as with Kafka.
+    """
     ran = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
@@ -29,7 +32,8 @@ def run(*arguments: str) -> list[str]:
         timeout=50,
         check=False,
     )
-    assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout + ran.stderr
+    told = re.sub(r"^Topic \w+ not found in cluster metadata\n", "", ran.stderr)
+    assert (ran.returncode, told) == (0, ""), ran.stdout + ran.stderr
     return ran.stdout.splitlines()
 
 
