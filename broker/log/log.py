@@ -175,9 +175,8 @@ class Log:
                 before the end of an empty log only: the leader's log start then lies within the batch.
             MemoryExhausted: as `append_as_leader`.
         """
-        batches = check_fetched(
-            records, self.log_end_offset, leader_epoch=leader_epoch, is_empty=self._segments.is_empty
-        )
+        empty = self._segments.is_empty
+        batches = check_fetched(records, self.log_end_offset, leader_epoch=leader_epoch, is_empty=empty)
         if not batches:
             return None
         size_bytes = sum(len(batch) for _, batch in batches)
