@@ -7,6 +7,9 @@ import pytest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica import events
 from tests.broker.replica.harness import Fetched, Harness, topic
+from tests.compiled import replaces_functions
+
+pytestmark = replaces_functions  # the fixture sets a constant, which compiled code has read already
 
 PARTITIONS = [TopicPartition("wide", number) for number in range(20)]
 
