@@ -292,6 +292,8 @@ def test_whatever_happens_to_logs_the_oldest_segment_of_all_goes_first(steps: li
         for each in logs:
             assert each.uncommitted_bytes == memory_from(each, each.high_watermark)
         assert len(budget._heap) <= 2 * len(budget._logs) + 1
+        assert budget._awaiting_bytes == sum(budget._awaiting.values())
+        assert all(each in logs and each._awaits_commit for each in budget._awaiting)
 
 
 def test_a_log_that_is_not_evictable_keeps_its_records_and_the_others_make_room(append) -> None:
