@@ -7,6 +7,7 @@ COPY broker ./broker
 COPY pipeline ./pipeline
 COPY purgatorio ./purgatorio
 COPY pyspark_purgatorio ./pyspark_purgatorio
+COPY simulation ./simulation
 COPY testing ./testing
 COPY pytest_purgatorio.py ./
 RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[oauth,security]"

@@ -17,24 +17,24 @@ from itertools import chain
 from types import TracebackType
 from typing import Final
 
-from purgatorio.broker.broker import Broker
-from purgatorio.broker.clock import Alarm, Clock, RunningClock, SystemClock
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.authentication import first_credentials
 from purgatorio.broker.config.cluster_settings import MAX_BROKERS
 from purgatorio.broker.config.listeners import with_ports
-from purgatorio.broker.faults import Faults
-from purgatorio.broker.garbage import GarbageTuning
+from purgatorio.broker.layers.faults import Faults
 from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.metrics.loop_lag import LoopLag
-from purgatorio.broker.movable_clock import MemberClock
+from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operator import OperationRefused, snapshots
 from purgatorio.broker.operator.leadership import Leadership
 from purgatorio.broker.operator.network import Network
 from purgatorio.broker.operator.snapshots import Snapshot
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
+from purgatorio.broker.time.clock import Alarm, Clock, RunningClock, SystemClock
+from purgatorio.broker.time.garbage import GarbageTuning
+from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.web.server import AdminServer
 
 GARBAGE_DELAY_MS: Final = 1_000

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from purgatorio.broker.config.declare import setting_type
 from purgatorio.broker.config.descriptions import settings_of_process
-from purgatorio.broker.faults.rule import Rule
-from purgatorio.broker.faults.toxic import Toxic
+from purgatorio.broker.layers.faults.rule import Rule
+from purgatorio.broker.layers.faults.toxic import Toxic
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.config_keys import ConfigType
 from purgatorio.testing.options import OWN_NAMES
@@ -65,10 +65,10 @@ def module() -> str:
         _typed("TopicConfigs", "Topic configs by Kafka's names, with underscores for dots.", topic),
         _typed(
             "FaultRule",
-            "A fault rule; see `purgatorio.broker.faults.rule.Rule`.",
+            "A fault rule; see `purgatorio.broker.layers.faults.rule.Rule`.",
             _fields(Rule) | _toxic_kind() | toxic,
         ),
-        _typed("ToxicRule", "A toxic; see `purgatorio.broker.faults.toxic.Toxic`.", toxic),
+        _typed("ToxicRule", "A toxic; see `purgatorio.broker.layers.faults.toxic.Toxic`.", toxic),
     ]
     return "\n\n".join(parts)
 

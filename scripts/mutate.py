@@ -3,7 +3,7 @@
 
 Each mutant is one change of the source, made in a copy of the repository; then the unit tests of its folder run. A
 mutant that they pass has survived: something that the code does is not tested. The simulator's own mutants, one for
-each safety rule, are in ``broker/simulation/mutants.py``.
+each safety rule, are in ``simulation/mutants.py``.
 
     scripts/mutate.py              run all, and print the score
     scripts/mutate.py NAME ...     run these
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-COPIED: Final = ("broker", "protocol", "pipeline", "purgatorio", "tests", "scripts", "pyproject.toml")
+COPIED: Final = ("broker", "protocol", "pipeline", "simulation", "purgatorio", "tests", "scripts", "pyproject.toml")
 TEST_SECONDS: Final = 300
 """The limit for one mutant's tests: a mutant may loop for ever, which counts as noticed."""
 REPLICA: Final = "tests/broker/replica"
@@ -54,7 +54,7 @@ class Mutant:
 MUTANTS: Final = (
     Mutant(
         "truncate-to-the-leaders-answer",
-        "broker/replica/follower.py",
+        "broker/replica/following/follower.py",
         "return min(own_end_offset, diverging.end_offset)",
         "return diverging.end_offset",
         REPLICA,
@@ -68,7 +68,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a-marker-cancels-no-question",
-        "broker/replica/transaction_guard.py",
+        "broker/replica/producing/transaction_guard.py",
         "        if partition.asked.get(transaction.producer_id, transaction.producer_epoch) is not question:\n"
         "            return ErrorCode.INVALID_TXN_STATE\n",
         "",
@@ -76,21 +76,21 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a-marker-cancels-the-question-about-the-next-transaction",
-        "broker/replica/asked_transactions.py",
+        "broker/replica/producing/asked_transactions.py",
         "if epoch < producer_epoch or (epoch == producer_epoch and not question.adds_partitions):",
         "if epoch <= producer_epoch:",
         REPLICA,
     ),
     Mutant(
         "an-answer-outlives-its-leader-epoch",
-        "broker/replica/transaction_guard.py",
+        "broker/replica/producing/transaction_guard.py",
         " or partition.leader_epoch != question.leader_epoch:\n            return",
         ":\n            return",
         REPLICA,
     ),
     Mutant(
         "a-batch-overtakes-one-that-was-refused-unverified",
-        "broker/replica/transactional_writes.py",
+        "broker/replica/producing/transactional_writes.py",
         "        partition.refused.note(batch.records, error.error_code, writes.clock.now_ms())\n",
         "",
         REPLICA,
@@ -132,7 +132,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "stale-answer-is-applied",
-        "broker/replica/follower.py",
+        "broker/replica/following/follower.py",
         "            and partition.leader_epoch == leader_epoch\n",
         "",
         REPLICA,
@@ -286,35 +286,35 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a-session-outlives-its-follower",
-        "broker/replica/fetch_session.py",
+        "broker/replica/fetching/fetch_session.py",
         "return self.replica == (params.replica_id, params.replica_epoch)",
         "return self.replica[0] == params.replica_id",
         SESSIONS,
     ),
     Mutant(
         "a-session-keeps-what-another-isolation-could-read",
-        "broker/replica/fetch_session.py",
+        "broker/replica/fetching/fetch_session.py",
         "return params.read_committed, params.knows_zstd,",
         "return False, params.knows_zstd,",
         SESSIONS,
     ),
     Mutant(
         "a-session-keeps-what-another-version-could-read",
-        "broker/replica/fetch_session.py",
+        "broker/replica/fetching/fetch_session.py",
         "params.knows_zstd, params.may_read_followers\n",
         "params.knows_zstd, False\n",
         SESSIONS,
     ),
     Mutant(
         "events-are-lost-while-progress-is-noted",
-        "broker/replica/fetches.py",
+        "broker/replica/fetching/fetches.py",
         "context.to_note = {**to_note, **context.to_note}",
         "context.to_note = to_note",
         SESSIONS,
     ),
     Mutant(
         "followers-in-sync-are-noted-for-ever",
-        "broker/replica/fetches.py",
+        "broker/replica/fetching/fetches.py",
         "                to_note.pop(fetch, None)\n",
         "                pass\n",
         SESSIONS,

@@ -8,18 +8,17 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
-from purgatorio.broker.broker import Broker
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.topics import topic_settings
-from purgatorio.broker.faults import AnyFault, AnyLive
-from purgatorio.broker.faults.names import nearest
+from purgatorio.broker.layers.faults import AnyFault, AnyLive
+from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclBinding
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER
-from purgatorio.broker.movable_clock import MovableClock
+from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operator import OperationRefused, TransactionControl
 from purgatorio.broker.operator.acls import Acls
 from purgatorio.broker.operator.network import ConnectedBroker
@@ -28,6 +27,7 @@ from purgatorio.broker.operator.upkeep import apply_retention, compact
 from purgatorio.broker.purgatory import ParkedOperation
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.results import AppendResult
+from purgatorio.broker.time.movable_clock import MovableClock
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record as WireRecord
 from purgatorio.protocol.records import build_batch

@@ -16,7 +16,7 @@ class FaultControls(BrokerControls):
     """Adds and lists fault rules, and lists the last requests."""
 
     def fault(self, **rule: Unpack[FaultRule]) -> Fault:
-        """Add a fault rule: what shall be done to which requests; see `purgatorio.broker.faults.rule.Rule`.
+        """Add a fault rule: what shall be done to which requests; see `purgatorio.broker.layers.faults.rule.Rule`.
 
         ::
 
@@ -33,14 +33,14 @@ class FaultControls(BrokerControls):
             ValueError: a name or a value is unknown, in which case the nearest one is named; or the rule can match no
                 request, or does nothing.
         """
-        from purgatorio.broker.faults import parse_fault
+        from purgatorio.broker.layers.faults import parse_fault
 
         parsed = parse_fault(rule, functions=True)
         live = self._call(lambda: self._controls.cluster.faults.add(parsed), f"add the fault {parsed}")
         return Fault(self._thread, live)
 
     def network(self, toxic: str, **toxic_is: Unpack[ToxicRule]) -> Fault:
-        """Make the network between clients and brokers bad, with a toxic; see `purgatorio.broker.faults.toxic.Toxic`.
+        """Make the network between clients and brokers bad, with a toxic (`broker/layers/faults/toxic.py`).
 
         ::
 
@@ -95,7 +95,7 @@ class FaultControls(BrokerControls):
         Raises:
             ValueError: there is no such API; the nearest one is named.
         """
-        from purgatorio.broker.faults.rule import known_api
+        from purgatorio.broker.layers.faults.rule import known_api
 
         name = None if api is None else known_api(api)
         return self._call(lambda: requests(self._controls.cluster.faults, name, client, topic), "list the requests")

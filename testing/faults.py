@@ -12,7 +12,7 @@ from purgatorio.testing.values import Request
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
 if TYPE_CHECKING:
-    from purgatorio.broker.faults import AnyLive, Faults
+    from purgatorio.broker.layers.faults import AnyLive, Faults
 
 T = TypeVar("T")
 

@@ -43,7 +43,7 @@ class Kafka(AccessControls):
     """
 
     def __init__(self, options: ClusterOptions | None = None) -> None:
-        from purgatorio.broker import garbage
+        from purgatorio.broker.time import garbage
 
         options = options or ClusterOptions()
         with garbage.paused():

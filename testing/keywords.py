@@ -180,7 +180,7 @@ class TopicConfigs(TypedDict, total=False):
 
 
 class FaultRule(TypedDict, total=False):
-    """A fault rule; see `purgatorio.broker.faults.rule.Rule`."""
+    """A fault rule; see `purgatorio.broker.layers.faults.rule.Rule`."""
 
     api: str | None
     version: int | None
@@ -222,7 +222,7 @@ class FaultRule(TypedDict, total=False):
 
 
 class ToxicRule(TypedDict, total=False):
-    """A toxic; see `purgatorio.broker.faults.toxic.Toxic`."""
+    """A toxic; see `purgatorio.broker.layers.faults.toxic.Toxic`."""
 
     stream: Literal["downstream", "upstream"]
     toxicity: float

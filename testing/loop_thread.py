@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from purgatorio.broker.event_loop import loop_factory
+from purgatorio.broker.time.event_loop import loop_factory
 
 T = TypeVar("T")
 

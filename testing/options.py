@@ -13,7 +13,7 @@ from purgatorio.testing.client_security import USERS_SETTING, ClientSecurity, cl
 
 if TYPE_CHECKING:
     from purgatorio.broker.config import ClusterConfig
-    from purgatorio.broker.faults import AnyFault
+    from purgatorio.broker.layers.faults import AnyFault
     from purgatorio.broker.metadata.acls import AclBinding
 
 FaultSource: TypeAlias = "Mapping[str, object] | str | PathLike[str]"
@@ -115,7 +115,7 @@ class ClusterOptions:
         sources = [self.faults] if isinstance(self.faults, (str, PathLike, Mapping)) else self.faults
         if not sources:
             return []
-        from purgatorio.broker.faults.rule_file import parse_rules, read_rules
+        from purgatorio.broker.layers.faults.rule_file import parse_rules, read_rules
 
         found: list[AnyFault] = []
         place = 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, get_args
 
 from purgatorio.broker.cluster import Cluster
-from purgatorio.broker.faults.names import nearest
+from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.transactions import AbortedTransaction
 from purgatorio.broker.operator.transaction_control import TransactionControl
 from purgatorio.broker.replica.partition import Partition

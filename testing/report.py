@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from purgatorio.broker.broker import Broker
-from purgatorio.broker.faults import ToxicRule
+from purgatorio.broker.layers.faults import ToxicRule
+from purgatorio.broker.node.broker import Broker
 from purgatorio.testing.client_ids import is_broker
 from purgatorio.testing.controls import Controls
 

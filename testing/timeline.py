@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.metadata.delta import TopicDelta, changed_topics
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
+from purgatorio.broker.time.clock import Clock
 
 CHANGES_KEPT: Final = 200
 

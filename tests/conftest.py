@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import pytest
 
 from tests import error_log as errors
-from tests.broker.simulation.seeds import Seeds, turn_of
 from tests.compiled import stale_modules
+from tests.simulation.seeds import Seeds, turn_of
 
 SLOW_MARKS = ("process", "spark", "clients", "heavy")
 """The marks that allow a test to start processes; simulations have one, and start none."""

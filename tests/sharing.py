@@ -13,7 +13,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = (
     "tests/pipeline/",
-    "tests/broker/simulation/test_swarm.py",
+    "tests/simulation/test_swarm.py",
     "tests/compat/test_java.py",
     "tests/compat/test_kafka_tools.py",
     "tests/test_wheel.py",
@@ -21,9 +21,9 @@ TOGETHER = (
 """What shares something costly (the Spark session, simulated seeds, compiled Java, the wheels), longest first."""
 EACH_ALONE = (
     "tests/broker/server/test_hostile_frames.py",
-    "tests/broker/simulation/test_command.py",
-    "tests/broker/simulation/test_run.py",
-    "tests/broker/simulation/test_seeds.py",
+    "tests/simulation/test_command.py",
+    "tests/simulation/test_run.py",
+    "tests/simulation/test_seeds.py",
     "tests/compat/",
     "tests/docs/",
     "tests/examples/",

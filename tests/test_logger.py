@@ -123,6 +123,6 @@ def test_a_cluster_in_a_program_prints_nothing() -> None:
 @pytest.mark.process
 def test_a_program_that_configures_logging_sees_the_lines() -> None:
     lines = _run_cluster("INFO").splitlines()
-    started = [line for line in lines if line.startswith("INFO:purgatorio.broker.broker:broker started broker=")]
+    started = [line for line in lines if line.startswith("INFO:purgatorio.broker.node.broker:broker started broker=")]
     assert len(started) == 3
     assert "ERROR:purgatorio.broker.x:a failure" in lines

@@ -7,7 +7,7 @@ import pytest
 from tests.sharing import rank, share_of
 
 SPARK = "tests/pipeline/test_source.py::test_a"
-SEEDS = "tests/broker/simulation/test_seeds.py::test_a[1-5]"
+SEEDS = "tests/simulation/test_seeds.py::test_a[1-5]"
 UNIT = "tests/broker/log/test_log.py::test_a"
 
 

@@ -10,15 +10,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = {str(path.relative_to(ROOT)): path for path in sorted((ROOT / "broker").rglob("*.py"))}
+SOURCES = {
+    str(path.relative_to(ROOT)): path
+    for folder in ("broker", "simulation")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+}
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
 
-# --- one source of time: see broker/clock.py ---
+# --- one source of time: see broker/time/clock.py ---
 
 TIME_SOURCES = {
-    "broker/clock.py": "it is the clock",
-    "broker/movable_clock.py": "it is a clock, too",
+    "broker/time/clock.py": "it is the clock",
+    "broker/time/movable_clock.py": "it is a clock, too",
     "broker/cli/broker_commands.py": "a one-shot command tells the seconds that it took; no clock reaches its process",
     "broker/cli/clock_commands.py": "a time of the brokers is printed as a date; it reads no clock",
     "broker/cli/group_commands.py": "a time that the user typed becomes milliseconds; it reads no clock",
@@ -26,7 +30,7 @@ TIME_SOURCES = {
     "broker/purgatory/reaper.py": "the default of a library that stands alone; brokers pass their clock",
 }
 """The files that may read time or wait for it otherwise than by `Clock`, and why."""
-SIMULATION = "broker/simulation/"
+SIMULATION = "simulation/"
 """The simulated world makes time: faults, network and checks go by its loop; its brokers go by a `Clock` over that."""
 
 WAITING_FOR_TIME = {"wait_for", "timeout_at", "call_later", "call_at"}

@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("broker", "protocol", "pipeline", "testing")
+FOLDERS = ("broker", "protocol", "pipeline", "simulation", "testing")
 LINKS = {("purgatorio", name) for name in FOLDERS}
 PACKAGES = ("purgatorio", "pyspark_purgatorio")
 PLUGIN = "pytest_purgatorio.py"
@@ -124,7 +124,12 @@ def test_a_wheel_holds_the_packages_and_all_of_their_files(wheels: dict[str, Pat
     held = set(files(wheels["repository"]))
     assert {name.split("/")[0] for name in held} == {*PACKAGES, PLUGIN}
     assert held == in_repository()
-    for name in ("py.typed", "schemas/delayed_operation.v1.json", "broker/web/static/index.html", "broker/broker.py"):
+    for name in (
+        "py.typed",
+        "schemas/delayed_operation.v1.json",
+        "broker/web/static/index.html",
+        "broker/node/broker.py",
+    ):
         assert f"purgatorio/{name}" in held
 
 

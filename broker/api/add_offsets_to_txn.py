@@ -16,7 +16,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.api.transaction_errors import fenced_before
 from purgatorio.broker.group.config import OFFSETS_TOPIC, GroupConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.protocol.api_key import ApiKey

@@ -12,10 +12,10 @@ from typing import Final
 
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.quotas.altering import EntityEdit, EntityResult, QuotaEdit, alter_client_quotas
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.quota.altering import EntityEdit, EntityResult, QuotaEdit, alter_client_quotas
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.alter_client_quotas import (

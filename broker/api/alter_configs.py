@@ -14,7 +14,7 @@ from purgatorio.broker.api.config_changes import ConfigsChange, ResourceEdit, Re
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.controller import replacing
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.alter_configs import (

@@ -20,7 +20,7 @@ from purgatorio.broker.metadata.controller import (
     reassign_partitions,
 )
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.alter_partition_reassignments import (

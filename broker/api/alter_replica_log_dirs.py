@@ -14,7 +14,7 @@ from purgatorio.broker.api.describe_log_dirs import LOG_DIR
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.alter_replica_log_dirs import (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, S
 from typing import Final, TypeVar
 
 from purgatorio.broker.coordinator.turns import Listings
-from purgatorio.broker.request import RequestContext
+from purgatorio.broker.routing.request import RequestContext
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from purgatorio.broker.api.features import features
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.request import Reply, RequestContext, Routes, api_versions_response
+from purgatorio.broker.routing.request import Reply, RequestContext, Routes, api_versions_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import (

@@ -20,7 +20,7 @@ from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partition
 from purgatorio.broker.group.consumer.update import choose_assignor
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_describe import (

@@ -15,7 +15,7 @@ from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.metadata.delayed_decision import DelayedDecision
 from purgatorio.broker.metadata.purgatories import MetadataPurgatories, TopicKey
 from purgatorio.broker.metadata.store import MetadataStore, StoreClosed, StoreError
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.errors import ErrorCode
 
 _logger = logging.getLogger(__name__)

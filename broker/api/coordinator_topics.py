@@ -15,7 +15,7 @@ from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.delayed_decision import leaderless
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.request import RequestContext
+from purgatorio.broker.routing.request import RequestContext
 from purgatorio.broker.txn.config import (
     TRANSACTION_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC_CONFIGS,

@@ -16,7 +16,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.cluster_change import WEIGHT_OF_PARTITIONS, ClusterChange, Decide, only_tried, slices
 from purgatorio.broker.metadata.controller import MorePartitions, TopicResult, TopicSettings, create_partitions
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_partitions import (

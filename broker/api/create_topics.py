@@ -28,7 +28,7 @@ from purgatorio.broker.metadata.cluster_change import (
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.delayed_decision import leaderless
 from purgatorio.broker.metadata.image import ClusterImage, Topic
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_topics import (

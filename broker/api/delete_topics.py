@@ -16,7 +16,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.cluster_change import WEIGHT_OF_PARTITIONS, ClusterChange, Decide, slices
 from purgatorio.broker.metadata.controller import TopicReference, TopicResult, delete_topics
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse

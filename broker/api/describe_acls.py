@@ -14,7 +14,7 @@ from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.acl_filter import AclFilter
 from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_acls import (

@@ -7,10 +7,10 @@ from typing import Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.quotas.filtering import Component, matching
+from purgatorio.broker.layers.quotas.naming import parts_of
 from purgatorio.broker.metadata.controller import Refused
-from purgatorio.broker.quota.filtering import Component, matching
-from purgatorio.broker.quota.naming import parts_of
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_client_quotas import (

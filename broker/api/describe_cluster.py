@@ -12,7 +12,7 @@ from typing import Final
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.listing import CLUSTER_OPERATIONS, reachable_brokers
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_cluster import (

@@ -24,7 +24,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.controller import Refused
 from purgatorio.broker.metadata.image import ALL_BROKERS
 from purgatorio.broker.metadata.topic_name import topic_name_problem
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_configs import (

@@ -15,7 +15,7 @@ from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.listing import reachable_brokers
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_quorum import (

@@ -15,7 +15,7 @@ from purgatorio.broker.api.listing import TOPIC_OPERATIONS, leader_of, offline_r
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import is_internal, topic_name_problem
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_topic_partitions import (

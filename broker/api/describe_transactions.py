@@ -12,7 +12,7 @@ from typing import Final
 from purgatorio.broker.api.answers import NUMBER_BYTES, PIECE_BYTES, Telling, answer_each
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

@@ -19,7 +19,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, TopicSettings, elect_leaders
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

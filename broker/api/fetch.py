@@ -16,8 +16,8 @@ from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.registry import ApiHandler, Services
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.replica.fetch_context import FetchContext, FetchEntry, FetchParams, PartitionFetch
-from purgatorio.broker.replica.fetch_session import (
+from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, FetchParams, PartitionFetch
+from purgatorio.broker.replica.fetching.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
@@ -25,7 +25,7 @@ from purgatorio.broker.replica.fetch_session import (
     FetchSessionCache,
 )
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.request import Handler, Reply, RequestContext
+from purgatorio.broker.routing.request import Handler, Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import (

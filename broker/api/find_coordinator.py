@@ -15,7 +15,7 @@ from purgatorio.broker.api.coordinator_topics import CoordinatorTopic, ensure_to
 from purgatorio.broker.api.listing import leader_of
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.image import ClusterImage, Topic
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode

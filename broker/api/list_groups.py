@@ -15,7 +15,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.shard import GroupShard
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse

@@ -17,7 +17,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.group.consumer.expression import Expression
 from purgatorio.broker.group.consumer.expression_parser import ExpressionError
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.txn.shard import TransactionShard
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.broker.txn.transactions import Transactions

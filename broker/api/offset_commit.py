@@ -14,7 +14,7 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.metadata.image import ClusterImage, Topic
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.consumer_offsets import NO_EXPIRY
 from purgatorio.protocol.errors import ErrorCode

@@ -13,7 +13,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.offset_for_leader_epoch import (

@@ -23,7 +23,7 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import INTERNAL_TOPICS, is_internal
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api import EncodedResponse
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression

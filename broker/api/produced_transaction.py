@@ -7,8 +7,8 @@ from typing import Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import NO_TRANSACTIONAL_ID
+from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.broker.replica.results import AppendResult
-from purgatorio.broker.replica.verification import ProducerTransaction
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import NO_PRODUCER_ID, is_transactional, producer_in

@@ -12,9 +12,9 @@ from typing import Any
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.group.groups import Groups
-from purgatorio.broker.replica.fetch_session import FetchSessionCache
+from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.request import Handler, Route
+from purgatorio.broker.routing.request import Handler, Route
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.protocol.api_key import ApiKey

@@ -61,7 +61,7 @@ from purgatorio.broker.api import (
     write_txn_markers,
 )
 from purgatorio.broker.api.registry import ApiHandler, Services
-from purgatorio.broker.request import Routes
+from purgatorio.broker.routing.request import Routes
 
 APIS: Final[tuple[ApiHandler, ...]] = (
     produce.API,

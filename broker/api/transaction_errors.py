@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.request import RequestContext
+from purgatorio.broker.routing.request import RequestContext
 from purgatorio.protocol.errors import ErrorCode
 
 

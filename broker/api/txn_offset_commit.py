@@ -16,8 +16,8 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.group.txn_offset_manager import Membership, TxnCommit
-from purgatorio.broker.replica.verification import ProducerTransaction
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.replica.producing.verification import ProducerTransaction
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.txn_offset_commit import (

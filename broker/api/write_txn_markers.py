@@ -12,7 +12,7 @@ from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.txn.ending import BUMPING_VERSION
 from purgatorio.broker.txn.marker_writer import Marker, MarkerWriter
 from purgatorio.protocol.api_key import ApiKey

@@ -209,7 +209,7 @@ def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
 
 
 def _run_brokers(args: argparse.Namespace) -> int:
-    from purgatorio.broker import garbage
+    from purgatorio.broker.time import garbage
 
     with garbage.paused():
         config = _load_config(args)
@@ -219,8 +219,8 @@ def _run_brokers(args: argparse.Namespace) -> int:
 
         from purgatorio.broker.cli.certificates import certificates_for
         from purgatorio.broker.cli.serving import run
-        from purgatorio.broker.faults import FaultError
-        from purgatorio.broker.faults.rule_file import read_rules
+        from purgatorio.broker.layers.faults import FaultError
+        from purgatorio.broker.layers.faults.rule_file import read_rules
         from purgatorio.broker.security.throw_away import CertificatesUnavailable
 
     try:
@@ -243,7 +243,7 @@ def _print_config(args: argparse.Namespace) -> int:
 
 
 def _simulate(args: argparse.Namespace) -> int:
-    from purgatorio.broker.simulation.command import UsageError, run
+    from purgatorio.simulation.command import UsageError, run
 
     try:
         return run(

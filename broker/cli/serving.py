@@ -17,14 +17,14 @@ from purgatorio.broker.cli.logging_setup import configure_logging
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.listeners import PLAINTEXT, ListenerAddress, has_security, listener_configs
-from purgatorio.broker.event_loop import loop_factory
-from purgatorio.broker.faults import AnyFault
-from purgatorio.broker.garbage import GarbageTuning
+from purgatorio.broker.layers.faults import AnyFault
 from purgatorio.broker.metadata.image import Endpoint
-from purgatorio.broker.movable_clock import MovableClock
 from purgatorio.broker.security.throw_away import CertificateFiles
 from purgatorio.broker.security.tls import TlsError
 from purgatorio.broker.server import open_files
+from purgatorio.broker.time.event_loop import loop_factory
+from purgatorio.broker.time.garbage import GarbageTuning
+from purgatorio.broker.time.movable_clock import MovableClock
 
 _STOP_SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """The signals that stop the cluster in good order. SIGHUP is a terminal that was closed; Windows has none."""

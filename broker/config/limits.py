@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
-from purgatorio.broker.replica.follower import FetchSettings
+from purgatorio.broker.replica.following.follower import FetchSettings
 from purgatorio.broker.server.limits import ConnectionLimits
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.coordinator.errors import coordinator_error
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
+from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record, build_batch

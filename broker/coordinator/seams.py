@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.verification import VerifyPartitions
+from purgatorio.broker.replica.producing.verification import VerifyPartitions
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.end_marker import EndMarker
 

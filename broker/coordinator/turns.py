@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from purgatorio.broker.request import NO_CHANNEL, Session
+from purgatorio.broker.routing.request import NO_CHANNEL, Session
 
 _DONE: Final = object()
 

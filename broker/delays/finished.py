@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from typing import Final
 
 from purgatorio.broker.purgatory import FinishedOperation
-from purgatorio.broker.replica.delayed_fetch import FollowerKey
+from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 
 _CAPITAL_INSIDE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 

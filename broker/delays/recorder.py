@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, TopicSettings, create_topics
@@ -26,9 +25,10 @@ from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatory import FinishedOperation
-from purgatorio.broker.replica.delayed_fetch import FollowerKey
+from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
+from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import get_logger
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.group.memory import GroupMemory
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import Purgatory, Timer
+from purgatorio.broker.time.clock import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

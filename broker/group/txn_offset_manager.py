@@ -20,8 +20,8 @@ from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.transaction_guard import TransactionGuard
-from purgatorio.broker.replica.verification import ProducerTransaction
+from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
+from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.offset_records import encode_offset_key

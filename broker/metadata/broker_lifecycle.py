@@ -16,7 +16,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from purgatorio.broker.clock import Clock, time_limit
 from purgatorio.broker.metadata.controller import (
     DuplicateBrokerId,
     TopicSettings,
@@ -27,6 +26,7 @@ from purgatorio.broker.metadata.controller import (
 )
 from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation, Endpoint
 from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError
+from purgatorio.broker.time.clock import Clock, time_limit
 from purgatorio.logger import get_logger
 
 logger = get_logger(__name__)

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.metadata.image import NO_LEASE, ClusterImage
 from purgatorio.broker.metadata.scram_credentials import ScramCredentials
 from purgatorio.broker.metadata.store import Decision, LeaseLost, StoreClosed, StoreContended, StoreOverloaded, T
+from purgatorio.broker.time.clock import Clock
 
 MAX_PENDING_DECISIONS: Final = 10_000
 """The most pending decisions of one broker. Each comes from one request, whose size the server limits."""

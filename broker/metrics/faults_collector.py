@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from purgatorio.broker.faults import Faults
+from purgatorio.broker.layers.faults import Faults
 
 
 class FaultsCollector(Collector):

@@ -13,13 +13,13 @@ from urllib.parse import quote_plus
 
 from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 
+from purgatorio.broker.layers.quotas.client_rates import ClientAccounts
+from purgatorio.broker.layers.quotas.throttle import QuotaKind
+from purgatorio.broker.layers.quotas.throttle_times import BUCKETS_MS
 from purgatorio.broker.metrics.api_names import api_name
 from purgatorio.broker.metrics.family import Family, gauge
 from purgatorio.broker.metrics.replicas import Steps
 from purgatorio.broker.metrics.views import BrokerView
-from purgatorio.broker.quota.client_rates import ClientAccounts
-from purgatorio.broker.quota.throttle import QuotaKind
-from purgatorio.broker.quota.throttle_times import BUCKETS_MS
 
 MAX_CLIENTS: Final = 1_000
 """Clients with series, by kind of quota, those that were charged last: client ids may be random."""

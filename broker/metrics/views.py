@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from purgatorio.broker.layers.access.access import Access
+from purgatorio.broker.layers.quotas.client_quotas import BrokerQuotas
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metrics.counters import BrokerMetrics
-from purgatorio.broker.quota.client_quotas import BrokerQuotas
-from purgatorio.broker.security.access import Access
 from purgatorio.broker.txn.overview import TransactionNumbers
 
 

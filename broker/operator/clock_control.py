@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from purgatorio.broker.clock import Clock, RunningClock
 from purgatorio.broker.delays.finished import FinishedOperations, kind_of
-from purgatorio.broker.movable_clock import MemberClock, MovableClock
 from purgatorio.broker.operator.errors import OperationRefused
 from purgatorio.broker.purgatory import FinishedOperation
+from purgatorio.broker.time.clock import Clock, RunningClock
+from purgatorio.broker.time.movable_clock import MemberClock, MovableClock
 
 LIVED_MS: Final = 900_000
 """The last part of a move, which brokers live through in steps: transaction.max.timeout.ms, the longest of the times

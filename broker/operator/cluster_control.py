@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
-from purgatorio.broker.clock import Clock, time_limit
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.topics import topic_settings
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -24,6 +23,7 @@ from purgatorio.broker.metadata.store import MetadataStore, StoreError
 from purgatorio.broker.operator.errors import ClusterUnavailable, NotThere, OperationRefused, named
 from purgatorio.broker.operator.network import Network
 from purgatorio.broker.operator.restart import partitions_of, rolling_restart
+from purgatorio.broker.time.clock import Clock, time_limit
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 

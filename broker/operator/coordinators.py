@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
-from purgatorio.broker.clock import Clock, time_limit
 from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.operator.errors import ClusterUnavailable
+from purgatorio.broker.time.clock import Clock, time_limit
 
 
 class _Broker(Protocol):

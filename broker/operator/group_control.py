@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final, Literal, NamedTuple, Protocol
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.faults.names import nearest
 from purgatorio.broker.group.config import OFFSETS_TOPIC
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.time_index import LookUpBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage, Topic
@@ -24,6 +23,7 @@ from purgatorio.broker.operator.coordinators import answer_of, led_shards, runni
 from purgatorio.broker.operator.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
 

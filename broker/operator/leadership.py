@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Literal
 
-from purgatorio.broker.faults.names import nearest
 from purgatorio.broker.group.config import OFFSETS_TOPIC
+from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.metadata.controller.elections import with_epochs
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metadata.store import StoreError

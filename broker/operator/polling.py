@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from purgatorio.broker.clock import SystemClock
 from purgatorio.broker.operator.errors import ClusterUnavailable
+from purgatorio.broker.time.clock import SystemClock
 
 POLL_MS: Final = 1
 TIME_LIMIT_MS: Final = 10_000

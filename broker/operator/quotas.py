@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from purgatorio.broker.layers.quotas.altering import EntityEdit, EntityResult, QuotaEdit, alter_client_quotas
+from purgatorio.broker.layers.quotas.naming import Part, parts_of
 from purgatorio.broker.metadata.store import StoreError
 from purgatorio.broker.operator.errors import ClusterUnavailable, OperationRefused
 from purgatorio.broker.operator.network import ConnectedBroker, Network
 from purgatorio.broker.operator.polling import until
-from purgatorio.broker.quota.altering import EntityEdit, EntityResult, QuotaEdit, alter_client_quotas
-from purgatorio.broker.quota.naming import Part, parts_of
 
 
 class ListedQuotas(NamedTuple):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState
 from purgatorio.broker.operator.errors import NotInSync
+from purgatorio.broker.time.clock import Clock
 
 RESTART_TIME_LIMIT_MS: Final = 60_000
 """Time that each restarted broker has to get in sync; it fetches no more than one process can hold in memory."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol
 
-from purgatorio.broker.faults.names import nearest
 from purgatorio.broker.group.delayed_heartbeat import MemberKey
+from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.operator.errors import NAMES_COMPARED, NotThere, OperationRefused
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from purgatorio.broker.broker import Broker
 from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller.elections import with_epochs
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState, Topic
+from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operator.errors import ClusterUnavailable, OperationRefused
 from purgatorio.broker.operator.polling import until
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.coordinators import Coordinators
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.node.coordinators import Coordinators
 from purgatorio.broker.operator.coordinators import answer_of, led_shards, running_leader
 from purgatorio.broker.operator.errors import ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.time.clock import Clock
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.producers import NO_PRODUCER, Producer
 from purgatorio.broker.txn.shard import TransactionShard

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, Protocol
 
-from purgatorio.broker.faults.names import nearest
+from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.operator.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused

@@ -25,12 +25,12 @@ from typing import Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
-from purgatorio.broker.replica.delayed_fetch import DelayedFetch
-from purgatorio.broker.replica.delayed_verification import ProduceOperation
-from purgatorio.broker.replica.fetch_context import PartitionFetch
-from purgatorio.broker.replica.fetch_session import FetchSession
-from purgatorio.broker.replica.fetch_watch import FetchWatch
+from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch
+from purgatorio.broker.replica.fetching.fetch_context import PartitionFetch
+from purgatorio.broker.replica.fetching.fetch_session import FetchSession
+from purgatorio.broker.replica.fetching.fetch_watch import FetchWatch
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
 
 WOKEN_PER_TURN: Final = 2_000
 """The most partitions of consumers' fetches, but for those of the last fetch, that one event has read in one turn of

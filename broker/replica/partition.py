@@ -22,9 +22,9 @@ from purgatorio.broker.log.log import AppendInfo, Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, PartitionState
-from purgatorio.broker.replica.asked_transactions import AskedTransactions
 from purgatorio.broker.replica.follower_state import UNKNOWN_OFFSET, FollowerState
-from purgatorio.broker.replica.refused_batches import RefusedBatches
+from purgatorio.broker.replica.following.refused_batches import RefusedBatches
+from purgatorio.broker.replica.producing.asked_transactions import AskedTransactions
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import is_transactional, read_header

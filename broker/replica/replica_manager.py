@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.clock import Clock
+from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.memory import MemoryBudget
@@ -20,22 +20,22 @@ from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
-from purgatorio.broker.quota.replication import ReplicationThrottle
-from purgatorio.broker.replica.context_reader import ContextReader
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
-from purgatorio.broker.replica.delayed_fetch import DelayedFetch, FollowerKey
-from purgatorio.broker.replica.delayed_verification import ProduceOperation
 from purgatorio.broker.replica.events import ReplicaEvents
-from purgatorio.broker.replica.fetch_watch import FetchWatch
-from purgatorio.broker.replica.fetches import ReplicaFetches
+from purgatorio.broker.replica.fetching.context_reader import ContextReader
+from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch, FollowerKey
+from purgatorio.broker.replica.fetching.fetch_watch import FetchWatch
+from purgatorio.broker.replica.fetching.fetches import ReplicaFetches
+from purgatorio.broker.replica.fetching.reader import ReplicaReader
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.replica.reader import ReplicaReader
+from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
+from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
+from purgatorio.broker.replica.producing.transactional_writes import TransactionalWrites
+from purgatorio.broker.replica.producing.writes import LeaderWrites
 from purgatorio.broker.replica.roles import ROLES_PER_STEP, Refollowed, ReplicaRoles
-from purgatorio.broker.replica.transaction_guard import TransactionGuard
-from purgatorio.broker.replica.transactional_writes import TransactionalWrites
-from purgatorio.broker.replica.writes import LeaderWrites
+from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import get_logger
 from purgatorio.protocol.primitives import Buffer
 

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -22,6 +21,7 @@ from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import get_logger
 
 logger = get_logger(__name__)

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from typing import Final
 
-from purgatorio.broker.request import BROKER
+from purgatorio.broker.routing.request import BROKER
 from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, Step
 
 NAME: Final = "PURGATORIO-BROKER"

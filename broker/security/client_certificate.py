@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from purgatorio.broker.request import ANONYMOUS, USER, Principal
+from purgatorio.broker.routing.request import ANONYMOUS, USER, Principal
 from purgatorio.broker.security.distinguished_name import PrincipalMapping, distinguished_name
 
 MAX_NAME_CHARS: Final = 2_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from purgatorio.broker.request import USER
+from purgatorio.broker.routing.request import USER
 
 
 class AuthenticationFailed(Exception):

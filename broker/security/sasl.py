@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from purgatorio.broker.request import Principal
+from purgatorio.broker.routing.request import Principal
 from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, SaslExchange, SaslMechanisms
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

@@ -22,8 +22,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
-from purgatorio.broker.faults.toxic_rule import Toxics
-from purgatorio.broker.request import Principal, Session
+from purgatorio.broker.layers.faults.toxic_rule import Toxics
+from purgatorio.broker.routing.request import Principal, Session
 from purgatorio.broker.server.connection_slots import Place
 from purgatorio.broker.server.connection_snapshot import ConnectionSnapshot, host_and_peer
 from purgatorio.broker.server.deadlines import Deadlines

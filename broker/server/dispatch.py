@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from purgatorio.broker.request import RequestContext, Route, Routes, Session, api_versions_response
+from purgatorio.broker.routing.request import RequestContext, Route, Routes, Session, api_versions_response
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.logger import get_logger

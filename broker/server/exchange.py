@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol
 
-from purgatorio.broker.request import Session
+from purgatorio.broker.routing.request import Session
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import ApiKey, encode_response, encode_response_in_steps

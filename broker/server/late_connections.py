@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from purgatorio.broker.clock import Alarm, Clock
-from purgatorio.broker.quota.connection_rates import ConnectionRates
+from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
 from purgatorio.broker.server.connection import Connection
 from purgatorio.broker.server.limits import Refusal
+from purgatorio.broker.time.clock import Alarm, Clock
 
 
 class LateConnections:

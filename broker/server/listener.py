@@ -10,11 +10,10 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from purgatorio.broker.clock import Alarm, Clock, time_limit
 from purgatorio.broker.coordinator.turns import listings_soon
-from purgatorio.broker.faults.toxic_rule import Toxics
-from purgatorio.broker.quota.connection_rates import ConnectionRates
-from purgatorio.broker.request import Routes
+from purgatorio.broker.layers.faults.toxic_rule import Toxics
+from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
+from purgatorio.broker.routing.request import Routes
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server import open_files
 from purgatorio.broker.server.connection import Connection
@@ -31,6 +30,7 @@ from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.shared_services import Identify, SharedServices
 from purgatorio.broker.server.tls_acceptor import TlsAcceptor
 from purgatorio.broker.server.turns import Turns
+from purgatorio.broker.time.clock import Alarm, Clock, time_limit
 from purgatorio.logger import get_logger
 
 _log = get_logger(__name__)

@@ -13,8 +13,8 @@ from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Callable
 from typing import Final
 
-from purgatorio.broker.clock import Alarm, Clock
 from purgatorio.broker.server.connection_snapshot import host_and_peer
+from purgatorio.broker.time.clock import Alarm, Clock
 
 MAX_ACCEPTS_PER_TURN: Final = 64
 """Clients that are accepted from one socket in one turn of the event loop: 5 ms of work until they are connected."""

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from purgatorio.broker.clock import Alarm, Clock, time_limit
 from purgatorio.broker.server.held_transport import held, released
+from purgatorio.broker.time.clock import Alarm, Clock, time_limit
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import decode_response, encode_request
 from purgatorio.protocol.errors import DecodeError

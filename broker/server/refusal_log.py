@@ -6,10 +6,9 @@ line after a silence tells how many lines were left out.
 
 from __future__ import annotations
 
-from purgatorio.broker.clock import Clock
-from purgatorio.broker.line_budget import LineBudget, cut
 from purgatorio.broker.server.limits import Refusal
-from purgatorio.logger import get_logger
+from purgatorio.broker.time.clock import Clock
+from purgatorio.logger import LineBudget, cut, get_logger
 
 _log = get_logger(__name__)
 

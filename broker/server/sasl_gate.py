@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from purgatorio.broker.clock import Alarm, Clock
-from purgatorio.broker.request import Session
+from purgatorio.broker.routing.request import Session
 from purgatorio.broker.security.sasl import Outcome, Phase, SaslSession, SaslSettings
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import Refusal
+from purgatorio.broker.time.clock import Alarm, Clock
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import APIS, ApiKey, RequestHeader, decode_request, decode_request_header
 from purgatorio.protocol.errors import DecodeError, EncodeError, ErrorCode

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.coordinator.turns import Listings
-from purgatorio.broker.request import Principal
+from purgatorio.broker.routing.request import Principal
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
@@ -16,6 +15,7 @@ from purgatorio.broker.server.observer import ServerObserver
 from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.turns import Turns
+from purgatorio.broker.time.clock import Clock
 
 if TYPE_CHECKING:
     from purgatorio.broker.server.connection import Connection

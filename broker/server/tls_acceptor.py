@@ -16,11 +16,11 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from purgatorio.broker.clock import Alarm, Clock
 from purgatorio.broker.server.client_hello import MAX_HELLO_BYTES, bytes_of_hello
 from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.listening import ListeningSockets
+from purgatorio.broker.time.clock import Alarm, Clock
 
 MAX_HANDSHAKES_PER_TURN: Final = 8
 """Clients whose first messages are answered in one turn of the loop."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.coordinator.seams import EndOffsets
 from purgatorio.broker.log.errors import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -14,6 +13,7 @@ from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
+from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
 

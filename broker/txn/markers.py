@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.coordinator.seams import AskBroker, EndOffsets
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.time.clock import Clock
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import Purgatory, Timer
+from purgatorio.broker.time.clock import Clock
 from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.broker.txn.ending import EndsTransactions
 from purgatorio.broker.txn.producer_ids import ProducerIds

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from purgatorio.broker.faults.names import nearest
+from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.operator import ClusterControl, GroupControl, TransactionControl
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.web.acls import ACL_ENDPOINTS

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from purgatorio.broker.movable_clock import MovableClock
 from purgatorio.broker.operator import ClockControl
 from purgatorio.broker.operator.clock_control import MAX_ADVANCE_SECONDS, EndedOperation
+from purgatorio.broker.time.movable_clock import MovableClock
 from purgatorio.broker.web.requests import Body, Nothing, json_response, read_change
 from purgatorio.broker.web.views import ClusterView
 

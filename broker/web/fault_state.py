@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from purgatorio.broker.faults import AnyLive, FiredFault
+from purgatorio.broker.layers.faults import AnyLive, FiredFault
 from purgatorio.broker.web import document
 
 FAULTS: Final = 20

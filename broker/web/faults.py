@@ -1,4 +1,4 @@
-"""The requests of the JSON API about fault rules (see `purgatorio.broker.faults`).
+"""The requests of the JSON API about fault rules (see `purgatorio.broker.layers.faults`).
 
 The admin HTTP itself is beyond every rule: a rule acts on requests of Kafka's protocol only, and can be removed here
 whatever it does. The status is 400 if a rule cannot be, 404 if there is none of that id, and 409 if there are too many.
@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from purgatorio.broker.faults import AnyLive, FaultError, TooManyFaults, parse_fault
+from purgatorio.broker.layers.faults import AnyLive, FaultError, TooManyFaults, parse_fault
 from purgatorio.broker.web.requests import Body, Nothing, int_param, json_response, read_change, whole_number
 from purgatorio.broker.web.views import ClusterView
 

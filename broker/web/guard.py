@@ -25,7 +25,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from purgatorio.broker.clock import Clock, time_limit
+from purgatorio.broker.time.clock import Clock, time_limit
 
 MAX_BODY_BYTES: Final = 64 * 1024
 BODY_TIMEOUT_MS: Final = 5_000

@@ -16,8 +16,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from purgatorio.broker.clock import Alarm, Clock, time_limit
-from purgatorio.broker.line_budget import LineBudget
+from purgatorio.broker.time.clock import Alarm, Clock, time_limit
+from purgatorio.logger import LineBudget
 
 MAX_CONNECTIONS: Final = 100
 KEEP_ALIVE_SECONDS: Final = 15

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from purgatorio.broker.layers.quotas.naming import Part
 from purgatorio.broker.operator.quotas import Quotas
-from purgatorio.broker.quota.naming import Part
 from purgatorio.broker.web.requests import Body, json_response, read_change
 from purgatorio.broker.web.views import ClusterView
 

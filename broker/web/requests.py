@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from purgatorio.broker.clock import Clock
-from purgatorio.broker.faults.names import nearest
+from purgatorio.broker.layers.faults.names import nearest
+from purgatorio.broker.time.clock import Clock
 from purgatorio.broker.web.guard import check_may_change, read_body
 
 MAX_BROKER_ID: Final = 2**31 - 1

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from purgatorio.broker.faults.names import nearest
+from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.operator import ClusterControl
 from purgatorio.broker.operator.snapshots import Snapshot

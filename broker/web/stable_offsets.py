@@ -17,7 +17,7 @@ from purgatorio.broker.txn.overview import time_left_ms
 from purgatorio.broker.web import document
 
 _OPEN: Final = re.compile(rf"transaction of `(.{{1,{MAX_SHOWN}}}?)` \(open [0-9.]+ s(?=\))", re.DOTALL)
-"""An open transaction in what a fetch misses (see `purgatorio.broker.replica.reader.ReplicaReader.held_back_by`).
+"""An open transaction in what a fetch misses (`broker/replica/fetching/reader.py`).
 Clients choose the ids: the bound keeps the search from taking long."""
 
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from purgatorio.broker.clock import Clock, RunningClock
-from purgatorio.broker.coordinators import Coordinators
 from purgatorio.broker.delays.finished import FinishedOperations
-from purgatorio.broker.faults import Faults
 from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.layers.faults import Faults
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.metrics.views import BrokerView, PartitionView
-from purgatorio.broker.movable_clock import MemberClock
+from purgatorio.broker.node.coordinators import Coordinators
 from purgatorio.broker.operator import OperatedBroker, OperatedCluster
 from purgatorio.broker.operator.leadership import Leadership
 from purgatorio.broker.operator.network import Network
 from purgatorio.broker.operator.snapshots import Snapshot
 from purgatorio.broker.purgatory import Purgatory
-from purgatorio.broker.replica.follower import FollowerGate
+from purgatorio.broker.replica.following.follower import FollowerGate
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.server.listener import Listener
+from purgatorio.broker.time.clock import Clock, RunningClock
+from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.txn.transactions import Transactions
 
 

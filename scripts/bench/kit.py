@@ -14,7 +14,7 @@ from typing import Final
 
 from loads import pipelined
 from purgatorio.broker.cluster import Cluster
-from purgatorio.broker.faults import parse_rule
+from purgatorio.broker.layers.faults import parse_rule
 from purgatorio.testing import Kafka, cluster
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.options import ClusterOptions

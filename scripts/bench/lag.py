@@ -23,8 +23,8 @@ TOPICS = 20
 BURST = 200
 BARE_LOOP = """
 import asyncio, sys
-from purgatorio.broker.event_loop import loop_factory
-from purgatorio.broker.clock import SystemClock
+from purgatorio.broker.time.event_loop import loop_factory
+from purgatorio.broker.time.clock import SystemClock
 from purgatorio.broker.metrics.loop_lag import BUCKETS_MS, LoopLag
 
 async def main():

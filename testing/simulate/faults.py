@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from purgatorio.broker.simulation.cluster import SimulatedCluster
+from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.testing.simulate.journal import Journal
 from purgatorio.testing.simulate.names import no_such
 from purgatorio.testing.simulate.service import Process

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from purgatorio.broker.clock import Clock
-from purgatorio.broker.simulation.clients import Client, Output, Producer
-from purgatorio.broker.simulation.history import Acked, History, Sent, Unknown
+from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.records import Record, build_batch
+from purgatorio.simulation.clients.clients import Client, Output, Producer
+from purgatorio.simulation.history.history import Acked, History, Sent, Unknown
 from purgatorio.testing.simulate.journal import Journal
 
 DELIVERY_TIMEOUT_MS: Final = 600_000

@@ -12,14 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn
 
-from purgatorio.broker.simulation.loop import (
+from purgatorio.simulation.world.loop import (
     START_SECONDS,
     TURN_SECONDS,
     Node,
     SimulatedLoop,
     current_node,
 )
-from purgatorio.broker.simulation.network import name_of
+from purgatorio.simulation.world.network import name_of
 from purgatorio.testing.simulate.errors import OutsideSimulation
 
 TURNS_BETWEEN_LOOKS: Final = 1_000

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from purgatorio.broker.simulation.loop import START_SECONDS, WALL_START_MS, SimulatedClock, current_node
-from purgatorio.broker.simulation.network import name_of
+from purgatorio.simulation.world.loop import START_SECONDS, WALL_START_MS, SimulatedClock, current_node
+from purgatorio.simulation.world.network import name_of
 from purgatorio.testing.simulate.loop import ServiceLoop
 from purgatorio.testing.simulate.replacing import Place, replaced, with_taken_names
 

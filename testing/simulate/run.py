@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from purgatorio.broker.simulation.cluster import SimulatedCluster
-from purgatorio.broker.simulation.loop import START_SECONDS, SimulationStalled
-from purgatorio.broker.simulation.network import Network
+from purgatorio.simulation.world.cluster import SimulatedCluster
+from purgatorio.simulation.world.loop import START_SECONDS, SimulationStalled
+from purgatorio.simulation.world.network import Network
 from purgatorio.testing.simulate.faults import Plan, draw_plan
 from purgatorio.testing.simulate.fences import fenced
 from purgatorio.testing.simulate.journal import Journal

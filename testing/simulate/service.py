@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
-from purgatorio.broker.simulation.loop import Node, SimulatedLoop
+from purgatorio.simulation.world.loop import Node, SimulatedLoop
 from purgatorio.testing.simulate.journal import Journal
 
 RESTART_SECONDS: Final = 1.0

@@ -10,8 +10,8 @@ from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.overview import members
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER
-from purgatorio.broker.simulation.cluster import SimulatedCluster
 from purgatorio.protocol.transaction_state import TransactionState
+from purgatorio.simulation.world.cluster import SimulatedCluster
 
 LOOK_SECONDS: Final = 0.05
 QUIET_SECONDS: Final = 1.0

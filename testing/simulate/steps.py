@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from purgatorio.broker.simulation.loop import START_SECONDS, Node
-from purgatorio.broker.simulation.network import name_of
+from purgatorio.simulation.world.loop import START_SECONDS, Node
+from purgatorio.simulation.world.network import name_of
 from purgatorio.testing.simulate.loop import ServiceLoop
 from purgatorio.testing.simulate.streams import seed_of
 

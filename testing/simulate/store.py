@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from purgatorio.broker.simulation.loop import current_node
-from purgatorio.broker.simulation.network import name_of
+from purgatorio.simulation.world.loop import current_node
+from purgatorio.simulation.world.network import name_of
 from purgatorio.testing.simulate.journal import Journal
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from purgatorio.broker.simulation.loop import Node, current_node
-from purgatorio.broker.simulation.network import name_of
+from purgatorio.simulation.world.loop import Node, current_node
+from purgatorio.simulation.world.network import name_of
 from purgatorio.testing.simulate.errors import OutsideSimulation
 from purgatorio.testing.simulate.journal import Journal
 from purgatorio.testing.simulate.loop import ServiceLoop

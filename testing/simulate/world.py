@@ -14,8 +14,8 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.simulation.cluster import SimulatedCluster
-from purgatorio.broker.simulation.loop import SimulatedClock
+from purgatorio.simulation.world.cluster import SimulatedCluster
+from purgatorio.simulation.world.loop import SimulatedClock
 from purgatorio.testing.records import check_isolation_level, read_records
 from purgatorio.testing.simulate import checks
 from purgatorio.testing.simulate.faults import Faults, Plan

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.broker import Broker
-from purgatorio.broker.clock import SystemClock
 from purgatorio.broker.cluster import BrokerStateError, Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.delays.recorder import TOPIC
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import PartitionState
+from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.time.clock import SystemClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -12,11 +12,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import TopicAuthorizationFailedError
 
-from purgatorio.broker.clock import SystemClock
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config.sources import load_cluster_config
 from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.time.clock import SystemClock
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_acls import AclCreation, CreateAclsRequest

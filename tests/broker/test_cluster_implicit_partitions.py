@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.broker import Broker
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.protocol.api_key import ApiKey

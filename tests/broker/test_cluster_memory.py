@@ -13,11 +13,11 @@ from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, creat
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
-from purgatorio.broker.simulation.cluster import SimulatedCluster
-from purgatorio.broker.simulation.loop import SimulatedLoop
-from purgatorio.broker.simulation.network import Network
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record, build_batch
+from purgatorio.simulation.world.cluster import SimulatedCluster
+from purgatorio.simulation.world.loop import SimulatedLoop
+from purgatorio.simulation.world.network import Network
 
 MEMORY_BYTES = 128 * 1024
 QUIET = TopicPartition("quiet", 0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from purgatorio.broker.broker import Broker
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.group.config import OFFSETS_TOPIC
+from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.test_cluster import ORDERS, client, config, create, followers_of, leader_of, produce_request, until

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from purgatorio.broker.clock import SystemClock
 from purgatorio.broker.cluster import BrokerStateError, Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.operator import ClusterUnavailable, snapshots
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.time.clock import SystemClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from purgatorio.protocol.messages.incremental_alter_configs import (

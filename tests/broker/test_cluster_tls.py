@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from purgatorio.broker.clock import SystemClock
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config.listeners import BROKERS
 from purgatorio.broker.config.sources import load_cluster_config
 from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
 from purgatorio.broker.server.broker_login import log_in
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.time.clock import SystemClock
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest

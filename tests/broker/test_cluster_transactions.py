@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.broker import Broker
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.protocol.api import ApiKey

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from purgatorio.broker.broker import Broker
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.incremental_alter_configs import (

@@ -11,9 +11,9 @@ import pytest
 
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.simulation.cluster import SimulatedCluster
-from purgatorio.broker.simulation.loop import SimulatedLoop
-from purgatorio.broker.simulation.network import Network
+from purgatorio.simulation.world.cluster import SimulatedCluster
+from purgatorio.simulation.world.loop import SimulatedLoop
+from purgatorio.simulation.world.network import Network
 
 
 @pytest.fixture

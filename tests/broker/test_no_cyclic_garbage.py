@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.broker import Broker
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.log.log import Log
+from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from purgatorio.protocol.messages.metadata import MetadataRequest

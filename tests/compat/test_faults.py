@@ -25,8 +25,8 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 
 from purgatorio.broker.cli.admin_client import AdminClient as Operator
-from purgatorio.broker.simulation.checkers import check
-from purgatorio.broker.simulation.history import Acked, Assigned, Drained, Event, Fault, History, Polled, Sent, Unknown
+from purgatorio.simulation.checks.checkers import check
+from purgatorio.simulation.history.history import Acked, Assigned, Drained, Event, Fault, History, Polled, Sent, Unknown
 from tests.conftest import PurgatorioProcess, StartPurgatorio
 from tests.logs import silenced
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob("broker/*/README.md")]
 )
-FOLDERS = "broker|protocol|pipeline|testing|purgatorio|scripts|tests|docs|examples|deploy"
+FOLDERS = "broker|protocol|pipeline|simulation|testing|purgatorio|scripts|tests|docs|examples|deploy"
 
 
 @pytest.fixture(scope="module")

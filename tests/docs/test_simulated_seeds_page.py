@@ -6,8 +6,8 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-from purgatorio.broker.simulation.run import has_transactions
-from tests.broker.simulation.seeds import SEEDS_A_TURN, TRANSACTIONAL_SEEDS
+from purgatorio.simulation.run import has_transactions
+from tests.simulation.seeds import SEEDS_A_TURN, TRANSACTIONAL_SEEDS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "simulated-seeds.md").read_text()
 ROWS = re.findall(r"^\| (\d+)–(\d+) \| (\d+) \|", PAGE, re.MULTILINE)

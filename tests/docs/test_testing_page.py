@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from purgatorio.broker.cli.main import main
-from purgatorio.broker.faults.rule import Rule
-from purgatorio.broker.faults.toxic import TOXICS, Toxic
+from purgatorio.broker.layers.faults.rule import Rule
+from purgatorio.broker.layers.faults.toxic import TOXICS, Toxic
 from purgatorio.testing import Kafka, cluster
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -39,7 +39,7 @@ STAYS = {
     "purgatorio.broker.purgatory.reaper.Reaper._listened_ms": "one for each timer",
 }
 """What grows, and why that is no leak; `tests.soak.census.BOUNDED` has more."""
-OF_THE_WORLD = ("purgatorio.broker.simulation.", "purgatorio.testing.")
+OF_THE_WORLD = ("purgatorio.simulation.", "purgatorio.testing.")
 
 
 async def live(bootstrap: str, number: int) -> None:

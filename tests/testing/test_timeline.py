@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
+from purgatorio.broker.time.clock import ManualClock
 from purgatorio.testing.timeline import CHANGES_KEPT, Timeline
 
 ISR = tuple(BrokerIncarnation(broker_id, 1) for broker_id in (1, 2, 3))

@@ -19,7 +19,7 @@ from purgatorio.broker.group.classic.syncs import Syncs
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
-from purgatorio.broker.request import RequestContext
+from purgatorio.broker.routing.request import RequestContext
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
 from purgatorio.protocol.messages.join_group import JoinGroupRequest

@@ -15,7 +15,7 @@ from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
 from purgatorio.broker.group.services import GroupServices
-from purgatorio.broker.request import RequestContext
+from purgatorio.broker.routing.request import RequestContext
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.join_group import JoinGroupRequest
 

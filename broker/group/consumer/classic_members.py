@@ -38,7 +38,7 @@ from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
-from purgatorio.broker.request import RequestContext
+from purgatorio.broker.routing.request import RequestContext
 from purgatorio.logger import get_logger
 from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from purgatorio.protocol.errors import ErrorCode

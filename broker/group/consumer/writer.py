@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from purgatorio.broker.clock import Clock
 from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
@@ -14,6 +13,7 @@ from purgatorio.broker.group.consumer.sessions import MemberTimers
 from purgatorio.broker.group.consumer.topic_index import TopicIndex
 from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.consumer_offsets import GroupMetadataKey
 from purgatorio.protocol.errors import EncodeError, ErrorCode
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api.context import AdminContext
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.dynamic import dynamic_keys
 from purgatorio.broker.config.group_configs import group_keys
@@ -26,7 +25,8 @@ from purgatorio.broker.metadata.controller import (
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
-from purgatorio.broker.request import RequestContext, Session
+from purgatorio.broker.routing.request import RequestContext, Session
+from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import (
     APIS,
     Message,

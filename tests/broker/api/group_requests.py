@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from purgatorio.broker.request import Reply
+from purgatorio.broker.routing.request import Reply
 from purgatorio.protocol.api import (
     APIS,
     Message,

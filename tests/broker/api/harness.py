@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from purgatorio.broker.request import RequestContext, Session
+from purgatorio.broker.routing.request import RequestContext, Session
 
 
 class Replies:

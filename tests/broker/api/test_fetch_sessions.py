@@ -9,7 +9,7 @@ import pytest
 from purgatorio.broker.api import fetch as fetch_api
 from purgatorio.broker.api.fetch import FetchHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.request import RequestContext, Session
+from purgatorio.broker.routing.request import RequestContext, Session
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import (

@@ -11,8 +11,8 @@ from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.api.test_fetch_sessions import Client, records, told
+from tests.broker.replica.fetching.test_read_committed import write
 from tests.broker.replica.harness import Harness, topic
-from tests.broker.replica.test_read_committed import write
 
 
 @pytest.fixture

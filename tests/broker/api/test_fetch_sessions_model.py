@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.fetch_context import FetchContext
-from purgatorio.broker.replica.fetch_session import FetchSession
+from purgatorio.broker.replica.fetching.fetch_context import FetchContext
+from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchResponse
 from tests.broker.api.harness import Replies

@@ -22,7 +22,7 @@ from purgatorio.broker.api.routes import build_routes
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
-from purgatorio.broker.request import Routes
+from purgatorio.broker.routing.request import Routes
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.producer_ids import ProducerIds
 from purgatorio.protocol.api import APIS

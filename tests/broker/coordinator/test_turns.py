@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 from purgatorio.broker.coordinator.turns import Listings, in_turns, listings_soon
-from purgatorio.broker.request import Session
+from purgatorio.broker.routing.request import Session
 from tests.broker.conftest import Turns
 
 

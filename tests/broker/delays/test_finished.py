@@ -6,7 +6,7 @@ import pytest
 
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.delayed_fetch import FollowerKey
+from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -25,7 +25,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatory import FinishedOperation
-from purgatorio.broker.replica.delayed_fetch import FollowerKey
+from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 from purgatorio.protocol.records import iter_batches, iter_records
 from tests.broker.replica.harness import ORDERS, Harness, topic
 

@@ -12,7 +12,7 @@ from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import Topic
 from purgatorio.broker.purgatory import Purgatory, Timer
-from purgatorio.broker.replica.verification import ProducerTransaction
+from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import Harness, topic
 

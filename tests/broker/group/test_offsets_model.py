@@ -16,7 +16,7 @@ import pytest
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
 from purgatorio.broker.group.txn_offset_manager import TxnCommit
-from purgatorio.broker.replica.verification import ProducerTransaction
+from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.protocol.consumer_offsets import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
 from purgatorio.protocol.end_marker import EndMarker, read_end_marker
 from purgatorio.protocol.errors import ErrorCode

@@ -7,7 +7,7 @@ import pytest
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
 from purgatorio.broker.group.txn_offset_manager import TxnCommit
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.verification import ProducerTransaction
+from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.broker.txn.marker_writer import Marker, MarkerWriter
 from purgatorio.protocol.consumer_offsets import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from purgatorio.protocol.end_marker import EndMarker

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager, RegistrationLost
 from purgatorio.broker.metadata.controller import DuplicateBrokerId, TopicSettings, fence_broker, register_broker
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation, ClusterImage
 from purgatorio.broker.metadata.store import StoreContended
-from purgatorio.broker.simulation.cluster import StoreLink
-from purgatorio.broker.simulation.loop import SimulatedClock, SimulatedLoop
-from purgatorio.broker.simulation.network import Network
+from purgatorio.broker.time.clock import ManualClock
+from purgatorio.simulation.world.cluster import StoreLink
+from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
+from purgatorio.simulation.world.network import Network
 from tests.endpoints import plaintext
 
 SESSION_MS = 1_000

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.delayed_decision import DelayedDecision, leaderless
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
+from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.errors import ErrorCode
 
 BLANK = ClusterImage(0, "test")

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.metadata import embedded
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore, StoreClosed, StoreContended, StoreOverloaded
+from purgatorio.broker.time.clock import ManualClock
 from tests.error_log import ErrorLog
 
 

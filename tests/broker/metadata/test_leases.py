@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock, RunningClock
 from purgatorio.broker.metadata.controller import TopicSettings, fence_broker, register_broker
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import LeaseLost
+from purgatorio.broker.time.clock import ManualClock, RunningClock
 from tests.endpoints import plaintext
 
 SETTINGS = TopicSettings()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.faults import Faults, parse_rule
+from purgatorio.broker.layers.faults import Faults, parse_rule
 from purgatorio.broker.metrics.faults_collector import FaultsCollector
 
 

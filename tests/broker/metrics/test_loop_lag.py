@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.clock import Alarm, ManualClock
 from purgatorio.broker.metrics.loop_lag import (
     BUCKETS_MS,
     IDLE_INTERVAL_MS,
@@ -15,6 +14,7 @@ from purgatorio.broker.metrics.loop_lag import (
     SLOT_MS,
     LoopLag,
 )
+from purgatorio.broker.time.clock import Alarm, ManualClock
 
 
 class HeldLoop(ManualClock):

@@ -14,7 +14,7 @@ from purgatorio.broker.metrics.quotas import quota_steps
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from purgatorio.protocol.messages.produce import ProduceResponse
-from tests.broker.quota.harness import FakeBroker
+from tests.broker.layers.quotas.harness import FakeBroker
 
 MB = 1_000_000
 

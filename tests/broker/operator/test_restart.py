@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.operator import NotInSync, not_in_sync, rolling_restart, wait_until_in_sync
 from purgatorio.broker.operator.restart import IN_SYNC_POLL_MS
+from purgatorio.broker.time.clock import ManualClock
 from tests.endpoints import plaintext
 
 

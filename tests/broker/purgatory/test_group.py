@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.purgatory import Purgatory, PurgatoryGroup, WaitAborted
+from purgatorio.broker.time.clock import ManualClock
 
 
 def tasks() -> set[asyncio.Task[Any]]:

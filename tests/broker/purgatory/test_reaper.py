@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.purgatory import ActionQueue, Reaper, Timer
+from purgatorio.broker.time.clock import ManualClock
 
 PATIENCE_SECONDS = 10
 

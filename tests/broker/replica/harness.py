@@ -6,18 +6,18 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
-from purgatorio.broker.replica.fetch_context import FetchContext, FetchParams, PartitionFetch
-from purgatorio.broker.replica.fetch_session import FetchSessionCache
+from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchParams, PartitionFetch
+from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
+from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
 from purgatorio.protocol.records import Record, build_batch
 from tests.endpoints import plaintext

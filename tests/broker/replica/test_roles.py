@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.roles import MAX_CONFIGS_KEPT, ReplicaRoles
+from purgatorio.broker.time.clock import ManualClock
 from tests.broker.replica.harness import Observed, topic
 from tests.logs import capture_logs
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.verification import ProducerTransaction
+from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record, build_batch

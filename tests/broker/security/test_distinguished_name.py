@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from purgatorio.broker.request import ANONYMOUS, Principal
+from purgatorio.broker.routing.request import ANONYMOUS, Principal
 from purgatorio.broker.security.client_certificate import ClientCertificates
 from purgatorio.broker.security.distinguished_name import PrincipalMapping, distinguished_name
 

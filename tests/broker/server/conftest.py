@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.coordinator.turns import listings_soon
-from purgatorio.broker.quota.connection_rates import ConnectionRates
-from purgatorio.broker.request import Reply, RequestContext, Route, Routes
+from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
+from purgatorio.broker.routing.request import Reply, RequestContext, Route, Routes
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.connection import Connection
 from purgatorio.broker.server.dispatch import Dispatcher
@@ -22,6 +21,7 @@ from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.shared_services import SharedServices
 from purgatorio.broker.server.turns import Turns
+from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import APIS, ApiKey, encode_request
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse

@@ -12,7 +12,7 @@ from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config.listeners import PLAINTEXT
 from purgatorio.broker.coordinator.turns import Listings, listings_soon
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
-from purgatorio.broker.request import Session
+from purgatorio.broker.routing.request import Session
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import Refusal

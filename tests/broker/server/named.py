@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from purgatorio.broker.broker import Broker
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.member import Member as ClassicMember
 from purgatorio.broker.group.classic.state import GroupState
@@ -22,6 +21,7 @@ from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternTyp
 from purgatorio.broker.metadata.client_quotas import QuotaEntity
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.scram_credentials import ScramCredential, ScramMechanism, ScramUser
+from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.broker.txn.values import TransactionValue
 from purgatorio.protocol.api import APIS, ApiKey, encode_request

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from purgatorio.broker.request import Reply
+from purgatorio.broker.routing.request import Reply
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from tests.broker.server.pipelining import answer, requests_of

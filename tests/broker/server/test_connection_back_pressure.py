@@ -7,7 +7,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from purgatorio.broker.request import Reply
+from purgatorio.broker.routing.request import Reply
 from purgatorio.broker.server.limits import Refusal
 from tests.broker.server.pipelining import answer, requests_of
 

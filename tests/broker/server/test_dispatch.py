@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.request import Route, Routes, Session, api_versions_response
+from purgatorio.broker.routing.request import Route, Routes, Session, api_versions_response
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import Refusal

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.server.hang_ups import HangUps
 from purgatorio.broker.server.listener import Listener
+from purgatorio.broker.time.clock import ManualClock
 
 if TYPE_CHECKING:
     from .conftest import Client, Handler, Probe

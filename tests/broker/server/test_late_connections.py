@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
+from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
+from purgatorio.broker.layers.quotas.rates import RateWindow
 from purgatorio.broker.metadata.client_quotas import QuotaEntity
-from purgatorio.broker.quota.connection_rates import ConnectionRates
-from purgatorio.broker.quota.rates import RateWindow
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.listener import Listener
+from purgatorio.broker.time.clock import ManualClock
 from tests.logs import capture_logs
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
-from purgatorio.broker.request import Principal, Routes
+from purgatorio.broker.routing.request import Principal, Routes
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import ApiKey
 from tests.logs import capture_logs
 

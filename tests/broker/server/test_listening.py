@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.server.connection_snapshot import host_and_peer
 from purgatorio.broker.server.listening import (
     ACCEPT_RETRY_MS,
@@ -19,7 +18,8 @@ from purgatorio.broker.server.listening import (
     can_watch_sockets,
     open_sockets,
 )
-from purgatorio.broker.simulation.loop import SimulatedLoop
+from purgatorio.broker.time.clock import ManualClock
+from purgatorio.simulation.world.loop import SimulatedLoop
 
 
 class Crowd:

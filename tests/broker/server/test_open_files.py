@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.server import open_files
+from purgatorio.broker.time.clock import ManualClock
 from tests.broker.server.test_listener import Start
 from tests.logs import capture_logs
 

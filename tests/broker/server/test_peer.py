@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock, RunningClock
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerBusy, PeerConnection
+from purgatorio.broker.time.clock import ManualClock, RunningClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import EncodeError
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

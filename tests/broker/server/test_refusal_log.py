@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
-from purgatorio.broker.line_budget import LINES_PER_PERIOD, MAX_TEXT_CHARS, PERIOD_MS
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.refusal_log import RefusalLog
+from purgatorio.broker.time.clock import ManualClock
+from purgatorio.logger import LINES_PER_PERIOD, MAX_TEXT_CHARS, PERIOD_MS
 from tests.logs import capture_logs
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.server.reply_queue import ReplyQueue
+from purgatorio.broker.time.clock import ManualClock
 
 if TYPE_CHECKING:
     from .conftest import Probe

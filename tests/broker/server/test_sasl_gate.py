@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.request import ANONYMOUS
+from purgatorio.broker.routing.request import ANONYMOUS
 from purgatorio.broker.security.plain import Plain
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal

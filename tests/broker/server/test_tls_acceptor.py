@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager
 import pytest
 import trustme
 
-from purgatorio.broker.clock import SystemClock
 from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.tls_acceptor import MAX_HANDSHAKES_PER_TURN, TlsAcceptor
+from purgatorio.broker.time.clock import SystemClock
 
 AUTHORITY = trustme.CA()
 CLOSED = "the client closed the connection during the TLS handshake"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from purgatorio.broker.faults import Toxic, ToxicRule, Toxics, parse_fault
+from purgatorio.broker.layers.faults import Toxic, ToxicRule, Toxics, parse_fault
 from purgatorio.broker.server.toxic_link import MAX_UPSTREAM_BYTES, client_id_in
 from tests.broker.server.conftest import FakeTransport
 from tests.broker.server.pipelining import answer, requests_of

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.purgatory import Timer
+from purgatorio.broker.time.clock import ManualClock
 from purgatorio.broker.txn.ending import EndsTransactions, TransactionEnd
 from purgatorio.broker.txn.marker_sender import (
     MarkerSender,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.clock import ManualClock
 from purgatorio.broker.coordinator.seams import VerifyPartitions
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.purgatory import Timer
+from purgatorio.broker.time.clock import ManualClock
 from purgatorio.broker.txn import partition_verifier
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.partition_verifier import (

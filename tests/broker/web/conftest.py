@@ -14,10 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from purgatorio.broker.clock import ManualClock, RunningClock
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.delays.finished import FinishedOperations
-from purgatorio.broker.faults import Faults
+from purgatorio.broker.layers.faults import Faults
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -25,17 +24,18 @@ from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.metrics.loop_lag import LoopLag
-from purgatorio.broker.movable_clock import MemberClock
 from purgatorio.broker.operator import ClusterControl, GroupControl, TransactionControl
 from purgatorio.broker.operator.leadership import Leadership
 from purgatorio.broker.operator.network import Network
 from purgatorio.broker.operator.snapshots import Snapshot
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
-from purgatorio.broker.replica.delayed_fetch import FollowerKey
-from purgatorio.broker.replica.fetch_session import FetchSessionCache
-from purgatorio.broker.replica.follower import FollowerGate
+from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
+from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
+from purgatorio.broker.replica.following.follower import FollowerGate
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.wires import Wires
+from purgatorio.broker.time.clock import ManualClock, RunningClock
+from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.txn.overview import TransactionNumbers
 from purgatorio.broker.web.app import create_app
 from tests.broker.group.harness import GroupHarness

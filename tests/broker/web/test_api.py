@@ -7,7 +7,7 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from purgatorio.broker.clock import Clock
+from purgatorio.broker.time.clock import Clock
 from purgatorio.broker.web import (
     api,
     control,

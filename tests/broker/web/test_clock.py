@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from purgatorio.broker.movable_clock import MovableClock
+from purgatorio.broker.time.movable_clock import MovableClock
 
 
 @pytest.fixture

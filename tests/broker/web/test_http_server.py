@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.line_budget import LINES_PER_PERIOD
 from purgatorio.broker.web import http_server
 from purgatorio.broker.web.requests import json_response
 from purgatorio.broker.web.server import AdminServer
+from purgatorio.logger import LINES_PER_PERIOD
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]

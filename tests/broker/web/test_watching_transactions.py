@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from purgatorio.broker.broker import Broker
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

@@ -1,0 +1,1 @@
+"""What stands before handlers, each as a layer around a route: access, quotas, faults."""

@@ -1,0 +1,1 @@
+"""Who may do what: a guard before each API asks the authorizer."""

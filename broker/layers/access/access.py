@@ -1,0 +1,134 @@
+"""What the checks of all APIs have in common: what the broker knows, and how parts of requests are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, Final, Protocol
+
+from purgatorio.broker.layers.access.audit import Audit
+from purgatorio.broker.layers.access.authorizer import Authorizer, Permissions
+from purgatorio.broker.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.routing.replies import AlteredReply
+from purgatorio.broker.routing.request import Reply, RequestContext, Route
+from purgatorio.protocol.errors import ErrorCode
+
+CODES: Final = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+"""The error of a refused operation on a resource of each type."""
+NO_ID: Final = bytes(16)
+
+
+class ReadSession(Protocol):
+    """A fetch session (KIP-227), as far as its client must be allowed to read it; tests have others."""
+
+    readable_by: object
+
+    @property
+    def fetches(self) -> Sequence[Any]:
+        """The partitions, each with its `tp` and `topic_id`."""
+        ...
+
+
+class Access:
+    """What the checks of one broker use.
+
+    Args:
+        authorizer: knows the ACLs.
+        image: returns the broker's image.
+        audit: is told of refusals.
+        find_session: returns the fetch session of an id, or None.
+        auto_create: whether a Metadata request may create topics.
+    """
+
+    __slots__ = ("_image", "audit", "authorizer", "auto_create", "find_session")
+
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        image: Callable[[], ClusterImage],
+        audit: Audit,
+        *,
+        find_session: Callable[[int], Any],
+        auto_create: bool,
+    ) -> None:
+        self.authorizer = authorizer
+        self._image = image
+        self.audit = audit
+        self.find_session = find_session
+        self.auto_create = auto_create
+
+    @property
+    def image(self) -> ClusterImage:
+        """The broker's image."""
+        return self._image()
+
+    def of(self, ctx: RequestContext) -> Permissions:
+        """Return what the client of a request may do."""
+        return self.authorizer.of(ctx.session)
+
+    def may(self, ctx: RequestContext, operation: AclOperation, kind: ResourceType, name: str) -> bool:
+        """Return whether a request may do what it cannot do without; a refusal is noted."""
+        if self.of(ctx).allows(operation, kind, name):
+            return True
+        self.audit.refused(ctx, operation, kind, name, 0)
+        return False
+
+    def may_cluster(self, ctx: RequestContext, operation: AclOperation) -> bool:
+        """Return whether a request may do an operation on the cluster; a refusal is noted."""
+        return self.may(ctx, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """Return the name of a topic; None if the broker does not know its id."""
+        topic = self.image.topic_by_id(topic_id)
+        return None if topic is None else topic.name
+
+
+Guard = Callable[[Access, Route, RequestContext, Any, Reply], None]
+"""Stands before the handler of an API: passes the request on as far as it is allowed, and refuses the rest."""
+
+
+def refuse(route: Route, request: Any, reply: Reply, error: ErrorCode) -> None:
+    """Answer a whole request with an error, or close the connection if the answer has no place for one."""
+    send(route.error_response(request, error), reply)
+
+
+def send(response: Any, reply: Reply) -> None:
+    """Send a response; None closes the connection."""
+    if response is None:
+        reply.close("a request that has no answer was not authorized")
+    else:
+        reply(response)
+
+
+def changed(message: Any, **fields: object) -> Any:
+    """Return a message with other values in these fields; the message itself stays as it is."""
+    result = copy(message)
+    for name, value in fields.items():
+        setattr(result, name, value)
+    return result
+
+
+def altering(ctx: RequestContext, reply: Reply, *changes: Callable[[Any], object]) -> Reply:
+    """Return a reply that lets each change work on the answer before it is sent."""
+
+    def alter(answer: Any) -> Any:
+        for change in changes:
+            change(answer)
+        return answer
+
+    return AlteredReply(ctx, reply, alter)
+
+
+def extending(attribute: str, failed: Any) -> Callable[[Any], None]:
+    """Return a change that adds what was refused to an answer: the entries of a list in both."""
+
+    def extend(answer: Any) -> None:
+        setattr(answer, attribute, [*getattr(answer, attribute), *getattr(failed, attribute)])
+
+    return extend

@@ -1,0 +1,62 @@
+"""Keeps clients from what only brokers do, on clusters that tell clients and brokers apart.
+
+A client that fetches as a follower would advance the high watermark past what the replicas have, and so have records
+acknowledged that are then lost. No permission allows that. A client that writes transaction markers would end the
+transactions of others, and could fence their coordinator: it needs ACLs that allow it (KIP-664); without an authorizer
+it may not, which Kafka allows. Without security the brokers tell nobody apart, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+
+REPLICA_STATE_SINCE: Final = 15
+BROKERS_ADD_PARTITIONS_SINCE: Final = 4
+
+
+def brokers_only(key: int, route: Route) -> Handler:
+    """Return the handler that stands before that of an API; a layer of `RouteLayers`."""
+    if key == ApiKey.FETCH:
+        return _refusing(route, _is_of_follower)
+    if key == ApiKey.ADD_PARTITIONS_TO_TXN:
+        return _refusing(route, _is_of_broker)
+    return route.handler
+
+
+def brokers_only_without_acls(key: int, route: Route) -> Handler:
+    """As `brokers_only`, on a cluster without an authorizer, which could allow a client to write markers."""
+    if key == ApiKey.WRITE_TXN_MARKERS:
+        return _refusing(route, _is_of_broker_always)
+    return brokers_only(key, route)
+
+
+def _refusing(route: Route, is_of_broker: Callable[[RequestContext, Any], bool]) -> Handler:
+    handler = route.handler
+
+    def before(ctx: RequestContext, request: Any, reply: Reply) -> None:
+        if is_of_broker(ctx, request) and not ctx.session.principal.is_broker:
+            reply(route.error_response(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        else:
+            handler(ctx, request, reply)
+
+    return before
+
+
+def _is_of_follower(ctx: RequestContext, request: Any) -> bool:
+    """Whether a Fetch request names a replica: a follower's id is not negative."""
+    state: int = request.replica_state.replica_id if ctx.api_version >= REPLICA_STATE_SINCE else request.replica_id
+    return state >= 0
+
+
+def _is_of_broker(ctx: RequestContext, request: Any) -> bool:
+    """Whether an AddPartitionsToTxn request may have several transactions, as only brokers send it (KIP-890)."""
+    return ctx.api_version >= BROKERS_ADD_PARTITIONS_SINCE
+
+
+def _is_of_broker_always(ctx: RequestContext, request: Any) -> bool:
+    return True

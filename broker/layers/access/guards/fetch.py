@@ -1,0 +1,105 @@
+"""The check of Fetch: READ on each topic for consumers, CLUSTER_ACTION on the cluster for followers (CVE-2018-1288).
+
+A fetch session holds topics that its client may read, and no others: a request that names another one is answered
+without a session, and a session whose client lost a permission is over, with an error that all clients know.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from purgatorio.broker.layers.access.access import Access, ReadSession, changed, refuse
+from purgatorio.broker.layers.access.authorizer import Permissions
+from purgatorio.broker.layers.access.guards.each import EachOne
+from purgatorio.broker.metadata.acls import AclOperation, ResourceType
+from purgatorio.broker.routing.request import Reply, RequestContext, Route
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+REPLICA_STATE_VERSION: Final = 15
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+
+
+def _not_read(request: FetchRequest) -> FetchResponse:
+    """Return the error for each partition; with an error for all clients would look for a broken session."""
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=each.partition,
+                        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                        high_watermark=-1,
+                        records=b"",
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+_READ: Final = EachOne(
+    AclOperation.READ, ResourceType.TOPIC, "topics", "responses", name="topic", ids_since=13, failed=_not_read
+)
+
+
+def fetch(access: Access, route: Route, ctx: RequestContext, request: FetchRequest, reply: Reply) -> None:
+    """Check a fetch of a consumer or a follower."""
+    is_new = ctx.api_version >= REPLICA_STATE_VERSION
+    replica_id = request.replica_state.replica_id if is_new else request.replica_id
+    begins = request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
+    if replica_id >= 0:
+        _follower(access, route, ctx, request, reply, begins)
+    elif begins:
+        refused = _READ.refused(access, ctx, request)
+        if refused:  # an answer with an error does not wait for records
+            request = changed(request, session_epoch=FINAL_EPOCH, max_wait_ms=0)
+        _READ.pass_on(refused, route, ctx, request, reply)
+    elif (request.topics and _READ.refused(access, ctx, request)) or not _may_go_on(access, access.of(ctx), request):
+        refuse(route, request, reply, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    else:
+        route.handler(ctx, request, reply)
+
+
+def _follower(
+    access: Access, route: Route, ctx: RequestContext, request: FetchRequest, reply: Reply, begins: bool
+) -> None:
+    if access.may_cluster(ctx, AclOperation.CLUSTER_ACTION):
+        route.handler(ctx, request, reply)
+    elif begins:
+        reply(_not_read(request))
+    else:
+        refuse(route, request, reply, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+
+def _may_go_on(access: Access, permissions: Permissions, request: FetchRequest) -> bool:
+    """Return whether the client may read all topics of the session; the handler answers if there is no such session.
+
+    A session is looked through when its client's permissions are new to it, and while it has topics of unknown names.
+    """
+    session: ReadSession | None = access.find_session(request.session_id)
+    if session is None:
+        return True
+    topics = request.topics
+    names_unknown = bool(topics) and any(_name(access, each.topic, each.topic_id) is None for each in topics)
+    if session.readable_by is permissions and not names_unknown:
+        return True
+    names = {_name(access, fetch.tp[0], fetch.topic_id): None for fetch in session.fetches}
+    if not all(name is None or permissions.allows(AclOperation.READ, ResourceType.TOPIC, name) for name in names):
+        return False
+    session.readable_by = None if names_unknown or None in names else permissions
+    return True
+
+
+def _name(access: Access, topic: str, topic_id: Any) -> str | None:
+    return access.name_of(topic_id) if topic_id is not None and any(topic_id) else topic

@@ -1,0 +1,260 @@
+"""The checks of APIs about groups that are more than one question for each group."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from purgatorio.broker.layers.access.access import Access, altering, changed, refuse
+from purgatorio.broker.layers.access.authorizer import Permissions
+from purgatorio.broker.layers.access.guards.each import EachOne
+from purgatorio.broker.layers.access.guards.whole import named
+from purgatorio.broker.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
+from purgatorio.broker.routing.request import Reply, RequestContext, Route
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from purgatorio.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from purgatorio.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+    without_repeats,
+)
+
+GROUP: Final = ResourceType.GROUP
+TOPIC: Final = ResourceType.TOPIC
+GROUPS_VERSION: Final = 8
+"""The first version of OffsetFetch that asks for several groups."""
+
+# --- listings and descriptions ---
+
+
+def list_groups(access: Access, route: Route, ctx: RequestContext, request: Any, reply: Reply) -> None:
+    """Leave out the groups that a client may not describe, unless it may describe the cluster."""
+    permissions = access.of(ctx)
+    if permissions.allows(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        route.handler(ctx, request, reply)
+        return
+
+    def leave_out(answer: Any) -> None:
+        answer.groups = [
+            each for each in answer.groups if permissions.allows(AclOperation.DESCRIBE, GROUP, each.group_id)
+        ]
+
+    route.handler(ctx, request, altering(ctx, reply, leave_out))
+
+
+def tell_operations(access: Access, ctx: RequestContext, request: Any, answer: Any) -> None:
+    """Tell what the client may do with each group, if it asks."""
+    if request.include_authorized_operations:
+        permissions = access.of(ctx)
+        for group in answer.groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations &= permissions.operations(GROUP, group.group_id)
+
+
+def hide_topics(access: Access, ctx: RequestContext, request: Any, answer: Any) -> None:
+    """Refuse a consumer group with a member that has a topic which the client may not describe (KIP-848)."""
+    permissions = access.of(ctx)
+    for group in answer.groups:
+        if group.error_code == ErrorCode.NONE and not _may_describe_topics(permissions, group):
+            group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            group.error_message = "The group has topics that the client is not authorized to describe."
+            group.members = []
+    tell_operations(access, ctx, request, answer)
+
+
+def _may_describe_topics(permissions: Permissions, group: Any) -> bool:
+    names = {
+        each.topic_name: None
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for each in assignment.topic_partitions
+    }
+    return all(permissions.allows(AclOperation.DESCRIBE, TOPIC, name) for name in names)
+
+
+# --- members ---
+
+
+def _subscribe(
+    access: Access, route: Route, ctx: RequestContext, request: ConsumerGroupHeartbeatRequest, reply: Reply
+) -> None:
+    for name in request.subscribed_topic_names or ():
+        if not access.may(ctx, AclOperation.DESCRIBE, TOPIC, name):
+            refuse(route, request, reply, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return
+    route.handler(ctx, request, reply)
+
+
+consumer_group_heartbeat: Final = named(AclOperation.READ, GROUP, "group_id", _subscribe)
+"""Checks READ on the group, and DESCRIBE on the topics that a member subscribes to by name (KAFKA-18813)."""
+
+# --- offsets ---
+
+
+def _not_deleted(request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    """Return the error for each partition; the API's own would be one for the whole request."""
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(
+                        partition_index=each.partition_index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+_READ_EACH: Final = EachOne(AclOperation.READ, TOPIC, "topics", "topics", name="name", ids_since=10)
+_DELETE_EACH: Final = EachOne(AclOperation.READ, TOPIC, "topics", "topics", name="name", failed=_not_deleted)
+offset_commit: Final = named(AclOperation.READ, GROUP, "group_id", _READ_EACH)
+offset_delete: Final = named(AclOperation.DELETE, GROUP, "group_id", _DELETE_EACH)
+
+
+class _Offsets:
+    """What one OffsetFetch request may see.
+
+    Attributes:
+        refused_groups: the answers for groups that the client may not describe.
+        refused_topics: by the position of an allowed group: its topics that the client may not describe.
+    """
+
+    def __init__(self, access: Access, ctx: RequestContext) -> None:
+        self._access = access
+        self._ctx = ctx
+        self._permissions = access.of(ctx)
+        self.refused_groups: list[OffsetFetchResponseGroup] = []
+        self.refused_topics: dict[int, list[OffsetFetchResponseTopics]] = {}
+
+    def groups(self, asked: list[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+        """Return the groups that are passed on, with the topics that may be."""
+        allowed: list[OffsetFetchRequestGroup] = []
+        for group in asked:
+            if not self._access.may(self._ctx, AclOperation.DESCRIBE, GROUP, group.group_id):
+                self.refused_groups.append(
+                    OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+                )
+                continue
+            if group.topics is not None:
+                topics, refused = self.topics(group.topics)
+                if refused:
+                    self.refused_topics[len(allowed)] = [_no_offsets(topic) for topic in refused]
+                    group = changed(group, topics=topics)
+            allowed.append(group)
+        return allowed
+
+    def topics(self, asked: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Return the topics that are passed on, and those that are refused."""
+        refused = _DESCRIBED.refused(self._access, self._ctx, _Topics(asked))
+        return [each for nth, each in enumerate(asked) if nth not in refused], list(refused.values())
+
+    def visible(self, topics: list[Any]) -> list[Any]:
+        """Return the topics of an answer that the client may see."""
+        return [each for each in topics if self._is_visible(each)]
+
+    def _is_visible(self, topic: Any) -> bool:
+        topic_id = getattr(topic, "topic_id", b"")
+        name = self._access.name_of(topic_id) if not topic.name and any(topic_id) else topic.name
+        return name is None or self._permissions.allows(AclOperation.DESCRIBE, TOPIC, name)
+
+
+class _Topics:
+    """A part of a request, as `EachOne` looks at it."""
+
+    def __init__(self, topics: list[Any]) -> None:
+        self.topics = topics
+
+
+_DESCRIBED: Final = EachOne(AclOperation.DESCRIBE, TOPIC, "topics", "topics", name="name", ids_since=10)
+
+
+def offset_fetch(access: Access, route: Route, ctx: RequestContext, request: OffsetFetchRequest, reply: Reply) -> None:
+    """Check DESCRIBE on each group and on each topic; a request for all topics gets those that may be described."""
+    if ctx.api_version < GROUPS_VERSION:
+        _offset_fetch_of_one(access, route, ctx, request, reply)
+        return
+    offsets = _Offsets(access, ctx)
+    allowed = offsets.groups(without_repeats(request.groups))
+
+    def alter(answer: OffsetFetchResponse) -> None:
+        for nth, (asked, group) in enumerate(zip(allowed, answer.groups, strict=True)):
+            if asked.topics is None:
+                group.topics = offsets.visible(group.topics)
+            if not group.error_code:
+                group.topics = [*group.topics, *offsets.refused_topics.get(nth, ())]
+        answer.groups = [*answer.groups, *offsets.refused_groups]
+
+    if not allowed and offsets.refused_groups:
+        reply(OffsetFetchResponse(groups=offsets.refused_groups))
+        return
+    if offsets.refused_groups or offsets.refused_topics or any(each.topics is None for each in allowed):
+        reply = altering(ctx, reply, alter)
+    route.handler(ctx, changed(request, groups=allowed), reply)
+
+
+def _offset_fetch_of_one(
+    access: Access, route: Route, ctx: RequestContext, request: OffsetFetchRequest, reply: Reply
+) -> None:
+    if not access.may(ctx, AclOperation.DESCRIBE, GROUP, request.group_id):
+        refuse(route, request, reply, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return
+    offsets = _Offsets(access, ctx)
+    if request.topics is None:
+
+        def leave_out(answer: OffsetFetchResponse) -> None:
+            answer.topics = offsets.visible(answer.topics)
+
+        route.handler(ctx, request, altering(ctx, reply, leave_out))
+        return
+    topics, refused = offsets.topics(request.topics)
+
+    def add(answer: OffsetFetchResponse) -> None:
+        answer.topics = [*answer.topics, *map(_no_offsets_of_one, refused)]
+
+    route.handler(ctx, changed(request, topics=topics), altering(ctx, reply, add) if refused else reply)
+
+
+def _no_offsets(topic: Any) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=index,
+                committed_offset=-1,
+                metadata="",
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _no_offsets_of_one(topic: Any) -> OffsetFetchResponseTopic:
+    return OffsetFetchResponseTopic(
+        name=topic.name,
+        partitions=[
+            OffsetFetchResponsePartition(
+                partition_index=index,
+                committed_offset=-1,
+                metadata="",
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+            for index in topic.partition_indexes
+        ],
+    )

@@ -1,0 +1,34 @@
+"""Faults by rule: a request that matches one is delayed, held, refused, dropped or answered wrongly, on purpose.
+
+Toxics are rules about connections: `toxic` is one as data, `stages` what each does to bytes, `flow` one direction of a
+connection; `purgatorio.broker.server.toxic_link` stands between a connection and its socket.
+
+Rules are data (`rule`). `Faults` keeps those of a cluster, and puts itself in front of the handlers of the APIs that
+rules are about, and of no other: without rules a request passes no code of this room. `acting` is one request's way
+through the rules, `partitions` knows which part of a request names topics and how a part of it is refused.
+"""
+
+from purgatorio.broker.layers.faults.fired import FiredFault
+from purgatorio.broker.layers.faults.live_rule import FaultRule
+from purgatorio.broker.layers.faults.parsing import AnyFault, parse_fault
+from purgatorio.broker.layers.faults.registry import AnyLive, BrokerAccess, Faults, TooManyFaults
+from purgatorio.broker.layers.faults.rule import FaultError, Rule, parse_rule
+from purgatorio.broker.layers.faults.toxic import Toxic
+from purgatorio.broker.layers.faults.toxic_rule import ToxicRule, Toxics
+
+__all__ = [
+    "AnyFault",
+    "AnyLive",
+    "BrokerAccess",
+    "FaultError",
+    "FaultRule",
+    "Faults",
+    "FiredFault",
+    "Rule",
+    "TooManyFaults",
+    "Toxic",
+    "ToxicRule",
+    "Toxics",
+    "parse_fault",
+    "parse_rule",
+]

@@ -1,0 +1,298 @@
+"""One request's way through the rules of its API, and what the rule that acts does to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from purgatorio.broker.layers.faults.altered import corrupted, failed_topics, without_broker
+from purgatorio.broker.layers.faults.live_rule import FaultRule
+from purgatorio.broker.layers.faults.matching import KnownTopics
+from purgatorio.broker.layers.faults.names import api_name
+from purgatorio.broker.layers.faults.parked import HOLD_MS, FaultedRequest
+from purgatorio.broker.layers.faults.partitions import SPLIT, Named, merge, named_partitions, split
+from purgatorio.broker.layers.faults.skipping import Skips
+from purgatorio.broker.purgatory import Purgatory
+from purgatorio.broker.routing.replies import AlteredReply, LateReply, LostReply, throttled
+from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+
+MAX_WAITING: Final = 10_000
+"""Requests of one broker that wait because of rules; the next one's connection is closed."""
+SHOWN_PARTITIONS: Final = 5
+NO_SESSION: Final = 0
+FINAL_EPOCH: Final = -1
+SESSION_ERRORS: Final = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+"""The errors of a whole Fetch request; clients look for all others at its partitions."""
+
+
+class Interceptor:
+    """Stands in for the handler of one API of one broker while there are rules for it.
+
+    Args:
+        route: the API's own.
+        rules: those that may match, newest first, each behind its `skipper`.
+        purgatory: see `BrokerAccess`.
+        rng: of the rules with a probability.
+        note: is told of each fault that fired, with the fields of `FiredFault`.
+    """
+
+    __slots__ = ("_broker_id", "_note", "_purgatory", "_rng", "_route", "_rules", "_topics")
+
+    def __init__(
+        self,
+        broker_id: int,
+        route: Route,
+        rules: Sequence[tuple[Skips, FaultRule]],
+        topics: KnownTopics,
+        purgatory: Callable[[], Purgatory[Any]],
+        rng: random.Random,
+        note: Callable[..., None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._route = route
+        self._rules = rules
+        self._topics = topics
+        self._purgatory = purgatory
+        self._rng = rng
+        self._note = note
+
+    def handler(self) -> Handler:
+        """Return the handler that lets the newest rule that matches act; without one, the API's own does its work.
+
+        It is a closure, which adds a third less to each request than a method does.
+        """
+        rules, meets, own = self._rules, self._meets, self._route.handler
+
+        def handle(ctx: RequestContext, request: Any, reply: Reply) -> None:
+            for skips, live in rules:
+                if skips(ctx, request):
+                    continue
+                named = meets(live, ctx, request)
+                if named is None or live.rule.observe:
+                    continue
+                if (hidden := live.rule.hide) is not None:
+                    reply = AlteredReply(ctx, reply, partial(without_broker, hidden))
+                    continue
+                self._act(live, named, ctx, request, reply)
+                return
+            own(ctx, request, reply)
+
+        return handle
+
+    def _meets(self, live: FaultRule, ctx: RequestContext, request: Any) -> list[Named] | None:
+        """Return the partitions that the rule is about if it acts on the request, or None; count and tell of it."""
+        if live.is_spent:
+            return None
+        named = live.matcher.matches(ctx, request, self._topics)
+        if named is None or not live.acts(self._rng):
+            return None
+        self._tell(live, ctx, named)
+        return named
+
+    def _tell(self, live: FaultRule, ctx: RequestContext, named: Sequence[Named]) -> None:
+        self._note(
+            rule=live.id,
+            nth=live.fired,
+            broker=self._broker_id,
+            api=api_name(ctx.api_key),
+            version=ctx.api_version,
+            client=ctx.client_id or "",
+            partitions=tuple(map(str, named[:SHOWN_PARTITIONS])),
+            action=_action(live),
+        )
+
+    def _act(self, live: FaultRule, named: Sequence[Named], ctx: RequestContext, request: Any, reply: Reply) -> None:
+        rule = live.rule
+        if rule.answer_delay_ms:
+            told = f"{live.name} delays its answer by {rule.answer_delay_ms} ms"
+            reply = LateReply(reply, partial(self._park, rule.answer_delay_ms, told, live, named, ctx, reply))
+        go_on = partial(self._answer, live, live.error_code(), named, ctx, request, reply)
+        if rule.hold:
+            told = f"{live.name} holds it until it is released"
+            parked = self._park(HOLD_MS, told, live, named, ctx, reply, go_on, mutes=True)
+            if parked is not None:
+                live.holds(parked)
+        elif rule.delay_ms:
+            told = f"{live.name} delays it by {rule.delay_ms} ms"
+            self._park(rule.delay_ms, told, live, named, ctx, reply, go_on, mutes=True)
+        else:
+            go_on()
+
+    def _answer(
+        self,
+        live: FaultRule,
+        error: ErrorCode | None,
+        named: Sequence[Named],
+        ctx: RequestContext,
+        request: Any,
+        reply: Reply,
+    ) -> None:
+        """Do the rule's part at the time at which the work would begin."""
+        rule, handler = live.rule, self._route.handler
+        if error:
+            self._refuse(error, named, ctx, request, reply)
+        elif rule.reply is not None:
+            answer = rule.reply(request)
+            reply(answer) if answer is not None else handler(ctx, request, reply)
+        elif rule.disconnect == "before":
+            reply.close(f"{live.name} disconnects before the work")
+        elif rule.disconnect == "after":
+            handler(ctx, request, LostReply(partial(reply.close, f"{live.name} disconnects after the work")))
+        elif rule.drop is not None:
+            never = partial(self._park, HOLD_MS, f"{live.name} never answers it", live, named, ctx, reply, None)
+            never(mutes=True) if rule.drop == "request" else handler(ctx, request, LostReply(never))
+        elif rule.corrupt or rule.throttle_ms:
+            handler(ctx, request, AlteredReply(ctx, reply, partial(_altered, live, ctx)))
+        else:
+            handler(ctx, request, reply)
+
+    # --- errors ---
+
+    def _refuse(
+        self, error: ErrorCode, named: Sequence[Named], ctx: RequestContext, request: Any, reply: Reply
+    ) -> None:
+        """Answer with an error for the partitions that the rule named, or for the request."""
+        handler = self._route.handler
+        if ctx.api_key == ApiKey.METADATA:
+            topics = {each.topic for each in named} if named else None
+            handler(ctx, request, AlteredReply(ctx, reply, lambda answer: failed_topics(answer, topics, error)))
+            return
+        is_fetch = ctx.api_key == ApiKey.FETCH and error not in SESSION_ERRORS
+        if is_fetch and not named:
+            named = list(named_partitions(request, self._topics.topic_name))
+        if not named or ctx.api_key not in SPLIT:
+            self._send(self._route.error_response(request, error), reply)
+            return
+        refused, rest = split(request, {each.at for each in named})
+        failed = _failed_fetch(refused, error) if is_fetch else self._route.error_response(refused, error)
+        if rest is None or failed is None:
+            self._send(failed, reply)
+            return
+        if is_fetch:
+            rest.max_wait_ms = 0  # a fetch with an error is answered at once
+        handler(ctx, rest, AlteredReply(ctx, reply, lambda answer: merge(answer, failed)))
+
+    def _send(self, response: Any, reply: Reply) -> None:
+        if response is None:
+            reply.close("a fault rule fails a request whose answer has no place for an error")
+        else:
+            reply(response)
+
+    def _park(
+        self,
+        delay_ms: int,
+        told: str,
+        live: FaultRule,
+        named: Sequence[Named],
+        ctx: RequestContext,
+        reply: Reply,
+        go_on: Callable[[], None] | None,
+        *,
+        mutes: bool = False,
+    ) -> FaultedRequest | None:
+        """Have the request wait; return the operation, or None if too many wait.
+
+        Args:
+            mutes: whether the work of the requests behind it waits for it: its own is not done yet.
+        """
+        purgatory = self._purgatory()
+        if purgatory.num_delayed >= MAX_WAITING:
+            reply.close(f"{MAX_WAITING} requests wait for fault rules")
+            return None
+        muted = ctx.session.channel if mutes else None
+        if muted is not None:
+            muted.mute()
+        operation = FaultedRequest(delay_ms, f"{api_name(ctx.api_key)}: {told}", reply, go_on, muted)
+        operation.client = ctx.client_id or ""
+        purgatory.try_complete_else_watch(operation, (live.name, *map(str, named[:SHOWN_PARTITIONS])))
+        return operation
+
+
+class WithoutSessions:
+    """Stands before the interceptor of Fetch if rules are about partitions, and keeps clients from fetch sessions.
+
+    A request of a session names only what changed since the one before; without one it names all partitions (KIP-227).
+    A session that a client has is over with an error that all clients know.
+
+    Args:
+        handler: the interceptor.
+        route: the API's own.
+        rules: those that are about partitions.
+    """
+
+    __slots__ = ("_handler", "_route", "_rules")
+
+    def __init__(self, handler: Handler, route: Route, rules: Sequence[FaultRule]) -> None:
+        self._handler = handler
+        self._route = route
+        self._rules = rules
+
+    def __call__(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
+        """Pass on a request that names all of its partitions, and refuse one that does not."""
+        if request.session_epoch != FINAL_EPOCH and any(live.matcher.may_ask(ctx) for live in self._rules):
+            if request.session_id != NO_SESSION:
+                reply(self._route.error_response(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+                return
+            request.session_epoch = FINAL_EPOCH
+        self._handler(ctx, request, reply)
+
+
+def _altered(live: FaultRule, ctx: RequestContext, response: Any) -> Any:
+    response = throttled(response, live.rule.throttle_ms)
+    return corrupted(ctx, response) if live.rule.corrupt else response
+
+
+def needs_partitions(live: FaultRule) -> bool:
+    """Return whether a rule for Fetch needs the request to name its partitions."""
+    rule = live.rule
+    errors = rule.errors or ((rule.error,) if rule.error else ())
+    return rule.names_partitions or any(ErrorCode[each] not in SESSION_ERRORS for each in errors)
+
+
+def _failed_fetch(request: Any, error: ErrorCode) -> FetchResponse:
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(partition_index=each.partition, error_code=error, high_watermark=-1, records=b"")
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _action(live: FaultRule) -> str:
+    """Tell what is done to the request on which the rule acted last."""
+    rule = live.rule
+    error = live.error_code()
+    done = [f"waits {rule.delay_ms} ms"] if rule.delay_ms else ["held"] if rule.hold else []
+    if rule.answer_delay_ms:
+        done.append(f"answer waits {rule.answer_delay_ms} ms")
+    if error is not None:
+        done.append(error.name if error else "answered normally")
+    if rule.reply is not None:
+        done.append("answered by a function")
+    if rule.disconnect:
+        done.append(f"disconnected {rule.disconnect} the work")
+    if rule.drop:
+        done.append(f"{rule.drop} dropped")
+    if rule.throttle_ms:
+        done.append(f"throttled {rule.throttle_ms} ms")
+    if rule.corrupt:
+        done.append("answer corrupted")
+    if rule.hide is not None:
+        done.append(f"broker {rule.hide} hidden")
+    return ", ".join(done) or "seen"

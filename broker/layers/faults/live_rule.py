@@ -1,0 +1,98 @@
+"""A rule at work: its counts, and the requests that it holds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from purgatorio.broker.layers.faults.matching import Matcher
+from purgatorio.broker.layers.faults.parked import FaultedRequest
+from purgatorio.broker.layers.faults.rule import Rule
+from purgatorio.protocol.errors import ErrorCode
+
+
+class FaultRule:
+    """A rule at work.
+
+    Args:
+        rule_id: unique within the cluster.
+        rule: what it says.
+        remove: removes the rule.
+
+    Attributes:
+        matcher: what it matches.
+        matched: the requests that it matched, whether or not it acted on them.
+        fired: the requests that it acted on, or for a rule that observes, counted.
+    """
+
+    __slots__ = ("_held", "_remove", "fired", "id", "matched", "matcher", "rule")
+
+    def __init__(self, rule_id: int, rule: Rule, remove: Callable[[FaultRule], object]) -> None:
+        self.id = rule_id
+        self.rule = rule
+        self.matcher = Matcher(rule)
+        self.matched = 0
+        self.fired = 0
+        self._held: dict[FaultedRequest, None] = {}
+        self._remove = remove
+
+    @property
+    def name(self) -> str:
+        """Its name, or else its number."""
+        return self.rule.name or f"fault {self.id}"
+
+    @property
+    def held(self) -> int:
+        """The number of requests that it holds now."""
+        return sum(not each.completed for each in self._held)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it has acted as often as it may."""
+        budget = self.rule.budget
+        return budget is not None and self.fired >= budget
+
+    def acts(self, rng: random.Random) -> bool:
+        """Count a request that matched; return whether the rule acts on it, and count that too."""
+        self.matched += 1
+        rule = self.rule
+        if rule.nth is not None and self.matched != rule.nth:
+            return False
+        if rule.probability is not None and rng.random() >= rule.probability:
+            return False
+        self.fired += 1
+        return True
+
+    def error_code(self) -> ErrorCode | None:
+        """Return the error code for the request on which it acted last; None: it has none."""
+        rule = self.rule
+        name = rule.errors[self.fired - 1] if rule.errors else rule.error
+        return None if name is None else ErrorCode[name]
+
+    def holds(self, request: FaultedRequest) -> None:
+        """Keep a request that waits for `release`."""
+        self._held = {each: None for each in self._held if not each.completed}
+        self._held[request] = None
+
+    def let_go(self) -> None:
+        """Begin the work of the requests that it holds, oldest first."""
+        held, self._held = self._held, {}
+        for each in held:
+            each.force_complete()
+
+    def release(self) -> None:
+        """Hold no more: remove the rule if it is there still, and let go what it holds."""
+        self._remove(self)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the rule with its counts."""
+        return {
+            "id": self.id,
+            "rule": self.rule.as_data(),
+            "text": str(self.rule),
+            "matched": self.matched,
+            "fired": self.fired,
+            "held": self.held,
+            "spent": self.is_spent,
+        }

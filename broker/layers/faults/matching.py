@@ -1,0 +1,95 @@
+"""Whether a rule is about a request, and about which of its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from purgatorio.broker.layers.faults.names import api_named
+from purgatorio.broker.layers.faults.partitions import SPLIT, Named, groups_of, named_partitions, transactional_ids_of
+from purgatorio.broker.layers.faults.rule import BROKERS_ONLY, Rule, is_from, topic_id_bytes
+from purgatorio.broker.routing.request import RequestContext
+from purgatorio.protocol.api_key import ApiKey
+
+
+class KnownTopics(Protocol):
+    """The topics that a broker knows; the broker's image, and a fake in tests."""
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of a topic's id, or None."""
+        ...
+
+    def has_partition(self, topic: str, partition: int) -> bool:
+        """Return whether the partition exists."""
+        ...
+
+
+class Matcher:
+    """What a rule matches.
+
+    Args:
+        rule: the rule.
+
+    Attributes:
+        api_key: the API that it is about; None: all.
+    """
+
+    __slots__ = ("_from_client", "_rule", "_topic_id", "api_key")
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+        self.api_key: ApiKey | None = None if rule.api is None else api_named(rule.api)
+        self._topic_id = None if rule.topic_id is None else topic_id_bytes(rule.topic_id)
+        self._from_client = self._asking()
+
+    def _asking(self) -> Callable[[str], bool]:
+        rule = self._rule
+        if self.api_key in BROKERS_ONLY and rule.client is None and rule.replica is None:
+            return lambda client: True
+        return is_from(rule.client, rule.replica)
+
+    def may_ask(self, ctx: RequestContext) -> bool:
+        """Return whether the rule is about this client and version, whatever the request names."""
+        version = self._rule.version
+        return (version is None or ctx.api_version == version) and self._from_client(ctx.client_id or "")
+
+    def matches(self, ctx: RequestContext, request: Any, topics: KnownTopics) -> list[Named] | None:
+        """Return the partitions that the rule is about; an empty list if it is about the whole request; None: neither.
+
+        A partition that does not exist is no match where partitions are answered one by one: the broker refuses it
+        anyway, and the rule is kept for one that counts.
+        """
+        rule = self._rule
+        if not self.may_ask(ctx):
+            return None
+        if rule.group is not None and rule.group not in groups_of(request):
+            return None
+        if rule.transactional_id is not None and rule.transactional_id not in transactional_ids_of(request):
+            return None
+        found: list[Named] = []
+        if rule.names_partitions:
+            found = self._partitions(ctx, request, topics)
+            if not found:
+                return None
+        if rule.when is not None and not rule.when(request):
+            return None
+        return found
+
+    def _partitions(self, ctx: RequestContext, request: Any, topics: KnownTopics) -> list[Named]:
+        rule = self._rule
+        if ctx.api_key == ApiKey.METADATA and rule.topic is not None and _asks_for_all(ctx, request):
+            return [Named(rule.topic, None, -1, (-1, -1))]
+        exists = topics.has_partition if ctx.api_key in SPLIT else None
+        return [
+            each
+            for each in named_partitions(request, topics.topic_name)
+            if (rule.topic is None or each.topic == rule.topic)
+            and (self._topic_id is None or each.topic_id == self._topic_id)
+            and (rule.partition is None or each.partition == rule.partition)
+            and (exists is None or exists(each.topic, each.partition))
+        ]
+
+
+def _asks_for_all(ctx: RequestContext, request: Any) -> bool:
+    """Return whether a Metadata request is about all topics: null, or in version 0 no names."""
+    return request.topics is None or (ctx.api_version == 0 and not request.topics)

@@ -1,0 +1,206 @@
+"""The fault rules of a cluster: listed, counted, and put in front of the handlers that they are about."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, overload
+
+from purgatorio.broker.layers.faults.acting import Interceptor, WithoutSessions, needs_partitions
+from purgatorio.broker.layers.faults.fired import FiredFault
+from purgatorio.broker.layers.faults.live_rule import FaultRule
+from purgatorio.broker.layers.faults.matching import KnownTopics
+from purgatorio.broker.layers.faults.parsing import AnyFault
+from purgatorio.broker.layers.faults.request_log import RequestLog
+from purgatorio.broker.layers.faults.rule import Rule
+from purgatorio.broker.layers.faults.skipping import can_match, skipper
+from purgatorio.broker.layers.faults.toxic import Toxic
+from purgatorio.broker.layers.faults.toxic_rule import ToxicRule, Toxics
+from purgatorio.broker.purgatory import Purgatory
+from purgatorio.broker.routing.request import Handler, Route
+from purgatorio.broker.routing.route_layers import Layer, RouteLayers
+from purgatorio.protocol.api_key import ApiKey
+
+MAX_RULES: Final = 1_000
+"""Rules at a time; each request of a rule's API asks all of them."""
+MAX_FIRED: Final = 1_000
+"""Fired faults that are remembered."""
+
+
+class TooManyFaults(Exception):
+    """There are `MAX_RULES` rules already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerAccess:
+    """What rules need of a broker.
+
+    Attributes:
+        layers: of the broker's routes.
+        topics: the topics that the broker knows.
+        purgatory: returns the broker's purgatory for requests that wait because of a rule; makes it at the first call.
+        toxics: has the broker's connections, present and new ones, pass these toxics.
+    """
+
+    broker_id: int
+    layers: RouteLayers
+    topics: KnownTopics
+    purgatory: Callable[[], Purgatory[Any]]
+    toxics: Callable[[Toxics], None]
+
+
+AnyLive = FaultRule | ToxicRule
+"""A rule at work, about requests or about connections."""
+
+
+class Faults:
+    """The fault rules of a cluster.
+
+    Args:
+        now_ms: the cluster's clock.
+        seed: of the draws of rules with a probability.
+
+    Attributes:
+        fired: the faults that fired last, oldest first.
+        log: the last requests; None: they are not recorded.
+    """
+
+    def __init__(self, now_ms: Callable[[], int], seed: int = 0) -> None:
+        self._now_ms = now_ms
+        self._seed = seed
+        self._rng = random.Random(seed)
+        self._brokers: dict[int, BrokerAccess] = {}
+        self._rules: dict[int, FaultRule | ToxicRule] = {}
+        self._last_id = 0
+        self.fired: deque[FiredFault] = deque(maxlen=MAX_FIRED)
+        self.log: RequestLog | None = None
+
+    @property
+    def rules(self) -> list[AnyLive]:
+        """The rules, oldest first. The newest one that matches a request acts; of toxics, each that is about it."""
+        return list(self._rules.values())
+
+    def attach(self, broker: BrokerAccess) -> None:
+        """Apply the rules to a broker, in place of an earlier one of its id."""
+        self._brokers[broker.broker_id] = broker
+        self._install(broker)
+        if any(isinstance(live, ToxicRule) for live in self._rules.values()):
+            self._poison(broker)
+
+    def detach(self, broker: BrokerAccess) -> None:
+        """Forget a broker that has ended, with all that belongs to it."""
+        if self._brokers.get(broker.broker_id) is broker:
+            del self._brokers[broker.broker_id]
+
+    @overload
+    def add(self, rule: Rule) -> FaultRule: ...
+    @overload
+    def add(self, rule: Toxic) -> ToxicRule: ...
+    @overload
+    def add(self, rule: AnyFault) -> AnyLive: ...
+    def add(self, rule: AnyFault) -> AnyLive:
+        """Apply a rule to the requests that are received from now on, or to the connections that are open or come.
+
+        Raises:
+            TooManyFaults: there are `MAX_RULES` rules.
+        """
+        if len(self._rules) >= MAX_RULES:
+            raise TooManyFaults(f"there are {MAX_RULES} fault rules; remove some")
+        self._last_id += 1
+        live: AnyLive
+        if isinstance(rule, Toxic):
+            live = ToxicRule(self._last_id, rule, self._removed, self._seed)
+        else:
+            live = FaultRule(self._last_id, rule, self._removed)
+        self._rules[live.id] = live
+        self._changed(live)
+        return live
+
+    def remove(self, rule_id: int) -> AnyLive | None:
+        """Remove a rule, and let the requests go on that it holds; return it, or None if there is none of this id."""
+        live = self._rules.pop(rule_id, None)
+        if live is not None:
+            self._changed(live)
+            live.let_go()
+        return live
+
+    def _removed(self, live: AnyLive) -> None:
+        """Remove this rule; not another one that has its id since the rules were cleared."""
+        if self._rules.get(live.id) is live:
+            self.remove(live.id)
+
+    def clear(self) -> None:
+        """Remove all rules; what they fired is forgotten, and ids and draws begin anew."""
+        for rule_id in list(self._rules):
+            self.remove(rule_id)
+        self.fired.clear()
+        self._last_id = 0
+        self._rng.seed(self._seed)
+
+    def record_requests(self) -> None:
+        """Record the requests of clients from now on, which costs each of them some microseconds."""
+        if self.log is None:
+            self.log = RequestLog(self._now_ms)
+            self._install_all()
+
+    def reset(self) -> None:
+        """Remove all rules, and forget the requests that were recorded."""
+        self.clear()
+        if self.log is not None:
+            self.log.clear()
+
+    def _changed(self, live: AnyLive) -> None:
+        """Apply the rules anew after this one came or went."""
+        if isinstance(live, ToxicRule):
+            for broker in self._brokers.values():
+                self._poison(broker)
+        else:
+            self._install_all()
+
+    def _poison(self, broker: BrokerAccess) -> None:
+        """Have the connections of a broker pass the toxics that may be about them."""
+        rules = [
+            live
+            for live in self._rules.values()
+            if isinstance(live, ToxicRule) and live.rule.broker in (None, broker.broker_id)
+        ]
+        broker.toxics(Toxics(broker.broker_id, rules, self._note))
+
+    def _install_all(self) -> None:
+        for broker in self._brokers.values():
+            self._install(broker)
+
+    def _install(self, broker: BrokerAccess) -> None:
+        """Put the rules before the handlers of their APIs; give the other APIs their own handlers back."""
+        newest_first = [
+            live
+            for live in reversed(self._rules.values())
+            if isinstance(live, FaultRule) and live.rule.broker in (None, broker.broker_id) and not live.is_spent
+        ]
+        if not newest_first and self.log is None:
+            broker.layers.remove(Layer.FAULTS)
+        else:
+            broker.layers.put(Layer.FAULTS, partial(self._before, broker, newest_first))
+
+    def _before(self, broker: BrokerAccess, newest_first: list[FaultRule], key: int, route: Route) -> Handler:
+        rules = [live for live in newest_first if can_match(live.matcher, live.rule, key)]
+        handler = self._interceptor(broker, key, route, rules) if rules else route.handler
+        return handler if self.log is None else self.log.before(handler, broker.broker_id, key, broker.topics)
+
+    def _interceptor(self, broker: BrokerAccess, key: int, route: Route, rules: list[FaultRule]) -> Handler:
+        behind = tuple((skipper(live.matcher, live.rule, key, broker.topics), live) for live in rules)
+        handler = Interceptor(
+            broker.broker_id, route, behind, broker.topics, broker.purgatory, self._rng, self._note
+        ).handler()
+        if key == ApiKey.FETCH and (about := [live for live in rules if needs_partitions(live)]):
+            handler = WithoutSessions(handler, route, about)
+        return handler
+
+    def _note(self, **told: Any) -> None:
+        self.fired.append(FiredFault(at_ms=self._now_ms(), **told))
+        live = self._rules.get(told["rule"])
+        if live is not None and live.is_spent:
+            self._install_all()  # it costs nothing from now on

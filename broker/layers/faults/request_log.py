@@ -1,0 +1,191 @@
+"""The requests that clients sent last, with what became of them: a bounded log to assert on.
+
+Requests between brokers are left out: an idle cluster has dozens of them a second.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from purgatorio.broker.layers.faults.matching import KnownTopics
+from purgatorio.broker.layers.faults.names import api_name
+from purgatorio.broker.layers.faults.partitions import topic_attributes
+from purgatorio.broker.layers.faults.rule import broker_of
+from purgatorio.broker.routing.request import Handler, Reply, RequestContext
+from purgatorio.protocol.api import EncodedResponse
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.message import ArrayType, StructType, fields_of
+
+MAX_REQUESTS: Final = 1_000
+MAX_TOPICS: Final = 10
+"""The most topics, and the most different errors, that are kept of a request."""
+
+Ended = Literal["waiting", "answered", "unanswered", "disconnected"]
+
+
+class LoggedRequest:
+    """A request in the log; its handler's `Reply` until it is answered.
+
+    Attributes:
+        number: counts the requests of the cluster.
+        at_ms: when it was received, on the broker's monotonic clock.
+        topics: the topics that it names; at most `MAX_TOPICS`. One that the broker knows by no name is an id in
+            hexadecimal digits.
+        ended_ms: when it was answered; -1: not yet.
+        ended: "unanswered" is a request that wants no answer (produce with acks=0).
+        errors: the names of the errors in the answer, each once.
+    """
+
+    __slots__ = (
+        "_now_ms",
+        "_reply",
+        "api_key",
+        "at_ms",
+        "broker",
+        "client",
+        "ended",
+        "ended_ms",
+        "errors",
+        "number",
+        "topics",
+        "version",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        broker: int,
+        ctx: RequestContext,
+        topics: tuple[str, ...],
+        reply: Reply,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.number = number
+        self.broker = broker
+        self.api_key = ctx.api_key
+        self.version = ctx.api_version
+        self.client = ctx.client_id or ""
+        self.at_ms = ctx.received_ms
+        self.topics = topics
+        self.ended: Ended = "waiting"
+        self.ended_ms = -1
+        self.errors: tuple[str, ...] = ()
+        self._reply: Reply | None = reply
+        self._now_ms = now_ms
+
+    @property
+    def api(self) -> str:
+        """The API's name."""
+        return api_name(self.api_key)
+
+    def __call__(self, response: Any) -> None:
+        """Note the answer, and send it."""
+        if response.__class__ is not EncodedResponse:  # handlers encode nothing that has errors
+            self.errors = errors_in(response)
+        self._end("answered")(response)
+
+    def nothing(self) -> None:
+        """Note that there is no answer."""
+        self._end("unanswered").nothing()
+
+    def close(self, reason: str) -> None:
+        """Note that the connection is closed instead."""
+        self._end("disconnected").close(reason)
+
+    def _end(self, how: Ended) -> Reply:
+        """Return the request's own reply, and let go of it: the log must not keep connections alive."""
+        reply = self._reply
+        assert reply is not None, "a request is answered once"
+        self._reply = None
+        self.ended = how
+        self.ended_ms = self._now_ms()
+        return reply
+
+
+class RequestLog:
+    """The last requests of clients.
+
+    Args:
+        now_ms: the cluster's clock.
+
+    Attributes:
+        entries: the requests, oldest first; at most `MAX_REQUESTS`.
+    """
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._count = 0
+        self.entries: deque[LoggedRequest] = deque(maxlen=MAX_REQUESTS)
+
+    def before(self, handler: Handler, broker_id: int, api_key: int, known: KnownTopics) -> Handler:
+        """Return a handler that notes each request, and passes it on.
+
+        Args:
+            known: the topics that the broker knows, for requests that name topics by their ids (KIP-516).
+        """
+        attributes = topic_attributes(api_key)
+
+        def logged(ctx: RequestContext, request: Any, reply: Reply) -> None:
+            client = ctx.client_id
+            if client is not None and client.startswith("broker-") and broker_of(client):
+                handler(ctx, request, reply)
+                return
+            self._count += 1
+            topics = _topics(request, attributes, known) if attributes is not None else ()
+            entry = LoggedRequest(self._count, broker_id, ctx, topics, reply, self._now_ms)
+            self.entries.append(entry)
+            handler(ctx, request, entry)
+
+        return logged
+
+    def clear(self) -> None:
+        """Forget all requests."""
+        self.entries.clear()
+        self._count = 0
+
+
+def _topics(request: Any, attributes: tuple[str, str], known: KnownTopics) -> tuple[str, ...]:
+    topics = getattr(request, attributes[0]) or ()
+    return tuple([getattr(topic, attributes[1]) or _name(topic.topic_id, known) for topic in topics[:MAX_TOPICS]])
+
+
+def _name(topic_id: bytes, known: KnownTopics) -> str:
+    return known.topic_name(topic_id) or topic_id.hex()
+
+
+def errors_in(response: Any) -> tuple[str, ...]:
+    """Return the names of the errors in a response, each once, in their order; at most `MAX_TOPICS`."""
+    codes: dict[int, None] = {}
+    _collect(response, codes)
+    if not codes:
+        return ()
+    return tuple(ErrorCode(code).name if code in _CODES else str(code) for code in list(codes)[:MAX_TOPICS])
+
+
+_CODES: Final = frozenset(map(int, ErrorCode))
+
+
+def _collect(message: Any, codes: dict[int, None]) -> None:
+    cls: Any = message.__class__
+    has_error, arrays = _shape(cls)
+    if has_error and message.error_code:
+        codes[int(message.error_code)] = None
+    for name in arrays:
+        for each in getattr(message, name) or ():
+            _collect(each, codes)
+
+
+@lru_cache(1024)
+def _shape(cls: Any) -> tuple[bool, tuple[str, ...]]:
+    """Return whether a struct has an error code, and its arrays of structs that have, at any depth."""
+    fields = fields_of(cls)
+    arrays = []
+    for each in fields:
+        if isinstance(each.wire.type, ArrayType) and isinstance(each.wire.type.element, StructType):
+            inner: Any = each.wire.type.element.cls
+            if any(_shape(inner)):
+                arrays.append(each.name)
+    return any(each.name == "error_code" for each in fields), tuple(arrays)

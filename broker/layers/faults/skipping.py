@@ -1,0 +1,65 @@
+"""Quick answers to "this rule is not about that request", for the requests that are most of the load.
+
+A rule stands before every request of its API, so that what it does not match must cost next to nothing: 0.5 to 1 µs of
+the 27 µs that a request takes. `Matcher` decides about the requests that are not skipped here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+from purgatorio.broker.layers.faults.matching import KnownTopics, Matcher
+from purgatorio.broker.layers.faults.partitions import (
+    names_group,
+    names_topics,
+    names_transactional_id,
+    topic_attributes,
+)
+from purgatorio.broker.layers.faults.rule import LIST_BROKERS, Rule
+from purgatorio.broker.routing.request import RequestContext
+from purgatorio.protocol.api import APIS
+from purgatorio.protocol.api_key import ApiKey
+
+Skips = Callable[[RequestContext, Any], bool]
+
+
+def can_match(matcher: Matcher, rule: Rule, api_key: int) -> bool:
+    """Return whether a rule can match requests of an API, whatever these name."""
+    if matcher.api_key is not None:
+        return matcher.api_key == api_key
+    if rule.hide is not None and api_key not in LIST_BROKERS:
+        return False
+    request = APIS[api_key].request
+    return (
+        (not rule.names_partitions or names_topics(request))
+        and (rule.group is None or names_group(request))
+        and (rule.transactional_id is None or names_transactional_id(request))
+    )
+
+
+def skipper(matcher: Matcher, rule: Rule, api_key: int, topics: KnownTopics) -> Skips:
+    """Return a function that tells of a request whether the rule is certainly not about it."""
+    if rule.client is not None:
+        client = rule.client
+        return lambda ctx, request: ctx.client_id != client
+    if rule.topic is not None and api_key != ApiKey.METADATA:  # of Metadata, null is all topics
+        return _by_topic(rule.topic, api_key, topics)
+    return lambda ctx, request: not matcher.may_ask(ctx)
+
+
+def _by_topic(wanted: str, api_key: int, topics: KnownTopics) -> Skips:
+    attributes = topic_attributes(api_key)
+    if attributes is None:
+        return lambda ctx, request: False
+    topics_of, name_of = map(attrgetter, attributes)
+
+    def skips(ctx: RequestContext, request: Any) -> bool:
+        for topic in topics_of(request) or ():
+            name = topic if topic.__class__ is str else name_of(topic)
+            if name == wanted or (not name and topics.topic_name(topic.topic_id) == wanted):
+                return False
+        return True
+
+    return skips

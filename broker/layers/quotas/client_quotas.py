@@ -1,0 +1,151 @@
+"""The client quotas of one broker: from the image to what stands before the handlers.
+
+Without any quota nothing stands there, and nothing is measured: requests cost what they did (KAFKA-5402, KAFKA-19282).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from purgatorio.broker.layers.quotas.charging import (
+    ChargedApi,
+    ChargedFetch,
+    ChargedProduce,
+    ChargedUnlessFollower,
+    ClientCharges,
+    ExemptApi,
+    Withheld,
+)
+from purgatorio.broker.layers.quotas.client_rates import ClientBuckets, ClientRates
+from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
+from purgatorio.broker.layers.quotas.keys import QuotaKey
+from purgatorio.broker.layers.quotas.mutations import (
+    STRICT_VERSIONS,
+    ChargedMetadata,
+    ChargedMutations,
+    KnownPartitions,
+)
+from purgatorio.broker.layers.quotas.rates import Rate, RateWindow
+from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
+from purgatorio.broker.layers.quotas.throttle import QuotaKind
+from purgatorio.broker.layers.quotas.throttle_times import ThrottleTimes
+from purgatorio.broker.layers.quotas.throttled_channel import Muting
+from purgatorio.broker.metadata.client_quotas import ClientQuotas
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.purgatory import Purgatory
+from purgatorio.broker.routing.request import Handler, Route
+from purgatorio.broker.routing.route_layers import Layer, RouteLayers
+from purgatorio.protocol.api_key import ApiKey
+
+_UNCHARGED: Final = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
+"""Authentication is no request to handlers in Kafka."""
+_ALSO_OF_BROKERS: Final = frozenset((ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.ADD_PARTITIONS_TO_TXN))
+
+
+class QuotaWindows(NamedTuple):
+    """Over which time quotas are measured: of clients, and of controller mutations."""
+
+    clients: RateWindow = RateWindow()
+    mutations: RateWindow = RateWindow()
+
+
+class BrokerQuotas:
+    """The client quotas of one broker.
+
+    Args:
+        layers: before the broker's handlers.
+        purgatory: returns the purgatory for muted connections; makes it at the first call.
+        now_ms: the broker's clock.
+        now_seconds: the same, as a stopwatch of handlers.
+        windows: over which time quotas are measured.
+        topics: those of the cluster.
+        withheld: see `Withheld`.
+        replication: the throttles of replication, by Kafka's names, for metrics.
+
+    Attributes:
+        charges: what the clients used.
+        connections: how fast they may connect.
+        replication: see above.
+    """
+
+    def __init__(
+        self,
+        layers: RouteLayers,
+        purgatory: Callable[[], Purgatory[Any]],
+        *,
+        now_ms: Callable[[], int],
+        now_seconds: Callable[[], float],
+        windows: QuotaWindows,
+        topics: KnownPartitions,
+        withheld: Withheld,
+        replication: Mapping[str, ReplicationThrottle],
+    ) -> None:
+        window = windows.clients
+        most_ms = window.sample_ms
+        self.charges = ClientCharges(
+            produce=ClientRates(QuotaKind.PRODUCE, QuotaKey.PRODUCER_BYTE_RATE, window, now_ms),
+            fetch=ClientRates(QuotaKind.FETCH, QuotaKey.CONSUMER_BYTE_RATE, window, now_ms),
+            request=ClientRates(QuotaKind.REQUEST, QuotaKey.REQUEST_PERCENTAGE, window, now_ms, most_ms=most_ms),
+            mutations=ClientBuckets(
+                QuotaKind.CONTROLLER_MUTATION, QuotaKey.CONTROLLER_MUTATION_RATE, windows.mutations, now_ms
+            ),
+            exempt=Rate(window),
+            muting=Muting(purgatory, now_ms),
+            now_ms=now_ms,
+            now_seconds=now_seconds,
+        )
+        self.connections = ConnectionRates(window, now_ms)
+        self.replication = replication
+        self._window = window
+        self._layers = layers
+        self._topics = topics
+        self._withheld = withheld
+        self._quotas: ClientQuotas = {}
+
+    @property
+    def is_active(self) -> bool:
+        """Whether any client has a quota."""
+        charges = self.charges
+        return any(each.is_active for each in (charges.produce, charges.fetch, charges.request, charges.mutations))
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """Apply the quotas of a new image. Connections that are muted stay so, whatever the limits are now."""
+        quotas = image.client_quotas
+        if quotas is self._quotas:
+            return
+        self._quotas = quotas
+        charges = self.charges
+        for accounts in (charges.produce, charges.fetch, charges.request, charges.mutations):
+            accounts.quotas_changed(quotas)
+        self.connections.quotas_changed(quotas)
+        if self.is_active:
+            self._layers.put(Layer.QUOTAS, self._before)
+        else:
+            self._layers.remove(Layer.QUOTAS)
+            charges.exempt, charges.times = Rate(self._window), ThrottleTimes()
+
+    def _before(self, key: int, route: Route) -> Handler:
+        """Return what stands before the handler of an API; the handler itself if no quota is about it."""
+        charges, handler = self.charges, route.handler
+        if charges.mutations.is_active and key in STRICT_VERSIONS:
+            return ChargedMutations(charges, ApiKey(key), route, self._topics)
+        if charges.mutations.is_active and key == ApiKey.METADATA:
+            return ChargedMetadata(charges, handler, self._topics)
+        if charges.produce.is_active and key == ApiKey.PRODUCE:
+            return ChargedProduce(charges, handler)
+        if charges.fetch.is_active and key == ApiKey.FETCH:
+            return ChargedFetch(charges, handler, self._withheld)
+        return self._timed(key, handler) if charges.request.is_active and key not in _UNCHARGED else handler
+
+    def _timed(self, key: int, handler: Handler) -> Handler:
+        """Return what charges the time of an API's requests."""
+        if key == ApiKey.PRODUCE:
+            return ChargedProduce(self.charges, handler)
+        if key == ApiKey.FETCH:
+            return ChargedFetch(self.charges, handler, self._withheld)
+        if key == ApiKey.WRITE_TXN_MARKERS:
+            return ExemptApi(self.charges, handler)
+        if key in _ALSO_OF_BROKERS:
+            return ChargedUnlessFollower(self.charges, handler)
+        return ChargedApi(self.charges, handler)

@@ -1,0 +1,478 @@
+"""One broker: builds, connects, starts and stops its parts.
+
+This is the only module that knows all parts; each part gets its collaborators from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import socket
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.api.registry import Services
+from purgatorio.broker.api.routes import build_routes
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.authentication import AuthenticationServices
+from purgatorio.broker.config.descriptions import BrokerDescription
+from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
+from purgatorio.broker.config.group_configs import group_keys
+from purgatorio.broker.config.limits import fetch_settings
+from purgatorio.broker.config.listeners import BROKERS
+from purgatorio.broker.config.topics import topic_settings, topic_synonyms
+from purgatorio.broker.delays.finished import FinishedOperations
+from purgatorio.broker.delays.recorder import DelayRecorder, create_delays_topic
+from purgatorio.broker.layers.faults import BrokerAccess
+from purgatorio.broker.layers.faults.topics import ImageTopics
+from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.log.validator import RecordValidation
+from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
+from purgatorio.broker.metadata.controller import random_epoch_step
+from purgatorio.broker.metadata.image import ClusterImage, Endpoint
+from purgatorio.broker.metadata.store import MetadataStore
+from purgatorio.broker.metrics.counters import BrokerMetrics
+from purgatorio.broker.node.access_control import control_access
+from purgatorio.broker.node.broker_connections import BrokerConnections
+from purgatorio.broker.node.coordinators import Coordinators
+from purgatorio.broker.node.key_refresh import keep_fresh
+from purgatorio.broker.node.listeners import BrokerListeners
+from purgatorio.broker.node.metadata_publisher import BrokerMetadataPublisher
+from purgatorio.broker.node.purgatories import BrokerPurgatories
+from purgatorio.broker.node.quotas import broker_quotas, limit_connections
+from purgatorio.broker.node.upkeep import Upkeep
+from purgatorio.broker.purgatory import FinishedOperation
+from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
+from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
+from purgatorio.broker.replica.following.fetcher_manager import ReplicaFetcherManager
+from purgatorio.broker.replica.following.follower import FollowerGate
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.replica.roles import ROLES_PER_STEP
+from purgatorio.broker.routing.route_layers import RouteLayers
+from purgatorio.broker.security.broker_credentials import BrokerCredentials
+from purgatorio.broker.server.peers import Peers
+from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.wires import Wires
+from purgatorio.broker.time.clock import Clock
+from purgatorio.logger import get_logger
+
+logger = get_logger(__name__)
+
+
+class Broker:
+    """A broker of a cluster.
+
+    Args:
+        config: the broker's configs.
+        store: the broker's access to the metadata store; closed with the broker.
+        clock: the source of time.
+        rng: the source of random choices: topic ids, replica assignments, jitter of retries, and the broker epoch,
+            which clients must not be able to predict.
+        lease_clock: the clock of the broker's lease, of its followers' lag, and of the time limits of its requests to
+            other brokers; by default `clock`. Brokers that share a process, and a store in it, share a `RunningClock`.
+        member_now_ms: the clock of groups' members; by default that of the lease.
+        slowest_rate: see `BrokerLifecycleManager`.
+        roles_per_step: the most replicas that get their roles at once when an image changes many.
+        credentials: those of the cluster's brokers; by default this broker is the only one.
+        connections_cap: the connections for which the process has files, whatever max.connections is changed to.
+
+    Attributes:
+        config: the configs with which the broker started.
+        dynamic: the configs in effect.
+        listeners: the listeners by name.
+        endpoints: what it advertises to clients, in the order of the setting `listeners`; empty until it listens.
+        purgatories: all purgatories, by Kafka's names.
+        groups: the groups that this broker coordinates.
+        peers: asks other brokers.
+        wires: its connections to other brokers, which a test can hold.
+        transactions: the transactional ids that this broker coordinates.
+        coordinators: both, and the end markers of transactions.
+        layers: what stands before the handlers of its APIs.
+        access: what ACLs allow; None without an authorizer.
+        quotas: the client quotas.
+        fault_access: what fault rules need of this broker.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MetadataStore,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        lease_clock: Clock | None = None,
+        member_now_ms: Callable[[], int] | None = None,
+        slowest_rate: float = 1.0,
+        connections_cap: int | None = None,
+        roles_per_step: int = ROLES_PER_STEP,
+        credentials: BrokerCredentials | None = None,
+    ) -> None:
+        self.config = config
+        self._credentials = credentials or BrokerCredentials(secrets.token_bytes())
+        self.dynamic = DynamicBrokerConfig(config)
+        self.broker_id = config.broker_id
+        self.clock = clock
+        self.store = store
+        self.metrics = BrokerMetrics(config.broker_id)
+        self.finished = FinishedOperations()
+        self.gate = FollowerGate(clock, config.follower_delay_ms)
+        self.endpoints: list[Endpoint] = []
+        self._rng = rng
+        self._connections_cap = connections_cap
+        lease_clock = lease_clock or clock
+        self._parked = parked = BrokerPurgatories(
+            config, clock, lease_clock, member_now_ms or lease_clock.now_ms, store.image, self._operation_finished
+        )
+        self.purgatories = parked.all
+        self.produce_purgatory, self.fetch_purgatory = parked.produce, parked.fetch
+        self._topics = topic_settings(config)
+        self.lifecycle = self._build_lifecycle(lease_clock, slowest_rate)
+        self.replicas = self._build_replicas(lease_clock, roles_per_step)
+        self.fetch_sessions = FetchSessionCache(
+            slots=config.max_incremental_fetch_session_cache_slots,
+            now_ms=lease_clock.now_ms,
+            rng=rng,
+            closed=self.replicas.end_session,
+        )
+        self.recorder = DelayRecorder(self.replicas, clock, self.metrics)
+        self.wires = Wires()
+        self._connections = BrokerConnections(
+            config, self._credentials, image=lambda: self.image, clock=lease_clock, wires=self.wires
+        )
+        self.peers = Peers(partial(self._connections.connect, client="coordinator"))
+        self.coordinators = self._build_coordinators()
+        self.groups, self.transactions = self.coordinators.groups, self.coordinators.transactions
+        self.request_memory = RequestMemory(config.queued_max_request_bytes)
+        self._listeners = self._build_listeners()
+        self.listeners = self._listeners.by_name
+        self.fetchers = self._build_fetchers()
+        self._publisher = self._build_publisher()
+        self._upkeep = self._build_upkeep()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._children: list[asyncio.Task[None]] = []
+        self._main: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+
+    def _build_replicas(self, lease_clock: Clock, roles_per_step: int) -> ReplicaManager:
+        config, clock, parked = self.config, self.clock, self._parked
+        return ReplicaManager(
+            config.broker_id,
+            clock=lease_clock,
+            log_defaults=self._topics.log,
+            memory=MemoryBudget(config.log_memory_bytes, clock.now_ms, config.log_memory_uncommitted_percent),
+            actions=parked.actions,
+            produce_purgatory=parked.produce,
+            fetch_purgatory=parked.fetch,
+            delete_records_purgatory=parked.delete_records,
+            observer=self.metrics,
+            propose=self._build_alter_partition().propose,
+            may_lead=self.lifecycle.may_lead,
+            validation=RecordValidation(full=config.record_validation == "full"),
+            producer_id_expiration_ms=config.producer_id_expiration_ms,
+            roles_per_step=roles_per_step,
+        )
+
+    def _build_lifecycle(self, lease_clock: Clock, slowest_rate: float) -> BrokerLifecycleManager:
+        config = self.config
+        return BrokerLifecycleManager(
+            config.broker_id,
+            self.store,
+            clock=lease_clock,
+            rack=config.rack,
+            session_timeout_ms=config.broker_session_timeout_ms,
+            heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+            slowest_rate=slowest_rate,
+            settings=self._topics,
+            is_current=lambda: self.replicas.is_current,
+            lost=lambda: self.replicas.lease_lost(),
+            resumed=lambda: self.replicas.lease_resumed(),
+            epoch_step=lambda: random_epoch_step(self._rng),
+        )
+
+    def _build_alter_partition(self) -> AlterPartitionManager:
+        return AlterPartitionManager(
+            self.store,
+            settings=self._topics,
+            withdraw=lambda partition, proposal: self.replicas.withdraw(partition, proposal),
+            changed=self._isr_changed,
+        )
+
+    def _build_coordinators(self) -> Coordinators:
+        return Coordinators(
+            self.config,
+            self.replicas,
+            clock=self.clock,
+            store=self.store,
+            parked=self._parked,
+            rng=self._rng,
+            ask=self.peers.send,
+        )
+
+    def _build_fetchers(self) -> ReplicaFetcherManager:
+        return ReplicaFetcherManager(
+            self.replicas,
+            broker_epoch=lambda: self.lifecycle.broker_epoch,
+            connect=partial(self._connections.connect, client="fetcher"),
+            settings=fetch_settings(self.config),
+            gate=self.gate,
+            clock=self.clock,
+            rng=self._rng,
+            spawn=self._spawn,
+        )
+
+    def _build_publisher(self) -> BrokerMetadataPublisher:
+        return BrokerMetadataPublisher(
+            self.dynamic,
+            replicas=self.replicas,
+            lifecycle=self.lifecycle,
+            fetchers=self.fetchers,
+            purgatories=self._parked.metadata,
+            recorder=self.recorder,
+            coordinators=self.coordinators,
+            quotas=self.quotas,
+            reconfigured=self._reconfigure,
+        )
+
+    def _build_upkeep(self) -> Upkeep:
+        return Upkeep(
+            self.config,
+            self.dynamic,
+            clock=self.clock,
+            replicas=self.replicas,
+            recorder=self.recorder,
+            store=self.store,
+            lifecycle=self.lifecycle,
+            topics=self._topics,
+        )
+
+    def _build_listeners(self) -> BrokerListeners:
+        config = self.config
+        admin = AdminContext(
+            broker_id=config.broker_id,
+            store=self.store,
+            rng=self._rng,
+            purgatories=self._parked.metadata,
+            topics=self._topics,
+            auto_create_topics_enable=config.auto_create_topics_enable,
+            seems_dead=self._seems_dead,
+            broker_configs=BrokerDescription(config),
+            dynamic_keys=dynamic_keys(),
+            topic_synonyms=topic_synonyms(),
+            group_keys=group_keys(config),
+            has_authorizer=bool(config.authorizer_class_name),
+            listings=self.groups.listings,
+        )
+        services = Services(
+            admin=admin,
+            replicas=self.replicas,
+            fetch_sessions=self.fetch_sessions,
+            groups=self.groups,
+            markers=self.coordinators.markers.writer,
+            transactions=self.transactions,
+            fetch_max_bytes=config.fetch_max_bytes,
+        )
+        routes = build_routes(services)
+        self.layers = RouteLayers(services.routes)
+        self.quotas = broker_quotas(
+            self.layers,
+            self._parked,
+            clock=self.clock,
+            dynamic=self.dynamic,
+            image=lambda: self.image,
+            sessions=self.fetch_sessions,
+            replicas=self.replicas,
+        )
+        self.fault_access = BrokerAccess(
+            broker_id=config.broker_id,
+            layers=self.layers,
+            topics=ImageTopics(lambda: self.image),
+            purgatory=self._parked.fault,
+            toxics=lambda toxics: self._listeners.pass_toxics(toxics),
+        )
+        self.access = control_access(
+            self.layers, config, clock=self.clock, store=self.store, sessions=self.fetch_sessions
+        )
+        return BrokerListeners(
+            config,
+            routes,
+            clock=self.clock,
+            observer=self.metrics,
+            memory=self.request_memory,
+            credentials=self._credentials,
+            clients=AuthenticationServices(
+                credentials=lambda: self.image.scram_credentials,
+                random_bytes=self._rng.randbytes,
+                secret=self._credentials.derived(b"scram"),
+                wall_ms=self.clock.wall_ms,
+            ),
+            rates=self.quotas.connections,
+        )
+
+    def _operation_finished(self, operation: FinishedOperation) -> None:
+        self.finished.add(operation)
+        self.recorder.add(operation)
+
+    @property
+    def partitions(self) -> Iterable[Partition]:
+        """All replicas of this broker."""
+        return self.replicas.partitions.values()
+
+    def replica(self, tp: TopicPartition) -> Partition | None:
+        """The replica of a partition on this broker; None if it has none."""
+        return self.replicas.partitions.get(tp)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The advertised host and port of the first listener; port 0 until it listens."""
+        return self.endpoints[0][1:] if self.endpoints else self.config.advertised
+
+    @property
+    def image(self) -> ClusterImage:
+        """The image that this broker acts on."""
+        return self.store.image
+
+    @property
+    def log_memory(self) -> MemoryBudget:
+        """The memory that its logs use."""
+        return self.replicas.memory
+
+    @property
+    def request_memory_used_bytes(self) -> int:
+        """The memory that requests of all connections use, in bytes."""
+        return self.request_memory.used_bytes
+
+    # --- start and stop ---
+
+    async def start(self, listening: Mapping[str, socket.socket] | None = None) -> None:
+        """Listen, register, and follow leaders; returns when the broker answers clients.
+
+        Args:
+            listening: see `BrokerListeners.start`.
+
+        Raises:
+            OSError: the port is in use, or the host is not an address of this machine.
+        """
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._main = asyncio.create_task(self._run(started, listening or {}), name=f"broker {self.broker_id}")
+        await asyncio.wait([started, self._main], return_when=asyncio.FIRST_COMPLETED)
+        if not started.done():
+            failed, self._main = self._main, None
+            await failed
+
+    def keep_ports(self) -> dict[str, socket.socket]:
+        """Return a socket for each listener, by name, that listens on when this broker has ended, for the next one."""
+        return {name: listener.keep_port() for name, listener in self.listeners.items()}
+
+    async def stop(self) -> None:
+        """Stop within shutdown.grace.ms: unregister, answer parked requests, close connections."""
+        if self._main is None:
+            return
+        self._stopping.set()
+        self._publisher.follow_no_more()
+        await self._main
+
+    async def kill(self) -> None:
+        """Stop at once, as a killed process does: parked requests are not answered, and the broker stays registered.
+
+        All tasks and sockets of the broker are closed.
+        """
+        self.store.close()
+        self._listeners.abort()
+        if self._main is None:
+            return
+        for child in self._children:
+            child.cancel()
+        self._main.cancel()
+        await asyncio.wait([self._main])
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker was started, and has neither stopped nor failed since."""
+        return self._main is not None and not self._main.done()
+
+    def when_ended(self, callback: Callable[[BaseException | None], None]) -> None:
+        """Call `callback` when this started broker has ended: with its failure, or None if it was stopped."""
+        assert self._main is not None, "the broker was not started"
+        self._main.add_done_callback(lambda main: callback(None if main.cancelled() else main.exception()))
+
+    async def _run(self, started: asyncio.Future[None], listening: Mapping[str, socket.socket]) -> None:
+        """The task that owns all others of this broker."""
+        unwatch = self.store.watch(self._publisher.publish)
+        try:
+            endpoints = await self._listeners.start(listening)
+            self.endpoints = [each for each in endpoints if each.listener != BROKERS]
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                self._spawn(self._parked.reaper.run(), "reaper")
+                self.replicas.incarnation = await self.lifecycle.register(endpoints)
+                self._publisher.publish(self.store.image)
+                self._spawn(self._publisher.run(), "roles")
+                self._spawn(self.coordinators.run(), "coordinators")
+                self._spawn(self.peers.run(), "peers")
+                for keys in self._listeners.token_keys:
+                    self._spawn(keep_fresh(keys, self.clock), f"keys of {keys.url}")
+                self._spawn(self.lifecycle.run(), "lifecycle")
+                self._upkeep.start(self._spawn)
+                logger.info("broker started", broker=self.broker_id, host=self.address[0], port=self.address[1])
+                started.set_result(None)
+                await self._stopping.wait()
+                await self._drain()
+                for child in self._children:
+                    child.cancel()
+        finally:
+            unwatch()
+            self.lifecycle.close()
+            self._tasks = None
+            await self._listeners.drain(0)
+            if started.done():
+                logger.info("broker stopped", broker=self.broker_id)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        assert self._tasks is not None
+        self._children.append(self._tasks.create_task(coroutine, name=f"broker {self.broker_id} {name}"))
+
+    async def _drain(self) -> None:
+        """Accept no more connections, unregister, answer parked requests, and wait until the responses are sent."""
+        self._listeners.stop_accepting()
+        for _ in self.recorder.steps():  # while this broker leads a partition of the topic, and followers fetch it
+            await asyncio.sleep(0)
+        await self.lifecycle.unregister(timeout_ms=self.config.shutdown_grace_ms)
+        for purgatory in self.purgatories:
+            purgatory.shutdown()
+        await self._listeners.drain(self.config.shutdown_grace_ms)
+
+    # --- metadata ---
+
+    def _reconfigure(self, changed: Mapping[str, Any]) -> None:
+        """Make changed configs take effect."""
+        config = self.dynamic.current
+        logger.info("broker configs changed", broker=self.broker_id, **changed)
+        self.replicas.reconfigure(topic_settings(config).log, config.producer_id_expiration_ms)
+        max_connections = min(config.max_connections, self._connections_cap or config.max_connections)
+        self._listeners.allow_connections(max_connections, config.max_connections_per_ip)
+        limit_connections(self.quotas, config)
+
+    def _seems_dead(self, broker_id: int) -> bool:
+        """Return whether a broker is probably dead and not fenced yet: its port refuses connections.
+
+        A client retries soon after LEADER_NOT_AVAILABLE, but waits long for a dead leader. True for no longer than the
+        session timeout, after which a dead broker is fenced.
+        """
+        return self.fetchers.seems_dead(broker_id, self.config.broker_session_timeout_ms)
+
+    # --- upkeep ---
+
+    def create_delays_topic(self, partitions: int) -> None:
+        """Create the topic for delayed operations if it does not exist. Brokers record to it as soon as it exists."""
+        create_delays_topic(self.store, partitions, settings=self._topics, rng=self._rng)
+
+    def _isr_changed(self, shrank: bool) -> None:
+        if shrank:
+            self.metrics.isr_shrunk()
+        else:
+            self.metrics.isr_expanded()

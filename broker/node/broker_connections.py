@@ -1,0 +1,60 @@
+"""Connections from one broker to the others of its cluster, by the listener that is for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.listeners import BROKERS, inter_broker_listener
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
+from purgatorio.broker.server.broker_login import log_in
+from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.server.wires import Wires
+from purgatorio.broker.time.clock import Clock
+
+
+class BrokerConnections:
+    """Opens connections to other brokers.
+
+    Args:
+        config: of this broker; all brokers of a cluster have the same listeners.
+        credentials: of the cluster's brokers.
+        image: returns the image that this broker acts on.
+        clock: tells how long connecting and answers may take.
+        wires: is told of each connection, so that a test can hold it.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        credentials: BrokerCredentials,
+        *,
+        image: Callable[[], ClusterImage],
+        clock: Clock,
+        wires: Wires,
+    ) -> None:
+        self._broker_id = config.broker_id
+        self._listener = inter_broker_listener(config)
+        self._token = credentials.token(config.broker_id) if self._listener == BROKERS else None
+        self._image = image
+        self._clock = clock
+        self._wires = wires
+
+    async def connect(self, broker_id: int, *, client: str) -> PeerConnection:
+        """Open a connection to another broker, for one part of this broker.
+
+        Raises:
+            OSError: the broker is not registered, or refuses the connection.
+            TimeoutError: the connection was not accepted in time.
+        """
+        registration = self._image().brokers.get(broker_id)
+        endpoint = None if registration is None else registration.endpoint(self._listener)
+        if endpoint is None:
+            raise ConnectionError(f"broker {broker_id} is not registered with a listener {self._listener}")
+        peer = PeerConnection(self._clock, client_id=f"broker-{self._broker_id}-{client}")
+        await peer.connect(endpoint.host, endpoint.port)
+        self._wires.connected(broker_id, peer)
+        if self._token is not None:
+            await log_in(peer, NAME, self._token)
+        return peer

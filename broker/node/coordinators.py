@@ -1,0 +1,121 @@
+"""The coordinators of one broker, of groups and of transactions, connected with each other and with the leaders.
+
+Neither of them knows the other: each gets the other's part as a callable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.groups import group_config
+from purgatorio.broker.config.transactions import transaction_config
+from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
+from purgatorio.broker.coordinator.seams import AskBroker
+from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.store import MetadataStore
+from purgatorio.broker.node.purgatories import BrokerPurgatories
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.time.clock import Clock
+from purgatorio.broker.txn.markers import Markers
+from purgatorio.broker.txn.overview import TransactionNumbers, numbers
+from purgatorio.broker.txn.partition_verifier import PartitionVerifier
+from purgatorio.broker.txn.producer_ids import ProducerIds
+from purgatorio.broker.txn.services import TransactionServices
+from purgatorio.broker.txn.transactions import Transactions
+
+
+class Coordinators:
+    """The coordinators of one broker.
+
+    Args:
+        config: the broker's configs.
+        replicas: this broker's replicas.
+        clock: wall time for records.
+        store: has the image, and grants producer ids.
+        parked: the purgatories.
+        rng: makes member ids.
+        ask: sends requests to other brokers.
+
+    Attributes:
+        groups: the groups that this broker coordinates.
+        markers: the end markers of transactions.
+        transactions: the transactional ids that this broker coordinates.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        replicas: ReplicaManager,
+        *,
+        clock: Clock,
+        store: MetadataStore,
+        parked: BrokerPurgatories,
+        rng: random.Random,
+        ask: AskBroker,
+    ) -> None:
+        self.groups = Groups(
+            GroupServices(
+                config=group_config(config),
+                log=CoordinatorLog(replicas, clock, config.offsets_commit_timeout_ms),
+                clock=clock,
+                timer=parked.timer,
+                rng=rng,
+                image=lambda: store.image,
+                rebalance_purgatory=parked.rebalance,
+                heartbeat_purgatory=parked.heartbeat,
+                transaction_purgatory=parked.transaction,
+            ),
+            replicas,
+        )
+        settings = transaction_config(config)
+        self.markers = Markers(
+            replicas,
+            clock=clock,
+            timer=parked.timer,
+            image=lambda: store.image,
+            ask=ask,
+            timeout_ms=settings.append_timeout_ms,
+            end_offsets=self.groups.txn_offsets.end,
+        )
+        self.transactions = Transactions(
+            TransactionServices(
+                config=settings,
+                log=CoordinatorLog(replicas, clock, settings.append_timeout_ms),
+                clock=clock,
+                timer=parked.timer,
+                image=lambda: store.image,
+                producer_ids=ProducerIds(store),
+                ends=self.markers.sender,
+                purgatory=parked.transaction,
+                timeout_purgatory=parked.transaction_timeout,
+            ),
+            replicas,
+        )
+
+        self._verifier = replicas.guard.verify = PartitionVerifier(
+            replicas.broker_id,
+            image=lambda: store.image,
+            coordinator=self.transactions.partitions,
+            ask=ask,
+            timer=parked.timer,
+        )
+
+    @property
+    def transaction_numbers(self) -> TransactionNumbers:
+        """How many transactions there are, for observers."""
+        return numbers(self.transactions, self.markers.sender, self._verifier)
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """Follow what has become of topics and leaders."""
+        self.groups.image_changed(image)
+        self.markers.sender.image_changed(image)
+
+    async def run(self) -> None:
+        """Load, unload and clean in turns of the loop."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.groups.run())
+            tasks.create_task(self.transactions.run())

@@ -1,0 +1,175 @@
+"""The listeners of one broker: they answer the same APIs, and share the memory for requests."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.authentication import AuthenticationServices, sasl_settings
+from purgatorio.broker.config.limits import connection_limits
+from purgatorio.broker.config.listeners import (
+    BROKERS,
+    ListenerConfig,
+    brokers_own,
+    inter_broker_listener,
+    listener_configs,
+)
+from purgatorio.broker.layers.faults.toxic_rule import Toxics
+from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
+from purgatorio.broker.metadata.image import Endpoint
+from purgatorio.broker.routing.request import Routes
+from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
+from purgatorio.broker.security.client_certificate import ClientCertificates
+from purgatorio.broker.security.sasl import SaslSettings
+from purgatorio.broker.security.tls import ReloadedContext, TlsSettings
+from purgatorio.broker.server.connection_slots import ConnectionSlots
+from purgatorio.broker.server.limits import ConnectionLimits
+from purgatorio.broker.server.listener import Listener, call_soon
+from purgatorio.broker.server.observer import ServerObserver
+from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.turns import Turns
+from purgatorio.broker.time.clock import Clock
+
+MAX_BROKER_CONNECTIONS: Final = 1_024
+"""Connections at the listener for brokers alone; each broker has a few to each other one."""
+
+
+class BrokerListeners:
+    """Starts and stops the listeners of one broker together.
+
+    Args:
+        config: the broker's configs.
+        routes: the handlers of the APIs.
+        clock: the source of time.
+        observer: is told of connections and requests.
+        memory: where the bytes of all requests are counted.
+        credentials: the brokers' own.
+        clients: what the mechanisms need by which clients authenticate.
+        rates: how fast clients may connect.
+
+    Attributes:
+        by_name: the listeners, in the order of the setting.
+        token_keys: the keys of tokens' issuers, which the broker keeps fresh.
+
+    Raises:
+        ValueError: the settings of a listener cannot be used.
+        TlsError: its certificates cannot.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        routes: Routes,
+        *,
+        clock: Clock,
+        observer: ServerObserver,
+        memory: RequestMemory,
+        credentials: BrokerCredentials,
+        clients: AuthenticationServices,
+        rates: ConnectionRates,
+    ) -> None:
+        self._config = config
+        self._configs = (*listener_configs(config), *brokers_own(config))
+        self._limits = connection_limits(config)
+        self._slots = ConnectionSlots(self._limits)
+        turns = Turns(call_soon, clock.now_seconds)
+        self.by_name: dict[str, Listener] = {
+            each.name: Listener(
+                routes,
+                self._limits,
+                clock,
+                name=each.name,
+                observer=observer,
+                memory=memory,
+                sasl=_sasl(config, each, credentials, clients),
+                rates=None if each.name == BROKERS else rates,
+                slots=ConnectionSlots(_of_brokers(self._limits)) if each.name == BROKERS else self._slots,
+                turns=turns,
+                goes_first=each.name == BROKERS,
+                **(_tls(config, each) if each.protocol.has_tls else {}),
+            )
+            for each in self._configs
+        }
+        self.token_keys = list(clients.keys.values())
+
+    @property
+    def inter_broker(self) -> str:
+        """The name of the listener that other brokers connect to (Kafka: inter.broker.listener.name)."""
+        return inter_broker_listener(self._config)
+
+    async def start(self, listening: Mapping[str, socket.socket]) -> tuple[Endpoint, ...]:
+        """Start the listeners; returns their advertised endpoints.
+
+        Args:
+            listening: sockets that listen already, by the listener's name (see `Listener.start`).
+
+        Raises:
+            OSError: a port is in use, or the host is not an address of this machine.
+        """
+        endpoints = []
+        for each in self._configs:
+            listener = self.by_name[each.name]
+            await listener.start(each.host, each.port, listening.get(each.name))
+            if each.advertised is not None:
+                host, port = each.advertised
+                endpoints.append(Endpoint(each.name, host, port or listener.address[1]))
+        return tuple(endpoints)
+
+    def allow_connections(self, most: int, most_per_ip: int) -> None:
+        """Accept no client's connection beyond these numbers, in total and from one address."""
+        self._slots.allow(most, most_per_ip)
+
+    def pass_toxics(self, toxics: Toxics) -> None:
+        """Have the bytes of all connections, present and new ones, pass these toxics, in place of those before."""
+        for listener in self.by_name.values():
+            listener.pass_toxics(toxics)
+
+    def stop_accepting(self) -> None:
+        """Accept no more connections."""
+        for listener in self.by_name.values():
+            listener.stop_accepting()
+
+    async def drain(self, grace_ms: int) -> None:
+        """Close all connections, each when its requests are answered, and after `grace_ms` at the latest."""
+        for listener in self.by_name.values():
+            await listener.drain(grace_ms)
+
+    def abort(self) -> None:
+        """Close all connections at once."""
+        for listener in self.by_name.values():
+            listener.abort()
+
+
+def _sasl(
+    config: BrokerConfig, listener: ListenerConfig, credentials: BrokerCredentials, clients: AuthenticationServices
+) -> SaslSettings | None:
+    """Return how the clients of a listener authenticate, or the other brokers; None if they do not."""
+    if listener.name == BROKERS:
+        return SaslSettings(mechanisms={NAME: credentials})
+    return sasl_settings(config, listener, clients) if listener.protocol.has_sasl else None
+
+
+def _of_brokers(limits: ConnectionLimits) -> ConnectionLimits:
+    """Return the limits of the listener for brokers alone, which clients' connections do not count for."""
+    most = MAX_BROKER_CONNECTIONS
+    return replace(limits, max_connections=most, max_connections_per_ip=most, max_connections_of={})
+
+
+def _tls(config: BrokerConfig, listener: ListenerConfig) -> dict[str, Any]:
+    """Return what makes a listener speak TLS."""
+    given = {**config.model_dump(), **listener.settings}
+    settings = TlsSettings(
+        keystore_location=given["ssl_keystore_location"],
+        key_password=given["ssl_key_password"],
+        truststore_location=given["ssl_truststore_location"],
+        client_auth=given["ssl_client_auth"],
+        versions=tuple(given["ssl_enabled_protocols"].split(",")),
+        principal_mapping_rules=given["ssl_principal_mapping_rules"],
+    )
+    arguments: dict[str, Any] = {"tls": ReloadedContext(settings)}
+    if settings.client_auth != "none" and not listener.protocol.has_sasl:  # there SASL tells who the client is
+        arguments["identify"] = ClientCertificates(settings.principal_mapping_rules)
+    return arguments

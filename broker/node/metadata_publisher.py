@@ -1,0 +1,103 @@
+"""What a new metadata image changes on one broker (Kafka: BrokerMetadataPublisher)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from purgatorio.broker.config.dynamic import DynamicBrokerConfig
+from purgatorio.broker.delays.recorder import DelayRecorder
+from purgatorio.broker.layers.quotas.client_quotas import BrokerQuotas
+from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.purgatories import MetadataPurgatories
+from purgatorio.broker.node.coordinators import Coordinators
+from purgatorio.broker.replica.following.fetcher_manager import ReplicaFetcherManager
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+
+TURNS_BETWEEN_ROLES: Final = 4
+"""Turns of the event loop from one step of `ReplicaManager.apply_more` to the next. Brokers that share a loop apply an
+image at the same time; a produce request with acks=all needs about five turns, and should not meet a step in each."""
+
+
+class BrokerMetadataPublisher:
+    """Tells the parts of one broker of each new image, in the one order in which they may hear of it.
+
+    Args:
+        dynamic: the configs in effect.
+        replicas: this broker's replicas.
+        lifecycle: the broker's registration.
+        fetchers: follow leaders.
+        purgatories: of operations that wait for metadata.
+        recorder: records finished operations.
+        coordinators: of groups and transactions.
+        quotas: of clients.
+        reconfigured: makes configs that changed take effect.
+    """
+
+    def __init__(
+        self,
+        dynamic: DynamicBrokerConfig,
+        *,
+        replicas: ReplicaManager,
+        lifecycle: BrokerLifecycleManager,
+        fetchers: ReplicaFetcherManager,
+        purgatories: MetadataPurgatories,
+        recorder: DelayRecorder,
+        coordinators: Coordinators,
+        quotas: BrokerQuotas,
+        reconfigured: Callable[[Mapping[str, Any]], None],
+    ) -> None:
+        self._dynamic = dynamic
+        self._replicas = replicas
+        self._lifecycle = lifecycle
+        self._fetchers = fetchers
+        self._purgatories = purgatories
+        self._recorder = recorder
+        self._coordinators = coordinators
+        self._quotas = quotas
+        self._reconfigured = reconfigured
+        self._has_queued_roles = asyncio.Event()
+        self._follows_leaders = True
+
+    def publish(self, image: ClusterImage) -> None:
+        """Have the broker act on a new image."""
+        reconfigured = self._dynamic.image_changed(image)
+        if reconfigured:
+            # Before the image's partition states: an ISR that was decided with a larger min.insync.replicas must never
+            # meet a leader that has the smaller one.
+            self._reconfigured(reconfigured)
+        leader_rate, follower_rate = self._dynamic.replication_rates
+        self._replicas.leader_throttle.limit, self._replicas.follower_throttle.limit = leader_rate, follower_rate
+        self._replicas.apply(image)
+        if reconfigured:
+            self._replicas.advance_high_watermarks("broker configs")
+        self._purgatories.image_changed(image)
+        self._recorder.image_changed(image)
+        self._coordinators.image_changed(image)
+        self._quotas.image_changed(image)
+        self._roles_changed()
+
+    def follow_no_more(self) -> None:
+        """Follow no further leaders: the broker stops."""
+        self._follows_leaders = False
+
+    async def run(self) -> None:
+        """Give replicas their roles in turns of the loop when an image has changed many partitions."""
+        while True:
+            await self._has_queued_roles.wait()
+            for _ in range(TURNS_BETWEEN_ROLES):
+                await asyncio.sleep(0)
+            self._replicas.apply_more()
+            self._roles_changed()
+
+    def _roles_changed(self) -> None:
+        """Follow the leaders of the partitions that got a role; end a pause of leading when all have theirs."""
+        if self._replicas.is_current:
+            self._has_queued_roles.clear()
+            self._lifecycle.caught_up()
+        else:
+            self._has_queued_roles.set()
+        if self._follows_leaders:
+            self._fetchers.follow_leaders()

@@ -1,0 +1,105 @@
+"""The client quotas of one broker, connected with its handlers, its purgatories and its fetch sessions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.dynamic import DynamicBrokerConfig
+from purgatorio.broker.layers.quotas.client_quotas import BrokerQuotas, QuotaWindows
+from purgatorio.broker.layers.quotas.rates import RateWindow
+from purgatorio.broker.log.config_keys import MAX_INT
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.node.purgatories import BrokerPurgatories
+from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.routing.route_layers import RouteLayers
+from purgatorio.broker.time.clock import Clock
+from purgatorio.protocol.messages.fetch import FetchResponse
+
+
+def broker_quotas(
+    layers: RouteLayers,
+    parked: BrokerPurgatories,
+    *,
+    clock: Clock,
+    dynamic: DynamicBrokerConfig,
+    image: Callable[[], ClusterImage],
+    sessions: FetchSessionCache,
+    replicas: ReplicaManager,
+) -> BrokerQuotas:
+    """Return the client quotas of a broker.
+
+    Args:
+        layers: before its handlers.
+        parked: its purgatories.
+        clock: its clock.
+        dynamic: its configs.
+        image: returns its image.
+        sessions: its fetch sessions.
+        replicas: its replicas, whose replication is throttled.
+    """
+
+    def withheld(response: FetchResponse, was_full: bool) -> None:
+        by_id = any(any(topic.topic_id) for topic in response.responses)
+        keys = [
+            (topic.topic_id if by_id else topic.topic, partition.partition_index)
+            for topic in response.responses
+            for partition in topic.partitions
+        ]
+        sessions.withheld(response.session_id, keys, was_full=was_full)
+
+    quotas = BrokerQuotas(
+        layers,
+        parked.throttled,
+        now_ms=clock.now_ms,
+        now_seconds=clock.now_seconds,
+        windows=quota_windows(dynamic.current),
+        topics=ImagePartitions(image, dynamic),
+        withheld=withheld,
+        replication={"LeaderReplication": replicas.leader_throttle, "FollowerReplication": replicas.follower_throttle},
+    )
+    limit_connections(quotas, dynamic.current)
+    return quotas
+
+
+def limit_connections(quotas: BrokerQuotas, config: BrokerConfig) -> None:
+    """Apply the rate of connections from the broker's configs; the largest number stands for none."""
+    most = config.max_connection_creation_rate
+    quotas.connections.broker_limit = math.inf if most == MAX_INT else most
+
+
+def quota_windows(config: BrokerConfig) -> QuotaWindows:
+    """Return the times over which quotas are measured from the broker's configs."""
+    return QuotaWindows(
+        RateWindow(config.quota_window_num, config.quota_window_size_seconds * 1_000),
+        RateWindow(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1_000),
+    )
+
+
+class ImagePartitions:
+    """The topics of the cluster by a broker's image.
+
+    Args:
+        image: returns the image.
+        dynamic: the broker's configs.
+    """
+
+    def __init__(self, image: Callable[[], ClusterImage], dynamic: DynamicBrokerConfig) -> None:
+        self._image = image
+        self._dynamic = dynamic
+
+    def count(self, topic: str) -> int | None:
+        """Return the number of a topic's partitions; None if there is no such topic."""
+        found = self._image().topics.get(topic)
+        return None if found is None else len(found.partitions)
+
+    def name(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with this id."""
+        found = self._image().topic_by_id(topic_id)
+        return None if found is None else found.name
+
+    def default_count(self) -> int:
+        """Return the number of partitions of a topic that is created without one."""
+        return self._dynamic.current.num_partitions

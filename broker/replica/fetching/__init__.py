@@ -1,0 +1,1 @@
+"""Reads of partitions, fetch sessions, and the fetches that wait for records."""

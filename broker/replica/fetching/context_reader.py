@@ -1,0 +1,129 @@
+"""Reads all partitions of a fetch, and knows at what cost: that of those that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, PartitionFetch
+from purgatorio.broker.replica.fetching.fetch_session import FetchSession
+from purgatorio.broker.replica.fetching.fetch_watch import FetchWatch
+from purgatorio.broker.replica.fetching.reader import REFUSED, ReplicaReader
+from purgatorio.protocol.messages.fetch import PartitionData
+
+
+class ContextReader:
+    """Looks at the partitions of fetches, and reads them.
+
+    Args:
+        reader: looks at one partition, and reads it.
+        watch: gets the partitions that were looked at, to hear of their next event.
+
+    Attributes:
+        assignment_of, held_back_by: see `ReplicaReader`.
+    """
+
+    def __init__(self, reader: ReplicaReader, watch: FetchWatch) -> None:
+        self._reader = reader
+        self._watch = watch
+        self.assignment_of = reader.assignment_of
+        self.held_back_by = reader.held_back_by
+
+    def look(self, context: FetchContext) -> None:
+        """Look at the marked partitions; of a full response only until it is due, since it reads all anyway."""
+        for fetch in list(context.marked):
+            self.look_at(context, fetch)
+            if context.is_full and context.is_due:
+                return
+
+    def look_at(self, context: FetchContext, fetch: PartitionFetch) -> bool:
+        """Look at one partition; returns False if it cannot be read."""
+        context.marked.pop(fetch, None)
+        standing = self._reader.look(context.params, fetch)
+        if standing < 0:
+            context.looked_at(fetch, None)
+            return standing != REFUSED
+        context.looked_at(fetch, standing)
+        if context.is_watched:
+            self._watch.add(fetch)
+        return True
+
+    def look_for_preferred_replicas(self, context: FetchContext) -> None:
+        """Note the partitions that a consumer should read from a replica in its rack (KIP-392).
+
+        Followers move all the time, so this looks at all partitions; but only for consumers whose rack has a broker.
+        """
+        if self._reader.may_prefer(context.params):
+            for fetch in context.fetches:
+                if self._reader.has_preferred_replica(context.params, fetch):
+                    context.looked_at(fetch, None)
+
+    def is_due(self, context: FetchContext) -> bool:
+        """Return whether the response is due, by a look at every partition: what the marks should have led to."""
+        available_bytes = 0
+        for fetch in context.fetches:
+            standing = self._reader.look(context.params, fetch)
+            if standing < 0:
+                return True
+            available_bytes += standing
+        return available_bytes >= context.params.min_bytes
+
+    def read(self, context: FetchContext) -> list[FetchEntry]:
+        """Read the response within the request's limits; the first batch may be larger than the limits (KIP-74)."""
+        if not context.is_full:
+            self.look(context)
+        entries, _ = self._read(context)
+        context.answered()
+        return entries
+
+    def read_if_due(self, context: FetchContext) -> list[FetchEntry] | None:
+        """Return a response that lists all partitions if it is due, else None.
+
+        A response of which the first partition has something to read is probably due, and read without a look.
+        """
+        if self._reader.may_have_records(next(iter(context.fetches))):
+            entries, size_bytes = self._read(context)
+            if size_bytes >= context.params.min_bytes or any(_is_urgent(data) for _, data in entries):
+                context.answered()
+                return entries
+        self.look(context)
+        return self.read(context) if context.is_due else None
+
+    def _read(self, context: FetchContext) -> tuple[list[FetchEntry], int]:
+        """Return the response, and the size of its records in bytes."""
+        params = context.params
+        session = context if isinstance(context, FetchSession) else None
+        left_bytes = params.max_bytes
+        size_bytes = 0
+        entries: list[FetchEntry] = []
+        for fetch in context.worth_reading:
+            data, part_bytes = self._reader.read(params, fetch, left_bytes, min_one=size_bytes == 0)
+            size_bytes += part_bytes
+            left_bytes = max(0, left_bytes - part_bytes)
+            if session is None or session.tell(fetch, data, part_bytes):
+                entries.append((fetch, data))
+        return entries, size_bytes
+
+    def watch(self, context: FetchContext) -> None:
+        """Let events mark the partitions from now on. All were looked at, with no event since."""
+        context.is_watched = True
+        for fetch in context.fetches:
+            self._watch.add(fetch)
+
+    def release(self, context: FetchContext) -> None:
+        """Let no event mark the partitions any more."""
+        context.is_watched = False
+        self.forget(context.fetches)
+
+    def forget(self, fetches: Iterable[PartitionFetch]) -> None:
+        """Let no event mark these partitions any more."""
+        for fetch in fetches:
+            self._watch.discard(fetch)
+
+    def failed(self, context: FetchContext) -> list[FetchEntry]:
+        """Return the response after an unexpected error."""
+        return [(fetch, self._reader.failed(fetch)) for fetch in context.fetches]
+
+
+def _is_urgent(data: PartitionData) -> bool:
+    """Return whether an entry must be told at once."""
+    return data.error_code != 0 or data.diverging_epoch.end_offset >= 0 or data.preferred_read_replica >= 0

@@ -1,0 +1,174 @@
+"""The delayed operation of Fetch: waits until `min_bytes` can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from itertools import islice
+from typing import Final, NamedTuple
+
+from purgatorio.broker.purgatory import DelayedOperation
+from purgatorio.broker.replica.fetching.context_reader import ContextReader
+from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, PartitionFetch
+
+WATCHED_PARTITIONS: Final = 8
+"""The most partitions under which a fetch is watched, for the page. One of more is watched under one key for all."""
+TOLD_PARTITIONS: Final = 5
+"""The partitions that the missing condition names."""
+
+
+class FollowerKey(NamedTuple):
+    """The watch key of a follower's fetches: checked when the set of partitions that the follower should fetch changes.
+
+    Without it a follower would fetch a new partition only after its pending fetch expires, up to
+    replica.fetch.wait.max.ms late.
+    """
+
+    broker_id: int
+
+    def __str__(self) -> str:
+        return f"follower {self.broker_id}"
+
+
+class ConsumerKey(NamedTuple):
+    """The watch key of a consumer's fetch of many partitions."""
+
+    client: str
+
+    def __str__(self) -> str:
+        return f"consumer {self.client}"
+
+
+class DelayedFetch(DelayedOperation):
+    """Waits until `min_bytes` can be read from the partitions together, or one of them must be answered at once.
+
+    Events do not reach it through its keys: they mark partitions of its context, and it looks at these alone.
+
+    It reads the logs when it completes, and does not record a follower's progress a second time (KAFKA-9939):
+    `ReplicaFetches` did so when the request arrived.
+
+    Args:
+        context: the partitions of the request, all of which were looked at.
+        reader: looks at them, and reads them.
+        answer: sends the response; called once. None: the session has taken a later request.
+        expired: called when the fetch expires, with True for a follower's fetch.
+
+    Attributes:
+        is_deferred: whether it is to be checked in a later turn of the event loop (see `ReplicaEvents`).
+    """
+
+    __slots__ = (
+        "_answer",
+        "_assignment",
+        "_context",
+        "_expired",
+        "_is_superseded",
+        "_reader",
+        "_replica_id",
+        "is_deferred",
+    )
+
+    def __init__(
+        self,
+        context: FetchContext,
+        reader: ContextReader,
+        answer: Callable[[list[FetchEntry] | None], None],
+        expired: Callable[[bool], None],
+    ) -> None:
+        super().__init__(context.params.max_wait_ms)
+        self.client = context.params.client
+        self._context = context
+        self._reader = reader
+        self._answer = answer
+        self._expired = expired
+        self._is_superseded = False
+        self.is_deferred = False
+        self._replica_id = context.params.replica_id
+        self._assignment = reader.assignment_of(self._replica_id)
+
+    @property
+    def size(self) -> int:
+        """How many partitions its response may have to list."""
+        return self._context.size
+
+    def watch_keys(self) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
+        """Return the keys to watch it under, and those to show: the partitions, and for a follower its key."""
+        context, replica_id = self._context, self._replica_id
+        shown = context.shown_keys
+        if not shown:  # made once for a set of partitions, since a session may have thousands
+            shown = tuple([fetch.tp for fetch in context.fetches])
+            if replica_id >= 0:
+                shown = (*shown, FollowerKey(replica_id))
+            context.shown_keys = shown
+        if replica_id >= 0:
+            return shown[-1:], shown
+        return ((ConsumerKey(self.client),) if len(shown) > WATCHED_PARTITIONS else shown), shown
+
+    def try_complete(self) -> bool:
+        """Complete if `min_bytes` can be read, or if a partition must be answered at once."""
+        context, reader = self._context, self._reader
+        if self._replica_id >= 0 and reader.assignment_of(self._replica_id) is not self._assignment:
+            return self.force_complete()
+        if context.marked:
+            reader.look(context)
+        return context.is_due and self.force_complete()
+
+    def could_complete(self) -> bool:
+        """Return whether `try_complete` should complete it, by a look at every partition; for checks of the marks.
+
+        Not if it is to be checked anyway, in a later turn.
+        """
+        if self.is_deferred:
+            return False
+        is_reassigned = self._reader.assignment_of(self._replica_id) is not self._assignment
+        return is_reassigned or self._reader.is_due(self._context)
+
+    def missing(self) -> str:
+        """Describe the bytes that can be read, the bytes that are wanted, and each fetch offset.
+
+        Under read_committed, the transactions too that keep the consumer from reading on.
+        """
+        context = self._context
+        params, count = context.params, len(context.fetches)
+        reader = f"follower {params.replica_id}" if params.is_follower else "consumer"
+        first = islice(context.fetches, TOLD_PARTITIONS)
+        places = ", ".join(map(self._place, first))
+        more = f" and {count - TOLD_PARTITIONS} more" if count > TOLD_PARTITIONS else ""
+        return f"{reader} has {context.available_bytes} of {params.min_bytes} bytes: {places}{more}"
+
+    def _place(self, fetch: PartitionFetch) -> str:
+        held_back = self._reader.held_back_by(self._context.params, fetch)
+        return f"{fetch.tp} from {fetch.request.fetch_offset}{held_back and f' {held_back}'}"
+
+    def on_complete(self) -> None:
+        """Read and answer."""
+        self._left()
+        self._answer(None if self._is_superseded else self._reader.read(self._context))
+
+    def supersede(self) -> None:
+        """End the wait without a read, since the client's session has taken a later request."""
+        self._is_superseded = True
+        self.force_complete()
+
+    def on_expiration(self) -> None:
+        """Count the expiry as a follower's or a consumer's."""
+        self._expired(self._context.params.is_follower)
+
+    def on_cancel(self) -> None:
+        """Let no event reach it any more."""
+        self._left()
+        self._context.answered()
+
+    def on_error(self, error: Exception) -> None:
+        """Answer every partition with UNKNOWN_SERVER_ERROR."""
+        self._left()
+        entries = self._reader.failed(self._context)
+        self._context.answered()
+        self._answer(entries)
+
+    def _left(self) -> None:
+        """Note that the operation has left the purgatory."""
+        context = self._context
+        if context.operation is self:
+            context.operation = None
+            if not context.outlives_requests:
+                self._reader.release(context)

@@ -1,0 +1,192 @@
+"""The partitions of one fetch request, or of one fetch session, and what is known of each between two looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
+
+if TYPE_CHECKING:
+    from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch
+
+NOT_TOLD = -1
+
+
+@dataclass(slots=True)
+class FetchParams:
+    """The parameters of a fetch request as a whole.
+
+    Attributes:
+        replica_id: the follower's broker id, or -1 for a consumer.
+        replica_epoch: the follower's broker epoch (KIP-903).
+        rack_id: the rack of a consumer that may be sent to a preferred read replica (KIP-392); "" if not given.
+        may_read_followers: whether the consumer's request version knows KIP-392, so that it may read from followers.
+        max_wait_ms: the longest time that the request may wait; 0 or less: it does not wait.
+        min_bytes: the number of bytes that is enough for a response, at most `max_bytes`.
+        max_bytes: the limit of the response; only its first batch may exceed it.
+        client: the client id, for observers.
+        read_committed: whether the consumer reads up to the last stable offset rather than the high watermark.
+        knows_zstd: whether the consumer's request version may carry batches that are compressed with zstd (KIP-110).
+    """
+
+    replica_id: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    read_committed: bool = False
+    replica_epoch: int = -1
+    rack_id: str = ""
+    may_read_followers: bool = False
+    client: str = ""
+    knows_zstd: bool = True
+
+    @property
+    def is_follower(self) -> bool:
+        """Whether a follower fetches; a follower reads up to the log end offset."""
+        return self.replica_id >= 0
+
+
+class PartitionFetch:
+    """One partition of a fetch request or session. Compared and hashed by identity.
+
+    Attributes:
+        topic_id: the topic id if the request names topics by id, else None.
+        request: where to read, as the request that named the partition last says.
+        error_code: an error that the handler found already (an unknown topic id).
+        available_bytes: the bytes that can be read, at most the partition's limit, as of the last look.
+        high_watermark: the high watermark that the session's client was told; -1: none, or an error after it.
+        log_start_offset: likewise the log start offset.
+        stable_offset: for a consumer under read_committed, the last stable offset as of the last look.
+        context: the request or session.
+    """
+
+    __slots__ = (
+        "available_bytes",
+        "context",
+        "error_code",
+        "high_watermark",
+        "log_start_offset",
+        "request",
+        "stable_offset",
+        "topic_id",
+        "tp",
+    )
+
+    context: FetchContext
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        topic_id: bytes | None,
+        request: FetchPartition,
+        error_code: ErrorCode = ErrorCode.NONE,
+    ) -> None:
+        self.tp = tp
+        self.topic_id = topic_id
+        self.request = request
+        self.error_code = error_code
+        self.available_bytes = 0
+        self.high_watermark = NOT_TOLD
+        self.log_start_offset = NOT_TOLD
+        self.stable_offset = NOT_TOLD
+
+
+FetchEntry = tuple[PartitionFetch, PartitionData]
+"""A partition of a fetch with its entry in the response."""
+
+
+class FetchContext:
+    """A fetch without a session: all its partitions are named in the request, and all are in the response.
+
+    Every event of a partition marks it, and a look at the marked partitions keeps the sums right. So a fetch of
+    thousands of partitions costs, while it waits, what changed.
+
+    Args:
+        fetches: the partitions, in the order of the request.
+
+    Attributes:
+        params: the parameters of the newest request.
+        marked: the partitions to look at: new ones, and those that had an event since the last look.
+        telling: of a session, the partitions that may have something to tell, in the order of the response.
+        urgent: the partitions that must be answered at once, such as one with an error.
+        available_bytes: the bytes that can be read from all partitions, as of the last look at each.
+        is_full: whether the response lists all partitions.
+        is_watched: whether events mark the partitions.
+        shown_keys: the keys under which observers see its requests, until the partitions change.
+        operation: the parked request; None while none is parked.
+    """
+
+    outlives_requests = False
+    """Whether further requests come: the context is that of a session."""
+
+    __slots__ = (
+        "available_bytes",
+        "fetches",
+        "is_full",
+        "is_watched",
+        "marked",
+        "operation",
+        "params",
+        "shown_keys",
+        "telling",
+        "urgent",
+    )
+
+    def __init__(self, params: FetchParams, fetches: Collection[PartitionFetch]) -> None:
+        self.params = params
+        self.fetches = fetches
+        self.marked: dict[PartitionFetch, None] = dict.fromkeys(fetches)
+        self.telling: dict[PartitionFetch, None] = {}
+        self.urgent: dict[PartitionFetch, None] = {}
+        self.shown_keys: tuple[Hashable, ...] = ()
+        self.available_bytes = 0
+        self.is_full = True
+        self.is_watched = False
+        self.operation: DelayedFetch | None = None
+        for fetch in fetches:
+            fetch.context = self
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the response is due: enough can be read, or a partition must be answered at once."""
+        return bool(self.urgent) or self.available_bytes >= self.params.min_bytes
+
+    @property
+    def size(self) -> int:
+        """How many partitions the response may have to list."""
+        return len(self.fetches if self.is_full else self.telling)
+
+    @property
+    def worth_reading(self) -> Collection[PartitionFetch]:
+        """The partitions that the response may have to list."""
+        return self.fetches
+
+    def looked_at(self, fetch: PartitionFetch, available_bytes: int | None) -> None:
+        """Keep the result of a look at a partition; None: it must be answered at once."""
+        size_bytes = available_bytes or 0
+        self.available_bytes += size_bytes - fetch.available_bytes
+        fetch.available_bytes = size_bytes
+        if available_bytes is None:
+            self.urgent[fetch] = None
+        elif self.urgent:
+            self.urgent.pop(fetch, None)
+        if self.outlives_requests:
+            self.telling[fetch] = None
+
+    def answered(self) -> None:
+        """Note that the response is complete; without a session, drop the partitions.
+
+        They refer to the context, and a request must not leave cycles for Python's garbage collector.
+        """
+        self.fetches = ()
+        self.marked = {}
+        self.urgent = {}
+
+    def supersede(self) -> None:
+        """End the wait of an earlier request, for which the response of a later one would be read."""
+        if self.operation is not None:
+            self.operation.supersede()

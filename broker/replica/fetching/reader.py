@@ -1,0 +1,336 @@
+"""Reads partitions for fetch requests: checks, limits, and the number of bytes that can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
+from purgatorio.broker.log.log import Log, LogError, LogRead
+from purgatorio.broker.replica.fetching.fetch_context import FetchParams, PartitionFetch
+from purgatorio.broker.replica.lookup import NO_HINT, ReplicaLookup
+from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.protocol.columns import Columns
+from purgatorio.protocol.compression import Compression
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchPartition,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from purgatorio.protocol.records import iter_batches
+
+REFUSED: Final = -2
+"""The partition cannot be read: an error, or an epoch that diverges."""
+ANSWER_NOW: Final = -1
+"""The partition can be read, and must be answered at once."""
+NO_LEADER_HINT: Final = LeaderIdAndEpoch()
+"""The leader in a response that names none; no response changes it."""
+MANY_ABORTED: Final = 16
+"""From so many aborted transactions on, columns take less time than objects."""
+
+
+class ReplicaReader:
+    """Reads this broker's replicas.
+
+    Args:
+        lookup: finds the replicas, and names the leaders of other partitions.
+        follower_assignments: for each other broker, an object that is replaced when the set of partitions that it
+            should fetch from this broker changes.
+        racks: the racks of the live brokers that have one, by broker id.
+        wall_ms: the time, in milliseconds since 1970.
+        throttle: of what followers read here.
+    """
+
+    def __init__(
+        self,
+        lookup: ReplicaLookup,
+        follower_assignments: Mapping[int, object],
+        racks: Callable[[], Mapping[int, str]],
+        wall_ms: Callable[[], int],
+        throttle: ReplicationThrottle,
+    ) -> None:
+        self._lookup = lookup
+        self._follower_assignments = follower_assignments
+        self._racks = racks
+        self._wall_ms = wall_ms
+        self.throttle = throttle
+
+    def assignment_of(self, replica_id: int) -> object:
+        """Return an object that is replaced when the set of partitions that the follower should fetch changes."""
+        return self._follower_assignments.get(replica_id)
+
+    def resolve(self, params: FetchParams, fetch: PartitionFetch) -> Partition:
+        """Return the replica to read, if this client or follower may read it in its leader epoch.
+
+        Raises:
+            PartitionError: with the error code for the partition.
+        """
+        if fetch.error_code:
+            raise PartitionError(fetch.error_code, f"{fetch.tp} was refused before it was read")
+        partition = self._lookup.find(fetch.tp)
+        if fetch.topic_id is not None and fetch.topic_id != partition.topic_id:
+            raise PartitionError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{fetch.tp} has another topic id")
+        if params.may_read_followers and not partition.is_leader:
+            partition.check_follower(fetch.request.current_leader_epoch)
+        else:
+            partition.check_leader(fetch.request.current_leader_epoch)
+        if params.replica_id >= 0 and params.replica_id not in partition.followers:
+            raise PartitionError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {params.replica_id} holds no replica of {fetch.tp}"
+            )
+        return partition
+
+    def read(
+        self, params: FetchParams, fetch: PartitionFetch, left_bytes: int, *, min_one: bool
+    ) -> tuple[PartitionData, int]:
+        """Return a partition's entry in the response, and the size of its records in bytes.
+
+        Args:
+            params: the parameters of the request.
+            fetch: the partition.
+            left_bytes: the most bytes to read.
+            min_one: read the first batch even if it is larger (KIP-74).
+        """
+        request = fetch.request
+        if not fetch.error_code and self._lookup.known(fetch.tp) is None:
+            return self._error(fetch, self._lookup.why_absent(fetch.tp)), 0  # a client may name thousands: no exception
+        try:
+            partition = self.resolve(params, fetch)
+            log = partition.log
+            end_offset = self._end_offset(params, partition, request.fetch_offset)
+            data = PartitionData(
+                partition_index=request.partition,
+                high_watermark=partition.high_watermark,
+                last_stable_offset=partition.last_stable_offset,
+                log_start_offset=log.log_start_offset,
+                aborted_transactions=None,
+                records=[],  # not null: librdkafka rejects such a response
+            )
+            if not partition.is_leader and request.fetch_offset > log.log_end_offset:
+                raise _lags(params, partition, request.fetch_offset)
+            diverging = self._diverging_epoch(partition, request)
+            if diverging is not None:
+                data.diverging_epoch = diverging
+                return data, 0
+            data.preferred_read_replica = self.preferred_replica(params, partition, request.fetch_offset)
+            if data.preferred_read_replica >= 0:
+                return data, 0
+            read = log.read(
+                request.fetch_offset,
+                max_bytes=min(left_bytes, request.partition_max_bytes),
+                end_offset=end_offset,
+                min_one=min_one,
+            )
+            if not params.knows_zstd:
+                read = _before_zstd(read, partition)
+            if params.read_committed and params.replica_id < 0:
+                data.aborted_transactions = _aborted_transactions(log, request.fetch_offset, read.next_offset)
+        except (PartitionError, LogError) as error:
+            return self._error(fetch, error.error_code), 0
+        data.records = read.parts
+        return data, read.size_bytes
+
+    def may_have_records(self, fetch: PartitionFetch) -> bool:
+        """Return whether a consumer can probably read something, at the cost of a look-up."""
+        partition = self._lookup.known(fetch.tp)
+        return partition is not None and fetch.request.fetch_offset < partition.high_watermark
+
+    def has_preferred_replica(self, params: FetchParams, fetch: PartitionFetch) -> bool:
+        """Return whether the consumer should read the partition from another replica, as `read` would tell it."""
+        try:
+            partition = self.resolve(params, fetch)
+        except PartitionError:
+            return False
+        return self.preferred_replica(params, partition, fetch.request.fetch_offset) >= 0
+
+    def may_prefer(self, params: FetchParams) -> bool:
+        """Return whether a consumer has a rack in which other brokers live, and this one does not (KIP-392)."""
+        rack, racks = params.rack_id, self._racks()
+        return bool(rack) and racks.get(self._lookup.broker_id) != rack and rack in racks.values()
+
+    def preferred_replica(self, params: FetchParams, partition: Partition, fetch_offset: int) -> int:
+        """Return the preferred read replica: an in-sync follower in the consumer's rack (KIP-392); -1: the leader."""
+        if not params.rack_id or params.is_follower or not partition.is_leader:
+            return -1
+        racks = self._racks()
+        if racks.get(partition.broker_id) == params.rack_id:
+            return -1
+        near = [
+            follower
+            for follower in partition.followers.values()
+            if follower.broker_id in partition.isr
+            and racks.get(follower.broker_id) == params.rack_id
+            and follower.log_start_offset <= fetch_offset <= follower.log_end_offset
+        ]
+        return max(near, key=lambda follower: follower.log_end_offset).broker_id if near else -1
+
+    def _waits_for_high_watermark(self, params: FetchParams, partition: Partition) -> bool:
+        """Return whether consumers may read from this follower and it lacks the high watermark (KIP-392)."""
+        follower = partition.followers.get(params.replica_id)
+        if follower is None or params.replica_id not in self._racks():
+            return False
+        return follower.last_sent_high_watermark < partition.high_watermark
+
+    def is_withheld(self, params: FetchParams, fetch: PartitionFetch) -> bool:
+        """Return whether the throttle keeps the records of a partition from a follower."""
+        if self.throttle.limit is None or params.replica_id < 0:
+            return False
+        partition = self._lookup.known(fetch.tp)
+        return partition is not None and self._withholds(params, partition)
+
+    def _withholds(self, params: FetchParams, partition: Partition) -> bool:
+        """Return whether a follower is to wait: the replica is listed, it is not in sync, and the rate is exceeded."""
+        listed = partition.log.config.leader_replication_throttled_replicas
+        return (
+            self.throttle.is_about(listed, partition.tp.partition)
+            and params.replica_id not in partition.isr
+            and self.throttle.is_over()
+        )
+
+    def _end_offset(self, params: FetchParams, partition: Partition, fetch_offset: int) -> int:
+        """Return the end offset of the read: the log end for followers, committed records for consumers.
+
+        A follower that is throttled (KIP-73, KAFKA-4313) reads nothing.
+        """
+        if params.replica_id >= 0:
+            if self.throttle.limit is not None and self._withholds(params, partition):
+                return fetch_offset
+            return partition.log.log_end_offset
+        if params.read_committed:
+            return partition.last_stable_offset
+        return partition.high_watermark
+
+    @staticmethod
+    def _diverging_epoch(partition: Partition, request: FetchPartition) -> EpochEndOffset | None:
+        """Return where the follower's log diverges from this one; None if it does not (KIP-595).
+
+        Raises:
+            PartitionError: OFFSET_OUT_OF_RANGE if this log does not know the last fetched epoch.
+        """
+        if request.last_fetched_epoch < 0:
+            return None
+        epoch, end_offset = partition.log.end_offset_for_epoch(request.last_fetched_epoch)
+        if end_offset < 0:
+            raise PartitionError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{partition.tp} knows nothing of leader epoch {request.last_fetched_epoch}",
+            )
+        if epoch == request.last_fetched_epoch and end_offset >= request.fetch_offset:
+            return None
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+
+    def _error(self, fetch: PartitionFetch, error_code: ErrorCode) -> PartitionData:
+        hint = self._lookup.hint(fetch.tp, error_code)
+        leader = NO_LEADER_HINT
+        if hint is not NO_HINT:
+            leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
+        return PartitionData(
+            partition_index=fetch.request.partition,
+            error_code=error_code,
+            high_watermark=-1,
+            last_stable_offset=-1,
+            log_start_offset=-1,
+            current_leader=leader,
+            aborted_transactions=None,
+            records=[],
+        )
+
+    def failed(self, fetch: PartitionFetch) -> PartitionData:
+        """Return the entry of a partition after an unexpected error."""
+        return self._error(fetch, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def look(self, params: FetchParams, fetch: PartitionFetch) -> int:
+        """Return the number of bytes that can be read from a partition, `ANSWER_NOW` or `REFUSED`.
+
+        It must be answered at once when the follower lacks the current log start offset or high watermark, or the fetch
+        offset lies on an older segment than the end (there is enough to read then). It is refused when `read` would
+        answer with an error, or its epoch diverges.
+        """
+        try:
+            partition = self.resolve(params, fetch)
+            if self._diverging_epoch(partition, fetch.request) is not None:
+                return REFUSED
+        except PartitionError:
+            return REFUSED
+        request, log = fetch.request, partition.log
+        offset = request.fetch_offset
+        start_offset = log.log_start_offset
+        if not start_offset <= offset <= log.log_end_offset:
+            return REFUSED
+        is_follower = params.replica_id >= 0
+        if is_follower and (
+            request.log_start_offset < start_offset != fetch.log_start_offset
+            or self._waits_for_high_watermark(params, partition)
+        ):
+            return ANSWER_NOW
+        end_offset = self._end_offset(params, partition, offset)
+        if params.read_committed:
+            fetch.stable_offset = end_offset
+        if offset >= end_offset:
+            return 0
+        if log.is_on_older_segment(offset, end_offset):
+            return ANSWER_NOW
+        return min(log.size_between(offset, end_offset), request.partition_max_bytes)
+
+    def held_back_by(self, params: FetchParams, fetch: PartitionFetch) -> str:
+        """Describe the transaction behind which a consumer under read_committed cannot read, or the throttle."""
+        partition = self._lookup.known(fetch.tp)
+        if self.is_withheld(params, fetch):
+            return f"waits, out of sync: replication of {self.throttle}"
+        if not params.read_committed or params.is_follower or partition is None:
+            return ""
+        if partition.last_stable_offset == partition.high_watermark:
+            return ""
+        oldest = partition.log.producers.oldest_unstable()
+        if oldest is None:
+            return ""
+        producer_id, started_ms = oldest
+        owner = partition.log.producers.owner(producer_id)
+        if started_ms < 0:
+            return f"waits for the end of the transaction of {owner} to be committed"
+        open_ms = max(0, self._wall_ms() - started_ms)
+        return f"waits for the transaction of {owner} (open {open_ms / 1000:.1f} s)"
+
+
+def _aborted_transactions(log: Log, start_offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
+    """Return the aborted transactions with a part in [start, end), by first offsets: thousands, if all are short."""
+    first_offsets, producer_ids = log.aborted_transactions(start_offset, end_offset)
+    if len(first_offsets) < MANY_ABORTED:
+        return [
+            AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+            for first_offset, producer_id in zip(first_offsets, producer_ids, strict=True)
+        ]
+    return Columns(AbortedTransaction, producer_id=producer_ids, first_offset=first_offsets)
+
+
+def _before_zstd(read: LogRead, partition: Partition) -> LogRead:
+    """Return the batches before the first one that is compressed with zstd.
+
+    Raises:
+        PartitionError: UNSUPPORTED_COMPRESSION_TYPE if that is the first batch of the read.
+    """
+    parts: list[bytes] = []
+    for part in read.parts:
+        for header, batch in iter_batches(part):
+            if header.compression is not Compression.ZSTD:
+                parts.append(bytes(batch))
+            elif parts:
+                return LogRead(parts, sum(map(len, parts)), header.base_offset)
+            else:
+                message = f"{partition.tp} holds zstd at offset {header.base_offset}; it needs Fetch version 10"
+                raise PartitionError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
+    return read
+
+
+def _lags(params: FetchParams, partition: Partition, fetch_offset: int) -> PartitionError:
+    """Return the error for a consumer's offset beyond the end of this follower, which lags or came back empty.
+
+    The leader may have that offset. OFFSET_OUT_OF_RANGE would send the consumer back to its reset position. A consumer
+    without a rack was not sent to this follower: its metadata is old, and NOT_LEADER_OR_FOLLOWER makes it ask again
+    (aiokafka 0.14 does so with no other error). One with a rack returns to the leader on OFFSET_NOT_AVAILABLE.
+    """
+    code = ErrorCode.OFFSET_NOT_AVAILABLE if params.rack_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return PartitionError(code, f"{partition.tp} ends at {partition.log.log_end_offset} here, before {fetch_offset}")

@@ -1,0 +1,1 @@
+"""What a follower does: it fetches from leaders, and truncates where its log diverged."""

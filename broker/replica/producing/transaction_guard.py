@@ -1,0 +1,233 @@
+"""The guard of a leader's logs: a transaction begins in a log only if its coordinator knows that it does (KIP-890).
+
+Without it, a record that arrives after its transaction's marker would open a transaction that no marker ever ends, and
+readers under read_committed would wait for ever (KAFKA-12671: a hanging transaction). So before the first record of a
+transaction the leader asks the coordinator. While it asks, further appends of the producer wait behind the first one,
+so that a producer with several requests in flight keeps its order.
+
+An append goes through if the coordinator says yes and the question still stands:
+
+* An end marker of the producer cancels it, since the answer may be older than the marker (KAFKA-14884). The marker has
+  the transaction's epoch, or a higher one that fences it. With transaction.version 2 a producer has a new epoch after
+  each transaction, which the marker of that transaction has too: it cancels nothing of the next one (KAFKA-18575,
+  KAFKA-18654).
+* A change of the leader epoch cancels it: another leader may have written the marker.
+
+A producer with an older epoch than the log knows is told so before anything else (KAFKA-19690).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.purgatory import ActionQueue
+from purgatorio.broker.replica.lookup import ReplicaLookup
+from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.broker.replica.producing.asked_transactions import PASSAGE_BYTES, Passage, Question
+from purgatorio.broker.replica.producing.verification import ProducerTransaction, VerifyPartitions
+from purgatorio.logger import get_logger
+from purgatorio.protocol.errors import ErrorCode
+
+logger = get_logger(__name__)
+
+MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
+"""The most memory of the appends of one broker that wait for coordinators; further ones are to be retried. One that is
+larger may wait alone."""
+_RETRIABLE_FOR_ALL: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+
+
+class TransactionGuard:
+    """The guard of one broker's logs.
+
+    Args:
+        lookup: finds this broker's replicas.
+        actions: the queue of events that are handled when the outermost call returns.
+        begin: called before the appends go that waited for an answer: together they may cause the work of one request.
+        max_waiting_bytes: the most memory of the appends that wait.
+
+    Attributes:
+        max_waiting_bytes: see above.
+        verify: asks coordinators; None until the broker is composed, and all transactions are refused.
+        waiting_bytes: the memory of the appends that wait.
+    """
+
+    def __init__(
+        self,
+        lookup: ReplicaLookup,
+        actions: ActionQueue,
+        *,
+        begin: Callable[[], None],
+        max_waiting_bytes: int = MAX_WAITING_BYTES,
+    ) -> None:
+        self._lookup = lookup
+        self._actions = actions
+        self._begin = begin
+        self.max_waiting_bytes = max_waiting_bytes
+        self.verify: VerifyPartitions | None = None
+        self.waiting_bytes = 0
+
+    def when_admitted(
+        self, tp: TopicPartition, transaction: ProducerTransaction, done: Callable[[ErrorCode], None]
+    ) -> Passage:
+        """Let a coordinator append records of a client's transaction to its own partition (KAFKA-15449).
+
+        Args:
+            tp: a partition that this broker leads.
+            done: called once, perhaps before this returns. With NONE the caller appends before it returns, or not at
+                all; other codes are for the client.
+
+        Returns:
+            What `withdraw` takes, to wait no longer.
+        """
+        passage = Passage(done)
+        try:
+            partition = self._lookup.find(tp)
+            partition.check_leader(-1)
+        except PartitionError as error:
+            done(error.error_code)
+        else:
+            self.admit(transaction, [(partition, passage)])
+        return passage
+
+    def is_open(self, transaction: ProducerTransaction, partition: Partition) -> bool:
+        """Return whether the transaction has begun in the log, and no append waits that came before."""
+        producer_id, epoch = transaction.producer_id, transaction.producer_epoch
+        if partition.asked and partition.asked.get(producer_id, epoch) is not None:
+            return False
+        return partition.log.producers.is_open(producer_id, epoch)
+
+    def admit(self, transaction: ProducerTransaction, passages: Sequence[tuple[Partition, Passage]]) -> None:
+        """Decide for each append of one request: now, if there is nothing to ask and nothing to wait for; else later.
+
+        Args:
+            passages: the appends with their partitions, which this broker leads.
+        """
+        producer_id, epoch = transaction.producer_id, transaction.producer_epoch
+        asked: dict[TopicPartition, tuple[Partition, Question]] = {}
+        for partition, passage in passages:
+            question = partition.asked.get(producer_id, epoch)
+            if question is not None and question.leader_epoch != partition.leader_epoch:
+                question = None
+            if question is None and partition.log.producers.is_open(producer_id, epoch):
+                passage.done(ErrorCode.NONE)
+                continue
+            refusal = self._refusal(transaction, partition, passage)
+            if refusal:
+                passage.done(refusal)
+                continue
+            if question is None:
+                question = Question(partition.leader_epoch, transaction.adds_partitions)
+                partition.asked.add(producer_id, epoch, question)
+                asked[partition.tp] = partition, question
+            question.add(passage)
+            self._count(passage, passage.memory_bytes)
+        if asked and self.verify is not None:
+            done = partial(self._answered, transaction, asked)
+            self.verify(
+                transaction.transactional_id,
+                producer_id,
+                epoch,
+                list(asked),
+                add=transaction.adds_partitions,
+                done=done,
+            )
+
+    def withdraw(self, passage: Passage) -> None:
+        """Give up an append that waits: its `done` is not called, and its records are not kept for it."""
+        passage.is_withdrawn = True
+        self._count(passage, min(passage.counted_bytes, PASSAGE_BYTES))
+
+    def _count(self, passage: Passage, memory_bytes: int) -> None:
+        self.waiting_bytes += memory_bytes - passage.counted_bytes
+        passage.counted_bytes = memory_bytes
+
+    def _refusal(self, transaction: ProducerTransaction, partition: Partition, passage: Passage) -> ErrorCode:
+        """Return why an append cannot even wait; NONE if it can."""
+        if _is_stale(transaction, partition):
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if self.verify is None:
+            return ErrorCode.INVALID_TXN_STATE
+        if self.waiting_bytes and self.waiting_bytes + passage.memory_bytes > self.max_waiting_bytes:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        return ErrorCode.NONE
+
+    def _answered(
+        self,
+        transaction: ProducerTransaction,
+        asked: Mapping[TopicPartition, tuple[Partition, Question]],
+        codes: Mapping[TopicPartition, ErrorCode],
+    ) -> None:
+        """Let the appends go that waited for these answers, in their order."""
+        with self._actions:
+            self._begin()
+            for tp, (partition, question) in asked.items():
+                code = _told(codes.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR), transaction)
+                self._release(transaction, partition, question, code)
+                partition.asked.remove(transaction.producer_id, transaction.producer_epoch, question)
+
+    def _release(
+        self, transaction: ProducerTransaction, partition: Partition, question: Question, code: ErrorCode
+    ) -> None:
+        waiting = question.waiting
+        while waiting:
+            passage = waiting.popleft()
+            self._count(passage, 0)
+            if passage.is_withdrawn:
+                continue
+            try:
+                passage.done(self._fate(transaction, partition, question, code, passage.sequence))
+            except Exception:  # a bug; the others must not wait for ever, and its own request has a deadline
+                logger.exception("an append could not be made", partition=str(partition.tp))
+
+    def _fate(
+        self,
+        transaction: ProducerTransaction,
+        partition: Partition,
+        question: Question,
+        code: ErrorCode,
+        sequence: int,
+    ) -> ErrorCode:
+        """Return NONE if the append may go on, now that the question was answered with `code`."""
+        if self._lookup.known(partition.tp) is not partition or partition.leader_epoch != question.leader_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if _is_stale(transaction, partition):
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if code:
+            return code
+        if partition.asked.get(transaction.producer_id, transaction.producer_epoch) is not question:
+            return ErrorCode.INVALID_TXN_STATE
+        if partition.log.producers.get(transaction.producer_id) is None and not question.may_begin_with(sequence):
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return ErrorCode.NONE
+
+
+def _is_stale(transaction: ProducerTransaction, partition: Partition) -> bool:
+    """Return whether the log knows a higher epoch of the producer."""
+    state = partition.log.producers.get(transaction.producer_id)
+    return state is not None and transaction.producer_epoch < state.epoch
+
+
+def _told(code: ErrorCode, transaction: ProducerTransaction) -> ErrorCode:
+    """Return what a producer is told when the coordinator's answer was `code`.
+
+    Clients know no errors of coordinators in Produce: NOT_ENOUGH_REPLICAS makes all of them retry (KAFKA-16386). They
+    know no PRODUCER_FENCED there either. Only clients of transaction.version 2 know CONCURRENT_TRANSACTIONS.
+    """
+    if code == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code in _RETRIABLE_FOR_ALL:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if code == ErrorCode.CONCURRENT_TRANSACTIONS and not transaction.adds_partitions:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return code

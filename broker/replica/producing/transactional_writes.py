@@ -1,0 +1,233 @@
+"""Produce requests with batches of transactions: each batch passes the guard of its partition, then it is appended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from purgatorio.broker.log.errors import InvalidBatch
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.log.validator import RecordValidation
+from purgatorio.broker.purgatory import ActionQueue, Purgatory
+from purgatorio.broker.replica.lookup import ReplicaLookup
+from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.broker.replica.producing.asked_transactions import Passage
+from purgatorio.broker.replica.producing.delayed_produce import PendingAck
+from purgatorio.broker.replica.producing.delayed_verification import DelayedVerification, ProduceOperation, WaitingBatch
+from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
+from purgatorio.broker.replica.producing.verification import ProducerTransaction
+from purgatorio.broker.replica.producing.writes import LeaderWrites
+from purgatorio.broker.replica.results import AppendDone, AppendResult
+from purgatorio.broker.time.clock import Clock
+from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
+from purgatorio.protocol.primitives import Buffer
+from purgatorio.protocol.records import is_transactional, read_header
+
+
+class TransactionalWrites:
+    """Appends batches of transactions to the logs that this broker leads.
+
+    Args:
+        lookup: finds replicas, and names the leaders of other partitions.
+        writes: appends a batch, and waits for the replicas.
+        guard: admits batches.
+        clock: monotonic time for refused batches and timeouts.
+        actions: the queue of events that are handled when the outermost call returns.
+        produce_purgatory: the purgatory of produce requests.
+        validation: how records inside produced batches are checked.
+    """
+
+    def __init__(
+        self,
+        lookup: ReplicaLookup,
+        writes: LeaderWrites,
+        guard: TransactionGuard,
+        *,
+        clock: Clock,
+        actions: ActionQueue,
+        produce_purgatory: Purgatory[ProduceOperation],
+        validation: RecordValidation,
+    ) -> None:
+        self.lookup = lookup
+        self.writes = writes
+        self.guard = guard
+        self.clock = clock
+        self.produce_purgatory = produce_purgatory
+        self._actions = actions
+        self._validation = validation
+
+    def append(
+        self,
+        batches: Sequence[tuple[TopicPartition, Buffer | None]],
+        transaction: ProducerTransaction,
+        *,
+        acks: int,
+        timeout_ms: int,
+        done: AppendDone,
+        client: str = "",
+    ) -> None:
+        """Append each partition's batch as its leader, as `LeaderWrites.append`.
+
+        Batches of the transaction may have to wait for its coordinator; that is a part of `timeout_ms`. Other batches
+        are appended at once.
+
+        Args:
+            transaction: that of all transactional batches.
+        """
+        with self._actions:
+            self._validation.begin_request()
+            request = _Request(self, transaction, acks, timeout_ms, done, client)
+            for tp, records in batches:
+                request.take(tp, records)
+            request.enter()
+
+
+class _Request:
+    """One produce request.
+
+    Attributes:
+        results: one for each batch.
+        waiting: the batches that the guard has not decided on, with their places there.
+    """
+
+    __slots__ = (
+        "_acks",
+        "_client",
+        "_deadline_ms",
+        "_done",
+        "_operation",
+        "_pending",
+        "_transaction",
+        "_writes",
+        "results",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        writes: TransactionalWrites,
+        transaction: ProducerTransaction,
+        acks: int,
+        timeout_ms: int,
+        done: AppendDone,
+        client: str,
+    ) -> None:
+        self._writes = writes
+        self._transaction = transaction
+        self._acks = acks
+        self._deadline_ms = writes.clock.now_ms() + timeout_ms
+        self._done = done
+        self._client = client
+        self._pending: list[PendingAck] = []
+        self._operation: DelayedVerification | None = None
+        self.results: list[AppendResult] = []
+        self.waiting: dict[WaitingBatch, Passage] = {}
+
+    def take(self, tp: TopicPartition, records: Buffer | None) -> None:
+        """Append a batch, refuse it, or let it wait at the guard."""
+        result = AppendResult()
+        self.results.append(result)
+        writes = self._writes
+        if records is None or not is_transactional(records):
+            self._note(writes.writes.append_one(tp, records, result, self._acks, from_client=True))
+            return
+        known = writes.lookup.known(tp)
+        if known is not None and writes.guard.is_open(self._transaction, known):  # as of most batches
+            self._append(known, records, result)
+            return
+        self._wait(tp, records, result)
+
+    def _wait(self, tp: TopicPartition, records: Buffer, result: AppendResult) -> None:
+        """Let a batch wait at the guard, or refuse it."""
+        try:
+            header = read_header(records)
+            if header.is_control:
+                raise InvalidBatch(ErrorCode.INVALID_RECORD, "control records are not for clients to write")
+            partition = self._writes.lookup.find(tp)
+        except CorruptRecordError as error:
+            self._writes.writes.refuse(tp, result, InvalidBatch(error.error_code, str(error)))
+        except (InvalidBatch, PartitionError) as error:
+            self._writes.writes.refuse(tp, result, error)
+        else:
+            batch = WaitingBatch(partition, records, result)
+            try:
+                partition.check_may_append(self._acks)  # before the coordinator is asked
+            except PartitionError as error:
+                self._refuse(batch, error)
+            else:
+                self.waiting[batch] = Passage(partial(self._decided, batch), header.base_sequence, len(records))
+
+    def enter(self) -> None:
+        """Present the batches of the transaction to the guard; go on, or wait for it."""
+        writes = self._writes
+        if self.waiting:
+            writes.guard.admit(
+                self._transaction, [(batch.partition, passage) for batch, passage in self.waiting.items()]
+            )
+        if not self.waiting:
+            self._go_on()
+            return
+        for batch in self.waiting:
+            batch.records = bytes(batch.records)  # a view would keep all bytes that were received with it
+        operation = DelayedVerification(
+            self._left_ms(), self._transaction.transactional_id, self.waiting, writes.lookup, self._give_up, self._go_on
+        )
+        operation.client = self._client
+        self._operation = operation
+        writes.produce_purgatory.try_complete_else_watch(operation, [batch.partition.tp for batch in self.waiting])
+
+    def _decided(self, batch: WaitingBatch, code: ErrorCode) -> None:
+        """Append a batch that the guard admits, or refuse it."""
+        writes, partition = self._writes, batch.partition
+        if code:
+            self._refuse(batch, self._refusal(batch, code))
+        else:
+            self._append(partition, batch.records, batch.result)
+        del self.waiting[batch]
+        if self._operation is not None and not self.waiting:
+            writes.produce_purgatory.check(self._operation, "transaction verified", partition.tp)
+
+    def _append(self, partition: Partition, records: Buffer, result: AppendResult) -> None:
+        """Append a batch that the guard admits."""
+        writes, transaction = self._writes.writes, self._transaction
+        self._note(writes.append_one(partition.tp, records, result, self._acks, from_client=True, is_admitted=True))
+        partition.log.producers.name(transaction.producer_id, transaction.transactional_id)
+
+    def _refusal(self, batch: WaitingBatch, code: ErrorCode) -> PartitionError:
+        """Return the refusal of a batch that the guard does not admit."""
+        tp = batch.partition.tp
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            try:  # the batch before it may have been refused for a moment, and come again
+                batch.partition.check_order(batch.records, self._writes.clock.now_ms())
+            except PartitionError as error:
+                return error
+        return PartitionError(
+            code, f"{tp} is not open to the transaction of {self._transaction.transactional_id}: {code.name}"
+        )
+
+    def _give_up(self, batch: WaitingBatch, error: PartitionError) -> None:
+        """Refuse a batch that waits at the guard."""
+        self._writes.guard.withdraw(self.waiting.pop(batch))
+        self._refuse(batch, error)
+
+    def _refuse(self, batch: WaitingBatch, error: PartitionError) -> None:
+        """Refuse a batch, and the later ones of its producer until it is sent again."""
+        writes, partition = self._writes, batch.partition
+        partition.refused.note(batch.records, error.error_code, writes.clock.now_ms())
+        writes.writes.refuse(partition.tp, batch.result, error)
+
+    def _note(self, ack: PendingAck | None) -> None:
+        if ack is not None:
+            self._pending.append(ack)
+
+    def _left_ms(self) -> int:
+        return max(0, self._deadline_ms - self._writes.clock.now_ms())
+
+    def _go_on(self) -> None:
+        """Answer when the replicas have what was appended."""
+        self._operation = None
+        done = partial(self._done, self.results)
+        if self._pending:
+            self._writes.writes.await_acks(self._pending, self._left_ms(), done, self._client)
+        else:
+            done()

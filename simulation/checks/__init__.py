@@ -1,0 +1,1 @@
+"""What must hold in every simulation, checked on its history and in the brokers' memory."""

@@ -1,0 +1,340 @@
+"""A simulated member of a consumer group: what members of both protocols do. It records what it is told.
+
+A member reads the partitions that it owns from their committed offsets, and commits what it has read. It also does what
+members do in bad times: it leaves and comes back, it is silent for longer than its session, and a commit of its arrives
+after the rebalance that took the partition from it.
+
+Members of a group that transforms commit what they have read with what they make of it (`simulation.transformers`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from purgatorio.simulation.clients.clients import NETWORK_ERRORS, REQUEST_TIMEOUT_MS, Client, Unavailable
+from purgatorio.simulation.clients.committed_offsets import read_offsets
+from purgatorio.simulation.clients.consumers import Consumer
+from purgatorio.simulation.clients.group_plan import SESSION_TIMEOUT_MS, Surroundings
+from purgatorio.simulation.clients.transaction_requests import Membership
+from purgatorio.simulation.clients.transformers import NotProcessed, Transformer
+from purgatorio.simulation.history.history import GroupAssigned, OffsetCommitted
+
+OFFSET_COMMIT_VERSION: Final = 9
+BEAT_PAUSE_MS: Final = (150, 450)
+NOT_MEMBER: Final = -1
+"""The generation of a client that is no member."""
+
+NOT_WRITTEN: Final = (
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""The coordinator answers these to a commit before it appends. NOT_COORDINATOR may come after that, as may others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """What a member commits, and as whom; one that comes late does so in a generation that is over."""
+
+    member_id: str
+    generation: int
+    offsets: dict[TopicPartition, int]
+
+
+class GroupMember(ABC):
+    """One member.
+
+    Args:
+        client: its connections for the group; it has others to read.
+        shared: what the clients of the group share.
+        instance_id: the name of a static member.
+        transactional_id: of a member that transforms.
+    """
+
+    NAMES_ITSELF: ClassVar[bool]
+    """Whether it tells its member id and epoch when it asks for committed offsets."""
+
+    def __init__(
+        self, client: Client, shared: Surroundings, instance_id: str | None = None, transactional_id: str = ""
+    ) -> None:
+        self._client = client
+        self._shared = shared
+        self._instance_id = instance_id
+        self._rng = random.Random(client.rng.random())
+        self._coordinator = -1
+        self._member_id = ""
+        self._generation = NOT_MEMBER
+        self._readers: dict[TopicPartition, tuple[Consumer, asyncio.Task[None]]] = {}
+        self._unread: dict[TopicPartition, None] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._late: _Commit | None = None
+        self._transformer: Transformer | None = None
+        if shared.transactions is not None:
+            self._transformer = Transformer(client.name, shared.transactions, transactional_id, self._rng)
+
+    @property
+    def owned(self) -> list[TopicPartition]:
+        """The partitions that the member takes for its own."""
+        return [*self._readers, *self._unread]
+
+    @property
+    def generation(self) -> int:
+        """The generation or member epoch; below 1: it is no member."""
+        return self._generation
+
+    def has_read_to(self, end_offsets: Mapping[TopicPartition, float]) -> bool:
+        """Return whether it has read all that it owns up to these offsets."""
+        is_idle = self._transformer is None or self._transformer.is_idle
+        return (
+            is_idle
+            and not self._unread
+            and all(reader.position >= end_offsets.get(tp, 0) for tp, (reader, _) in self._readers.items())
+        )
+
+    async def run(self, stopped: Callable[[], bool]) -> None:
+        """Be a member until `stopped`, then leave."""
+        try:
+            while not stopped():
+                try:
+                    if self._coordinator < 0:
+                        self._coordinator = await self._client.coordinator(self._shared.plan.group_id)
+                    await self._step()
+                except (*NETWORK_ERRORS, Unavailable):
+                    await self._lost_coordinator()
+            await self._leave_at_last()
+        finally:
+            self._give_up(list(self._readers))
+            self._client.close()
+            if self._transformer is not None:
+                self._transformer.close()
+
+    async def _lost_coordinator(self) -> None:
+        self._coordinator = -1
+        await self._client.back_off()
+
+    async def _step(self) -> None:
+        """Do what is next: join, begin to read, commit, beat."""
+        if self._generation <= 0:
+            await self._join()
+            return
+        if self._unread:
+            # If the coordinator knows this member no more, or moves on, the heartbeat tells it so.
+            with contextlib.suppress(Unavailable):
+                await self._begin_to_read()
+        await self._send_late_commit()
+        await asyncio.sleep(self._rng.uniform(*BEAT_PAUSE_MS) / 1000)
+        if self._rng.random() < 0.7:
+            await self._commit()
+        await self._beat()
+        if self._shared.is_restless():
+            await self._follow_a_whim()
+
+    async def _follow_a_whim(self) -> None:
+        chance = self._rng.random()
+        if chance < 0.02:
+            await asyncio.sleep(1.5 * SESSION_TIMEOUT_MS / 1000)
+        elif chance < 0.04:
+            await self._go()
+            await asyncio.sleep(self._rng.uniform(0.0, 1.0))
+
+    async def _leave_at_last(self) -> None:
+        """Commit and leave, if the coordinator can be reached."""
+        try:
+            await self._commit()
+            await self._go()
+        except (*NETWORK_ERRORS, Unavailable):
+            return
+
+    # --- what the protocols have of their own ---
+
+    @abstractmethod
+    async def _join(self) -> None:
+        """Become a member; returns also if that takes another attempt."""
+
+    @abstractmethod
+    async def _beat(self) -> None:
+        """Send a heartbeat, and do what the answer asks for."""
+
+    @abstractmethod
+    async def _go(self) -> None:
+        """Leave the group; a static member may stay and lose its member id."""
+
+    async def _ask(self, key: int, version: int, request: Any, timeout_ms: int = REQUEST_TIMEOUT_MS) -> Any:
+        return await self._client.ask(self._coordinator, key, version, request, timeout_ms=timeout_ms)
+
+    # --- partitions ---
+
+    @property
+    def _identity(self) -> str:
+        return self._instance_id or self._member_id
+
+    def _recorded(self, generation: int) -> int:
+        """Return the generation for the history.
+
+        It is not known of a mixed group: its generations begin anew when it is empty, and a member of the other
+        protocol comes.
+        """
+        return NOT_MEMBER if self._shared.plan.protocol == "mixed" else generation
+
+    def _told(self, partitions: Iterable[TopicPartition]) -> None:
+        """Record what the member owns from now on."""
+        names = tuple(sorted(str(tp) for tp in partitions))
+        self._shared.history.record(
+            GroupAssigned(
+                self._shared.clock.now_ms(),
+                self._shared.plan.group_id,
+                self._client.name,
+                self._identity,
+                self._recorded(self._generation),
+                names,
+            )
+        )
+
+    def _take_over(self, partitions: Iterable[TopicPartition]) -> None:
+        for tp in partitions:
+            if tp not in self._readers:
+                self._unread[tp] = None
+
+    def _give_up(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop to read partitions; sometimes a commit of them is still to come."""
+        partitions = list(partitions)
+        positions = self._positions(partitions)
+        if positions and self._transformer is None and self._rng.random() < 0.3:
+            self._late = _Commit(self._member_id, self._generation, positions)
+        for tp in partitions:
+            self._unread.pop(tp, None)
+            self._committed.pop(tp, None)
+            self._stop_to_read(tp)
+
+    def _stop_to_read(self, tp: TopicPartition) -> None:
+        reader = self._readers.pop(tp, None)
+        if reader is not None:
+            reader[1].cancel()
+        if self._transformer is not None:
+            self._transformer.forget(tp)
+
+    def _positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return what has been read of these partitions."""
+        read = {tp: self._readers[tp][0].position for tp in partitions if tp in self._readers}
+        return {tp: position for tp, position in read.items() if position >= 0}
+
+    async def _begin_to_read(self) -> None:
+        """Read what is new from its committed offset."""
+        wanted = list(self._unread)
+        member_id = self._member_id if self.NAMES_ITSELF else None
+        offsets = await read_offsets(
+            self._client, self._coordinator, self._shared, wanted, member_id=member_id, epoch=self._generation
+        )
+        for tp in wanted:
+            self._unread.pop(tp)
+            client = self._shared.new_client(self._client.name)
+            shared = self._shared
+            consumer = Consumer(
+                client,
+                tp.topic,
+                tp.partition,
+                history=shared.history,
+                clock=shared.clock,
+                reader=shared.reader,
+                start=offsets[tp],
+                took=(lambda records: None) if self._transformer is None else self._transformer.took(tp),
+            )
+            reading = consumer.run(lambda: False)
+            # Its context is that of this task: the reader belongs to this client's node.
+            task = asyncio.get_running_loop().create_task(reading, name=f"{self._client.name} reads {tp}")
+            self._readers[tp] = consumer, task
+
+    # --- commits ---
+
+    async def _commit(self) -> None:
+        """Commit what has been read since the last commit."""
+        if self._transformer is not None:
+            await self._transform(self._transformer)
+            return
+        positions = self._positions(self._readers)
+        new = {tp: offset for tp, offset in positions.items() if offset != self._committed.get(tp, 0)}
+        if new and self._generation > 0:
+            code = await self._send_commit(_Commit(self._member_id, self._generation, new), self._instance_id)
+            if code is ErrorCode.NONE:
+                self._committed |= {tp: offset for tp, offset in new.items() if tp in self._readers}
+
+    async def _transform(self, transformer: Transformer) -> None:
+        """Process what has been read; if that fails, begin to read at the committed offsets again."""
+        if self._generation <= 0:
+            return
+        membership = Membership(self._shared.plan.group_id, self._generation, self._member_id, self._instance_id)
+        try:
+            offsets = await transformer.process(self._positions(self._readers), self._committed, membership)
+        except NotProcessed:
+            for tp in list(self._readers):
+                self._stop_to_read(tp)
+                self._committed.pop(tp, None)
+                self._unread[tp] = None
+            return
+        self._committed |= {tp: offset for tp, offset in offsets.items() if tp in self._readers}
+
+    async def _send_late_commit(self) -> None:
+        late, self._late = self._late, None
+        if late is not None and self._shared.is_restless():
+            await self._send_commit(late, self._instance_id)
+
+    async def _send_commit(self, commit: _Commit, instance_id: str | None) -> ErrorCode:
+        """Commit offsets, and record the outcome for each partition."""
+        request = OffsetCommitRequest(
+            group_id=self._shared.plan.group_id,
+            generation_id_or_member_epoch=commit.generation,
+            member_id=commit.member_id,
+            group_instance_id=instance_id,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=tp.topic,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=tp.partition, committed_offset=offset, committed_metadata=""
+                        )
+                    ],
+                )
+                for tp, offset in commit.offsets.items()
+            ],
+        )
+        asked_ms = self._shared.clock.now_ms()
+        try:
+            response = await self._ask(ApiKey.OFFSET_COMMIT, OFFSET_COMMIT_VERSION, request)
+        except BaseException as error:
+            # Also if this client is killed meanwhile: its request may still arrive.
+            self._record_commit(commit, asked_ms, "unknown")
+            if isinstance(error, NETWORK_ERRORS):
+                raise Unavailable(repr(error)) from error
+            raise
+        code = ErrorCode(response.topics[0].partitions[0].error_code)
+        outcome = "acked" if code is ErrorCode.NONE else "refused" if code in NOT_WRITTEN else "unknown"
+        self._record_commit(commit, asked_ms, outcome)
+        return code
+
+    def _record_commit(self, commit: _Commit, asked_ms: int, outcome: str) -> None:
+        shared = self._shared
+        now_ms, generation = shared.clock.now_ms(), self._recorded(commit.generation)
+        for tp, offset in commit.offsets.items():
+            identity = self._instance_id or commit.member_id
+            group_id = shared.plan.group_id
+            shared.history.record(
+                OffsetCommitted(now_ms, group_id, identity, generation, str(tp), offset, asked_ms, outcome)
+            )

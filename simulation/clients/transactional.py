@@ -1,0 +1,424 @@
+"""A simulated transactional producer: the requests of one instance with its transactional id, and their errors.
+
+It follows the protocol of transaction.version 1 or 2 (KIP-890), as its request versions say; brokers tell the two apart
+by nothing else. With version 1 the end of a transaction keeps the epoch, so that a request which was lost on its way,
+and arrives in the next transaction, belongs to that: it would end it, or commit old offsets in it. Kafka cannot tell
+(Jepsen, Bufstream 0.1.0). So after such a loss this producer gets a new epoch before it goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.time.clock import Clock
+from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from purgatorio.protocol.messages.end_txn import EndTxnRequest
+from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
+from purgatorio.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from purgatorio.simulation.clients.clients import (
+    INIT_PRODUCER_ID_VERSION,
+    NETWORK_ERRORS,
+    NOT_WRITTEN,
+    TRANSACTION,
+    Client,
+    Leader,
+    Output,
+    Unavailable,
+)
+from purgatorio.simulation.clients.transaction_requests import (
+    ADD_VERSION,
+    AGAIN,
+    FENCED,
+    NOT_DONE,
+    REQUEST_TIMEOUT_MS,
+    Membership,
+    Value,
+    Versions,
+    code_of,
+    offset_commit,
+    partitions_to_add,
+)
+from purgatorio.simulation.history.history import Acked, Event, Failed, History, OffsetCommitted, Sent, Unknown
+from purgatorio.simulation.history.transaction_events import TxnBegan, TxnCommitting, TxnEnded, TxnInit, TxnWrote
+
+DELIVERY_TIMEOUT_MS: Final = 4_000
+ALL_REPLICAS: Final = -1
+NO_PRODUCER: Final = (-1, -1)
+
+SentCounts = dict[TopicPartition, "itertools.count[int]"]
+"""By partition, counts the values that a client has sent."""
+
+
+class Fenced(Exception):
+    """Another instance has the transactional id, or the transaction timed out: this instance is at its end."""
+
+
+class MustAbort(Exception):
+    """The transaction cannot be committed."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """The transaction that is open.
+
+    Attributes:
+        partitions: those that were added to it.
+        offsets: its commits of offsets, which take effect with it; each as an event that lacks its end.
+    """
+
+    number: int
+    partitions: dict[TopicPartition, None] = field(default_factory=dict)
+    offsets: list[OffsetCommitted] = field(default_factory=list)
+
+
+class TransactionalProducer:
+    """One instance of a producer with a transactional id.
+
+    Args:
+        client: its connections.
+        versions: the protocol.
+        numbers: gives each transaction its number.
+        timeout_ms: transaction.timeout.ms.
+        sent: the counts of the instance before in the same client.
+
+    Attributes:
+        sent: the counts of the values sent, for the next instance.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        transactional_id: str,
+        *,
+        versions: Versions,
+        numbers: Iterator[int],
+        history: History,
+        clock: Clock,
+        timeout_ms: int,
+        sent: SentCounts | None = None,
+    ) -> None:
+        self._client = client
+        self._id = transactional_id
+        self._versions = versions
+        self._numbers = numbers
+        self._history = history
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+        self._coordinator = -1
+        self._producer = NO_PRODUCER
+        self._must_init = True
+        self._open: _Open | None = None
+        self._sequences: dict[TopicPartition, int] = {}
+        self.sent: SentCounts = {} if sent is None else sent
+        self._leaders: dict[TopicPartition, Leader] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction has begun and not ended."""
+        return self._open is not None
+
+    def _record(self, event: Event) -> None:
+        self._history.record(event)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now_ms())
+
+    # --- the coordinator ---
+
+    async def _ask(self, key: ApiKey, version: int, request: Any) -> Any:
+        """Ask the coordinator.
+
+        Raises:
+            Unavailable, OSError, TimeoutError, ProtocolError: it cannot be found, or did not answer.
+        """
+        if self._coordinator < 0:
+            self._coordinator = await self._client.coordinator(self._id, TRANSACTION)
+        try:
+            return await self._client.ask(self._coordinator, key, version, request, timeout_ms=REQUEST_TIMEOUT_MS)
+        except (*NETWORK_ERRORS, Unavailable):
+            self._coordinator = -1
+            raise
+
+    async def _retry(self, code: ErrorCode) -> None:
+        """Wait before a request is sent again that was refused with this code."""
+        if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+            self._coordinator = -1
+        await self._client.back_off()
+
+    async def _until_taken(self, key: ApiKey, version: int, request: Any) -> ErrorCode:
+        """Ask the coordinator until it takes or refuses the request, and return its code."""
+        while True:
+            try:
+                code = code_of(await self._ask(key, version, request))
+            except (*NETWORK_ERRORS, Unavailable):
+                await self._client.back_off()
+                continue
+            if code not in AGAIN:
+                return code
+            await self._retry(code)
+
+    # --- begin ---
+
+    async def initialize(self) -> None:
+        """Get a producer id and epoch; one that has them already gets its next epoch (KIP-360).
+
+        Raises:
+            Fenced: another instance has a later epoch.
+        """
+        producer_id, epoch = self._producer
+        request = InitProducerIdRequest(
+            transactional_id=self._id,
+            transaction_timeout_ms=self._timeout_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+        while True:
+            try:
+                answer = await self._ask(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
+            except (*NETWORK_ERRORS, Unavailable):
+                await self._client.back_off()
+                continue
+            code = ErrorCode(answer.error_code)
+            if code is ErrorCode.NONE:
+                break
+            if code not in AGAIN:
+                raise Fenced(code.name)
+            await self._retry(code)
+        self._take(answer.producer_id, answer.producer_epoch)
+        self._must_init = False
+        self._record(TxnInit(self._now_ms(), self._client.name, self._id, *self._producer))
+
+    def _take(self, producer_id: int, epoch: int) -> None:
+        """Use this id and epoch from now on; each partition's sequences begin anew."""
+        if (producer_id, epoch) != self._producer:
+            self._producer = producer_id, epoch
+            self._sequences.clear()
+
+    async def begin(self) -> int:
+        """Begin a transaction, and return its number.
+
+        Raises:
+            Fenced: as `initialize`.
+        """
+        if self._must_init:
+            await self.initialize()
+        self._open = _Open(next(self._numbers))
+        number = self._open.number
+        self._record(TxnBegan(self._now_ms(), self._client.name, self._id, number, *self._producer))
+        return number
+
+    # --- records ---
+
+    async def send(self, to: Mapping[Output, list[Value]]) -> None:
+        """Send values to partitions, a batch to each, all at a time.
+
+        Raises:
+            MustAbort: some were not written.
+        """
+        if self._versions.adds_partitions:
+            await self._add([TopicPartition(output.topic, output.partition) for output in to])
+        sends = [self._send(output, values) for output, values in to.items()]
+        results = await asyncio.gather(*sends, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _add(self, partitions: list[TopicPartition]) -> None:
+        assert self._open is not None
+        new = [tp for tp in partitions if tp not in self._open.partitions]
+        if not new:
+            return
+        request = partitions_to_add(self._id, self._producer, new)
+        code = await self._until_taken(ApiKey.ADD_PARTITIONS_TO_TXN, ADD_VERSION, request)
+        if code is not ErrorCode.NONE:
+            self._refused(code)
+        self._open.partitions.update(dict.fromkeys(new))
+
+    def _refused(self, code: ErrorCode) -> None:
+        """Raise what a refusal means for the transaction; a batch that was given up leaves a gap in its epoch."""
+        self._must_init = self._must_init or self._versions.adds_partitions
+        raise MustAbort(code.name)
+
+    async def _send(self, output: Output, values: list[Value]) -> None:
+        """Send a batch, again until it is written, and record the outcome."""
+        assert self._open is not None
+        tp = TopicPartition(output.topic, output.partition)
+        sent = self.sent.setdefault(tp, itertools.count())
+        for each in values:
+            self._record(TxnWrote(self._now_ms(), self._open.number, str(tp), each.value, *each.source))
+            self._record(Sent(self._now_ms(), self._client.name, str(tp), each.value, next(sent)))
+        sequence = self._sequences.get(tp, 0)
+        self._sequences[tp] = sequence + len(values)
+        numbers = [each.value for each in values]
+        batch = output.batch(
+            numbers, self._clock.wall_ms(), producer=self._producer, sequence=sequence, transactional=True
+        )
+        give_up_ms, maybe_written = self._now_ms() + DELIVERY_TIMEOUT_MS, False
+        while True:
+            code, offset, leader = await self._attempt(output, tp, batch)
+            if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                self._acked(tp, numbers, offset, leader)
+                return
+            maybe_written = maybe_written or (leader is not None and code not in NOT_WRITTEN)
+            if not code.retriable or self._now_ms() >= give_up_ms:
+                break
+            await self._client.back_off()
+        end = Unknown if maybe_written else Failed
+        for value in numbers:
+            self._record(end(self._now_ms(), self._client.name, str(tp), value, code.name))
+        self._refused(code)
+
+    def _acked(self, tp: TopicPartition, values: list[int], offset: int, leader: Leader | None) -> None:
+        assert leader is not None
+        for nth, value in enumerate(values):
+            at = offset + nth if offset >= 0 else -1
+            name, where = self._client.name, (leader.broker_id, leader.epoch)
+            self._record(Acked(self._now_ms(), name, str(tp), value, at, ALL_REPLICAS, *where))
+
+    async def _attempt(self, output: Output, tp: TopicPartition, batch: bytes) -> tuple[ErrorCode, int, Leader | None]:
+        """Send a batch once; return the code, the base offset, and the leader that it was sent to, if there is one."""
+        leader: Leader | None = None
+        try:
+            leader = self._leaders.pop(tp, None) or await self._client.leader(tp.topic, tp.partition)
+            request = output.request(batch, ALL_REPLICAS, self._id)
+            produce = ApiKey.PRODUCE, self._versions.produce
+            answer = await self._client.ask(leader.broker_id, *produce, request, timeout_ms=REQUEST_TIMEOUT_MS)
+        except (*NETWORK_ERRORS, Unavailable):
+            return ErrorCode.NETWORK_EXCEPTION, -1, leader
+        partition = answer.responses[0].partition_responses[0]
+        code = ErrorCode(partition.error_code)
+        if code is ErrorCode.NONE:
+            self._leaders[tp] = leader
+        return code, partition.base_offset if code is ErrorCode.NONE else -1, leader
+
+    # --- offsets ---
+
+    async def send_offsets(self, offsets: Mapping[TopicPartition, int], membership: Membership) -> None:
+        """Send offsets that the transaction commits.
+
+        Raises:
+            MustAbort: they were refused.
+        """
+        assert self._open is not None
+        producer_id, epoch = self._producer
+        if self._versions.adds_partitions:
+            added = AddOffsetsToTxnRequest(
+                transactional_id=self._id, producer_id=producer_id, producer_epoch=epoch, group_id=membership.group
+            )
+            code = await self._until_taken(ApiKey.ADD_OFFSETS_TO_TXN, ADD_VERSION, added)
+            if code is not ErrorCode.NONE:
+                self._refused(code)
+        asked_ms = self._now_ms()
+        identity = membership.instance_id or membership.member_id
+        for tp, offset in offsets.items():
+            self._open.offsets.append(
+                OffsetCommitted(
+                    asked_ms, membership.group, identity, membership.generation, str(tp), offset, asked_ms, "refused"
+                )
+            )
+        request = offset_commit(self._id, self._producer, offsets, membership)
+        await self._commit_offsets(request)
+
+    async def _commit_offsets(self, request: TxnOffsetCommitRequest) -> None:
+        """Send offsets to the group's coordinator, again until they are taken or refused."""
+        coordinator = -1
+        give_up_ms = self._now_ms() + DELIVERY_TIMEOUT_MS
+        while True:
+            code = ErrorCode.NETWORK_EXCEPTION
+            try:
+                if coordinator < 0:
+                    coordinator = await self._client.coordinator(request.group_id)
+                commit = ApiKey.TXN_OFFSET_COMMIT, self._versions.txn_offset_commit
+                answer = await self._client.ask(coordinator, *commit, request, timeout_ms=REQUEST_TIMEOUT_MS)
+            except (*NETWORK_ERRORS, Unavailable):
+                self._must_init = self._must_init or self._versions.adds_partitions
+            else:
+                code = code_of(answer)
+            if code is ErrorCode.NONE:
+                return
+            if (code is not ErrorCode.NETWORK_EXCEPTION and code not in AGAIN) or self._now_ms() >= give_up_ms:
+                self._refused(code)
+            coordinator = -1
+            await self._client.back_off()
+
+    # --- end ---
+
+    async def commit(self) -> None:
+        """Commit the transaction.
+
+        Raises:
+            MustAbort: it was not committed, or that is not known; it is over all the same.
+            Fenced: likewise, and so is this instance.
+        """
+        assert self._open is not None
+        self._record(TxnCommitting(self._now_ms(), self._open.number))
+        await self._end(committed=True)
+
+    async def abort(self) -> None:
+        """Abort the transaction.
+
+        Raises:
+            Fenced: it is aborted, and this instance is at its end.
+        """
+        await self._end(committed=False)
+
+    async def _end(self, *, committed: bool) -> None:
+        """Ask for the end until the coordinator takes or refuses it, and record the outcome."""
+        request = EndTxnRequest(
+            transactional_id=self._id,
+            producer_id=self._producer[0],
+            producer_epoch=self._producer[1],
+            committed=committed,
+        )
+        doubtful = False
+        try:
+            while True:
+                code = ErrorCode.NETWORK_EXCEPTION
+                try:
+                    answer = await self._ask(ApiKey.END_TXN, self._versions.end_txn, request)
+                    code = ErrorCode(answer.error_code)
+                except Unavailable:
+                    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # nothing was sent
+                except NETWORK_ERRORS:
+                    self._must_init = self._must_init or self._versions.adds_partitions
+                if code is not ErrorCode.NETWORK_EXCEPTION and code not in AGAIN:
+                    break
+                doubtful = doubtful or code not in NOT_DONE
+                await self._retry(code)
+        except BaseException:
+            # Also if this client is killed: its request may still arrive.
+            self._over("unknown" if committed else "aborted")
+            raise
+        if code is ErrorCode.NONE:
+            self._over("committed" if committed else "aborted")
+            if not self._versions.adds_partitions:
+                self._take(answer.producer_id, answer.producer_epoch)
+            return
+        self._over("unknown" if committed and doubtful else "aborted")
+        self._must_init = True
+        if code in FENCED:
+            raise Fenced(code.name)
+        if committed:
+            raise MustAbort(code.name)
+
+    def _over(self, outcome: str) -> None:
+        """Record how the transaction ended, for its offsets too."""
+        assert self._open is not None
+        now_ms = self._now_ms()
+        self._record(TxnEnded(now_ms, self._open.number, outcome))
+        known = {"committed": "acked", "aborted": "refused", "unknown": "unknown"}[outcome]
+        for event in self._open.offsets:
+            told = event.group, event.identity, event.generation, event.partition, event.offset, event.asked_ms
+            self._record(OffsetCommitted(now_ms, *told, known))
+        self._open = None
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()

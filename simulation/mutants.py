@@ -1,0 +1,360 @@
+"""Mutants: each switches off one of the rules that keep acknowledged records, or readers where they should be.
+
+The documentation names the rules as the reason for the cluster's guarantees. A mutant patches the code that implements
+its rule. The simulation must find an anomaly with every mutant, and one of the kinds that the mutant declares: a
+function that fails for its wrong parameters would be found as well, as an internal error, and prove nothing. So
+`replaced` also refuses a function whose parameters are not those of the one that it replaces.
+
+`simulation.transaction_mutants` has the rules of transactions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, cast
+
+from purgatorio.broker.api.fetch import FetchHandler
+from purgatorio.broker.coordinator import loading, shards
+from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, NewRecord, Producer
+from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.coordinator.loading import Replay
+from purgatorio.broker.group.classic.classic_group import ClassicGroup
+from purgatorio.broker.group.classic.classic_groups import ClassicGroups
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.producer_state import ProducerStates
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata import broker_lifecycle
+from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
+from purgatorio.broker.metadata.controller import TopicSettings, elections, resume_broker
+from purgatorio.broker.metadata.delta import TopicDelta, changed_topics
+from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
+from purgatorio.broker.operator import Restartable
+from purgatorio.broker.replica import roles
+from purgatorio.broker.replica.events import ReplicaEvents
+from purgatorio.broker.replica.fetching.fetch_context import PartitionFetch
+from purgatorio.broker.replica.fetching.fetch_session import FetchSession, key_of
+from purgatorio.broker.replica.fetching.reader import ReplicaReader
+from purgatorio.broker.replica.following.refused_batches import RefusedBatches
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import EpochEndOffset, FetchPartition
+from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
+from purgatorio.protocol.primitives import Buffer
+from purgatorio.protocol.records import iter_batches
+from purgatorio.simulation.checks.checkers import Anomaly
+from purgatorio.simulation.replacing import CompiledFunction as CompiledFunction
+from purgatorio.simulation.replacing import Patches, Rule, replaced
+from purgatorio.simulation.transaction_mutants import TRANSACTION_RULES
+from purgatorio.simulation.world.nemesis import Nemesis
+
+
+def _identity() -> Patches:
+    """1. A replica is an incarnation of a broker. Without: it is a broker id, in sync even after it restarts empty."""
+
+    def is_alive(image: ClusterImage, incarnation: BrokerIncarnation) -> bool:
+        return image.live_broker(incarnation.broker_id) is not None
+
+    yield replaced(ClusterImage, "is_alive", is_alive)
+    yield replaced(elections, "_may_return", lambda image, incarnation: incarnation.broker_id in image.brokers)
+    yield replaced(Partition, "_is_elected", lambda partition, state: True)
+    yield replaced(Partition, "_end_of", _end_of_any_incarnation)
+
+
+def _end_of_any_incarnation(partition: Partition, incarnation: BrokerIncarnation) -> int:
+    follower = partition.followers.get(incarnation.broker_id)
+    return -1 if follower is None else follower.log_end_offset
+
+
+def _old_assignments() -> Patches:
+    """2. A broker ignores assignments of its earlier incarnation. Without: it leads those with empty logs."""
+    apply, may_lead = ReplicaManager.apply, BrokerLifecycleManager.may_lead
+
+    def apply_any(replicas: ReplicaManager, image: ClusterImage) -> None:
+        registered = image.brokers.get(replicas.broker_id)
+        if replicas.incarnation is None and registered is not None:
+            replicas.incarnation = registered.incarnation
+        apply(replicas, image)
+
+    yield replaced(ReplicaManager, "apply", apply_any)
+    yield replaced(FetchHandler, "_is_current", lambda handler, replica_id, replica_epoch: True)
+    yield replaced(BrokerLifecycleManager, "may_lead", lambda own: own.incarnation is None or may_lead(own))
+
+
+def _maximal_in_sync_set() -> Patches:
+    """3. The high watermark waits for every replica that may be in sync. Without: only for those that certainly are."""
+
+    def await_certain(partition: Partition) -> None:
+        proposal = partition.proposal
+        certain = partition._in_sync if proposal is None else proposal.isr
+        partition._awaited = tuple(
+            incarnation
+            for incarnation in partition._in_sync
+            if incarnation in certain and incarnation.broker_id != partition.broker_id
+        )
+
+    yield replaced(Partition, "_await_in_sync", await_certain)
+
+
+def _min_in_sync() -> Patches:
+    """4. Below min.insync.replicas the high watermark stands still. Without: it advances with the replicas left."""
+
+    def advance(partition: Partition, *, by: int = -1) -> bool:
+        reached = min([partition.log.log_end_offset, *map(partition._end_of, partition._awaited)])
+        if not partition._may_lead() or reached <= partition.high_watermark:
+            return False
+        partition.log.commit_to(reached)
+        partition.high_watermark_moved_by = by
+        return True
+
+    yield replaced(Partition, "advance_high_watermark", advance)
+
+
+def _eligible_replicas() -> Patches:
+    """5. A replica that leaves a too small ISR stays eligible. Without: none is when the last in-sync replica dies."""
+    remove_dead = elections._remove_dead
+
+    def forget(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
+        return replace(remove_dead(image, state, min_in_sync), elr=())
+
+    yield replaced(elections, "_remove_dead", forget)
+
+
+def _explicit_unclean_elections() -> Patches:
+    """6. Only an operator elects a replica that may lack records. Without: any live replica is elected in the end."""
+    elect = elections._elect
+
+    def elect_any_replica(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
+        elected = elect(image, state, min_in_sync)
+        return elected if elected.leader >= 0 else elections._elect_uncleanly(image, elected)[0]
+
+    yield replaced(elections, "_elect", elect_any_replica)
+
+
+def _truncation_by_epoch() -> Patches:
+    """7. Followers truncate where their epochs diverge from the leader's. Without: at their own high watermark."""
+    apply_state = Partition.apply_state
+
+    def truncating(partition: Partition, state: PartitionState, now_ms: int) -> None:
+        before = partition.leader_epoch
+        apply_state(partition, state, now_ms)
+        if not partition.is_leader and partition.leader_epoch > before >= 0:
+            partition.truncate_to(partition.high_watermark)
+
+    def diverge_never(partition: Partition, request: FetchPartition) -> EpochEndOffset | None:
+        return None
+
+    yield replaced(Partition, "apply_state", truncating)
+    yield replaced(ReplicaReader, "_diverging_epoch", diverge_never)
+
+
+def _self_fencing() -> Patches:
+    """8. A broker stops acting as leader when its lease may have expired. Without: it goes on."""
+    yield replaced(BrokerLifecycleManager, "may_lead", lambda registration: registration.incarnation is not None)
+
+
+def _patient_restarts() -> Patches:
+    """9. A rolling restart waits for full ISRs after each broker. Without: it restarts the next broker at once."""
+
+    async def at_once(cluster: Restartable, time_limit_ms: float) -> None:
+        return
+
+    yield replaced(Nemesis, "wait_until_in_sync", at_once)
+
+
+def _refused_batches() -> Patches:
+    """10. Behind a refused batch the later ones of its producer are refused too. Without: the leader takes them."""
+
+    def take(refused: RefusedBatches, records: Buffer, producers: ProducerStates, now_ms: int) -> ErrorCode | None:
+        return None
+
+    yield replaced(RefusedBatches, "waits_for_another", take)
+
+
+def _slow_clocks() -> Patches:
+    """11. A broker whose clock may be slow takes its lease for shorter than it is. Without: for as long as it is."""
+    yield replaced(BrokerLifecycleManager, "_certain_ms", lambda own: own._session_timeout_ms)
+
+
+def _whole_deltas() -> Patches:
+    """12. What differs between two images names each partition that differs. Without: of several it misses the last."""
+
+    def miss_one(before: ClusterImage | None, after: ClusterImage) -> Sequence[TopicDelta]:
+        deltas = changed_topics(before, after)
+        return [delta._replace(partitions=delta.partitions[: max(1, len(delta.partitions) - 1)]) for delta in deltas]
+
+    yield replaced(roles, "changed_topics", miss_one)
+
+
+def _whole_sessions() -> Patches:
+    """13. A fetch session keeps what it is not told to forget. Without: every tenth request, it loses a partition."""
+    forget = FetchSession.forget
+
+    def forget_more(session: FetchSession, keys: Iterable[Hashable]) -> list[PartitionFetch]:
+        others = [key_of(fetch) for fetch in session.fetches][1:2] if session.epoch % 10 == 0 else []
+        return forget(session, [*keys, *others])
+
+    yield replaced(FetchSession, "forget", forget_more)
+
+
+def _session_epochs() -> Patches:
+    """14. A fetch session takes requests in their order. Without: also those behind one that was lost."""
+
+    def expects_any(session: FetchSession, epoch: int) -> bool:
+        session.epoch = epoch
+        return True
+
+    yield replaced(FetchSession, "expects", expects_any)
+
+
+def _marked_cuts() -> Patches:
+    """15. An event marks its partition in every fetch that reads it. Without: truncations and deletions do not."""
+    yield replaced(ReplicaEvents, "log_cut", lambda events, tp: None)
+
+
+def _ended_registrations() -> Patches:
+    """16. A broker ends when its id was registered again. Without: it takes a new lease for its own, and goes on."""
+
+    def resume_any(
+        image: ClusterImage, broker_id: int, broker_epoch: int, lease_id: int, *, settings: TopicSettings
+    ) -> tuple[ClusterImage, bool]:
+        return resume_broker(image, broker_id, broker_epoch, lease_id, settings=settings)[0], True
+
+    yield replaced(broker_lifecycle, "resume_broker", resume_any)
+
+
+def _replicated_commits() -> Patches:
+    """17. A commit of offsets is answered once it is replicated. Without: as soon as it is in the leader's log."""
+    append = CoordinatorLog.append
+
+    def append_and_answer(
+        log: CoordinatorLog,
+        tp: TopicPartition,
+        records: Sequence[NewRecord],
+        done: Committed,
+        *,
+        applied: Callable[[], None] | None = None,
+        client: str = "",
+        producer: Producer | None = None,
+    ) -> bool:
+        answered = False
+
+        def once(error_code: ErrorCode) -> None:
+            nonlocal answered
+            if not answered:
+                answered = True
+                done(error_code)
+
+        is_appended = append(log, tp, records, once, applied=applied, client=client, producer=producer)
+        if is_appended:
+            once(ErrorCode.NONE)
+        return is_appended
+
+    yield replaced(CoordinatorLog, "append", append_and_answer)
+
+
+def _current_generations() -> Patches:
+    """18. Members commit in the group's generation. Without: also in an earlier one, whatever they own by now."""
+    yield replaced(ClassicGroup, "check_generation", lambda group, generation: None)
+
+
+def _whole_loads() -> Patches:
+    """19. A coordinator loads all records of its groups. Without: not those of the last batch."""
+
+    def load_less(tp: TopicPartition, log: Log, replay: Replay) -> Iterator[None]:
+        return loading.load_steps(tp, cast("Log", _WithoutLastBatch(log)), replay)
+
+    yield replaced(shards, "load_steps", load_less)
+
+
+class _WithoutLastBatch:
+    """A log as it is read by a load, which ends before the last batch."""
+
+    def __init__(self, log: Log) -> None:
+        self.log_start_offset, self.log_end_offset = log.log_start_offset, log.log_end_offset
+        self.read = log.read
+        offset = self.log_start_offset
+        while offset < log.log_end_offset:
+            read = log.read(offset, max_bytes=1, end_offset=log.log_end_offset)
+            self.log_end_offset = offset
+            for header, _ in iter_batches(b"".join(read.parts)):
+                offset = header.last_offset + 1
+
+
+def _ended_sessions() -> Patches:
+    """20. A member whose session is over must join again. Without: its heartbeats are taken as before."""
+    beat = ClassicGroups._beat
+
+    def beat_always(group: ClassicGroup, request: HeartbeatRequest) -> None:
+        try:
+            beat(group, request)
+        except CoordinatorError as error:
+            if error.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
+                raise
+
+    yield replaced(ClassicGroups, "_beat", beat_always)
+
+
+_LOSS: Final = frozenset(
+    {"lost-write", "unseen", "vanished", "inconsistent-offsets", "consumer-reset", "committed-prefix"}
+)
+"""Records are gone, or others are in their place."""
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "identity": Rule(_identity, _LOSS),
+    "old-assignments": Rule(_old_assignments, _LOSS),
+    "maximal-isr": Rule(_maximal_in_sync_set, _LOSS),
+    "min-isr": Rule(_min_in_sync, _LOSS),
+    # Without eligible replicas a partition stays offline after all faults: no record is lost, and none can be written.
+    "elr": Rule(_eligible_replicas, frozenset({"not-converged"})),
+    "explicit-unclean": Rule(_explicit_unclean_elections, _LOSS),
+    "epoch-truncation": Rule(_truncation_by_epoch, _LOSS),
+    "self-fencing": Rule(_self_fencing, frozenset({"fenced-answer"})),
+    # The next broker stops while a partition has no other replica: the partition stays offline.
+    "patient-restart": Rule(_patient_restarts, frozenset({"not-converged"})),
+    "refused-batches": Rule(_refused_batches, frozenset({"sequence-refused"})),
+    "slow-clocks": Rule(_slow_clocks, frozenset({"fenced-answer"})),
+    # A replica without its role: it follows no one, or does not lead.
+    "whole-deltas": Rule(_whole_deltas, frozenset({"not-converged"})),
+    # The follower of a forgotten partition fetches it no more, and leaves the ISR for good.
+    "whole-sessions": Rule(_whole_sessions, frozenset({"not-converged", "lost-wake-up"})),
+    # The consumer is served again from where it was before the lost request.
+    "session-epochs": Rule(_session_epochs, frozenset({"nonmonotonic-poll"})),
+    "marked-cuts": Rule(_marked_cuts, frozenset({"lost-wake-up"})),
+    # A process that was replaced, and missed the image in which another broker leads, appends what is lost later.
+    "ended-registrations": Rule(_ended_registrations, frozenset({"fenced-answer"})),
+    "replicated-commits": Rule(_replicated_commits, frozenset({"lost-commit"})),
+    "current-generations": Rule(_current_generations, frozenset({"stale-commit"})),
+    "whole-loads": Rule(_whole_loads, frozenset({"lost-commit"})),
+    "ended-sessions": Rule(_ended_sessions, frozenset({"stale-beat"})),
+    **TRANSACTION_RULES,
+}
+"""Every rule, by its name on the command line."""
+
+
+def describe(rule: str) -> str:
+    """Return a rule's number and meaning, and the behaviour without it."""
+    return (RULES[rule].patches.__doc__ or "").strip()
+
+
+def proofs(rule: str, anomalies: Iterable[Anomaly]) -> list[Anomaly]:
+    """Return the anomalies that prove that a rule is switched off."""
+    return [anomaly for anomaly in anomalies if anomaly.name in RULES[rule].found_by]
+
+
+@contextlib.contextmanager
+def without(rule: str) -> Iterator[None]:
+    """Switch a rule off in this process while the context lasts.
+
+    Raises:
+        KeyError: there is no such rule.
+        WrongSignature: the code that implements the rule has changed, and the mutant has not.
+        CompiledFunction: that code is compiled.
+    """
+    with contextlib.ExitStack() as stack:
+        for patch in RULES[rule].patches():
+            stack.enter_context(patch)
+        yield

@@ -1,0 +1,499 @@
+"""One simulation from a seed: cluster, clients, faults, healing, and the checks of the history."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from purgatorio.broker.group.config import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIGS
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
+from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC, TRANSACTION_STATE_TOPIC_CONFIGS
+from purgatorio.protocol.transaction_state import TransactionState
+from purgatorio.simulation.checks.checkers import Anomaly, check
+from purgatorio.simulation.checks.fenced import FencedWatch
+from purgatorio.simulation.checks.group_checkers import check_groups
+from purgatorio.simulation.checks.internal_errors import collected
+from purgatorio.simulation.checks.invariants import Invariants
+from purgatorio.simulation.checks.leaders import record_leaders
+from purgatorio.simulation.checks.sometimes import counted
+from purgatorio.simulation.checks.transaction_checkers import check_transactions
+from purgatorio.simulation.clients.clients import REQUEST_TIMEOUT_MS, Client, Output, Producer
+from purgatorio.simulation.clients.consumers import Consumer, Reader
+from purgatorio.simulation.clients.group_clients import GroupClients
+from purgatorio.simulation.clients.group_plan import REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS, Surroundings
+from purgatorio.simulation.clients.java_producer import JavaProducer
+from purgatorio.simulation.clients.pipelined import Pace, PipelinedProducer
+from purgatorio.simulation.clients.transaction_plan import TransactionSurroundings
+from purgatorio.simulation.clients.transaction_writers import TransactionWriters
+from purgatorio.simulation.history.history import Acked, Cleaned, History, Sent
+from purgatorio.simulation.history.transaction_events import GroupTransforms
+from purgatorio.simulation.swarm import OFFSETS_PARTITIONS, STATE_PARTITIONS, Swarm, TopicPlan, draw, plain
+from purgatorio.simulation.world.cluster import SimulatedCluster
+from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
+from purgatorio.simulation.world.nemesis import Nemesis
+from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.throttles import free_clients, limit_clients
+
+STABLE_SECONDS: Final = (SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS + 2 * REQUEST_TIMEOUT_MS) / 1000
+"""The time in which a group has to become stable after all faults: the session of a member that is gone, a rebalance,
+and before that a request without an answer, and one that finds the coordinator."""
+WRITERS_PAUSE: Final = 4
+"""How much longer than a producer a transactional one waits: it sends much more between two waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The parameters of a simulation.
+
+    Attributes:
+        seconds: the virtual time in which faults happen.
+        heal_seconds: the virtual time in which the cluster has to recover after the faults are healed.
+        faults: names of `purgatorio.simulation.world.nemesis.FAULTS`; if empty, all.
+        pause_ms: the range of a producer's wait between two values.
+        swarm: whether to draw topics, sizes and features from the seed (`purgatorio.simulation.swarm`), else
+            the plain workload.
+        transaction_version: the brokers' transaction.version; 0: that of the transactional clients.
+    """
+
+    seconds: float = 20.0
+    heal_seconds: float = 20.0
+    brokers: int = 3
+    partitions: int = 2
+    min_insync_replicas: int = 2
+    faults: tuple[str, ...] = ()
+    pause_ms: tuple[float, float] = (20.0, 160.0)
+    swarm: bool = True
+    transaction_version: int = 0
+
+
+@dataclass(slots=True)
+class Report:
+    """The result of a simulation.
+
+    Attributes:
+        anomalies: those that the checks found, violations of `invariants.INVARIANTS`, "not-converged" if the cluster
+            did not recover, and "internal-error" for each error that a broker logged.
+        virtual_seconds: the duration of the simulation.
+        swarm: the workload.
+        reached: how often each path of `sometimes.SOMETIMES` was reached.
+    """
+
+    seed: int
+    scenario: Scenario
+    history: History
+    swarm: Swarm
+    anomalies: list[Anomaly] = field(default_factory=list)
+    virtual_seconds: float = 0.0
+    reached: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def sent(self) -> int:
+        """The number of values sent."""
+        return sum(1 for _ in self.history.of(Sent))
+
+    @property
+    def acked(self) -> int:
+        """The number of values acknowledged."""
+        return sum(1 for _ in self.history.of(Acked))
+
+
+def simulate(seed: int, scenario: Scenario | None = None) -> Report:
+    """Run one simulation; the same seed and scenario give the same history."""
+    simulation = _Simulation(seed, scenario or Scenario())
+    with collected(simulation.loop) as errors, counted() as reached:
+        report = simulation.run()
+    report.anomalies += errors.anomalies
+    report.reached = reached
+    return report
+
+
+def has_transactions(seed: int, scenario: Scenario | None = None) -> bool:
+    """Return whether the workload of a seed has transactional clients, without a simulation."""
+    return _workload_of(seed, scenario or Scenario()).transactions is not None
+
+
+@dataclass(slots=True)
+class _Work:
+    """A client's work: to produce to a partition with `acks`, or, if that is None, to consume it."""
+
+    topic: TopicPlan
+    partition: int
+    acks: int | None
+    incarnations: int = 0
+    task: asyncio.Task[None] | None = None
+
+
+def _workload_of(seed: int, scenario: Scenario) -> Swarm:
+    # A generator of its own: a seed with the plain workload has the same faults as before.
+    rng = random.Random(f"swarm {seed}")
+    size = {
+        "brokers": scenario.brokers,
+        "partitions": scenario.partitions,
+        "min_insync_replicas": scenario.min_insync_replicas,
+    }
+    drawn = draw(rng, **size) if scenario.swarm else plain(**size)
+    if not scenario.transaction_version:
+        return drawn
+    return replace(drawn, settings=drawn.settings | {"transaction_version": scenario.transaction_version})
+
+
+def _segments(segment_bytes: int) -> dict[str, str]:
+    """Return the configs of a compacted topic with small segments."""
+    return {"segment.bytes": str(segment_bytes), "min.cleanable.dirty.ratio": "0.1"}
+
+
+class _Simulation:
+    def __init__(self, seed: int, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._rng = rng = random.Random(seed)
+        self._swarm = swarm = _workload_of(seed, scenario)
+        self.loop = SimulatedLoop(self._random())
+        self._network = Network(self.loop, self._random())
+        self._network.split_writes = rng.random() < 0.3
+        self._clock = SimulatedClock(self.loop)
+        self._history = History()
+        self._report = Report(seed, scenario, self._history, swarm)
+        self._cluster = SimulatedCluster(
+            self.loop,
+            self._network,
+            self._random(),
+            count=swarm.brokers,
+            racks=swarm.racks,
+            one_process=swarm.one_process,
+            memory_bytes=swarm.memory_bytes,
+            clock_rates=swarm.clock_rates,
+            skips_images=swarm.skips_images,
+            spare_hosts=swarm.replaces,
+            replica_lag_time_max_ms=1_500,
+            replica_fetch_wait_max_ms=300,
+            replica_socket_timeout_ms=2_000,
+            shutdown_grace_ms=500,
+            **swarm.settings,
+        )
+        self._invariants = Invariants(self._cluster)
+        self._values = itertools.count(1)
+        self._transaction_numbers = itertools.count(1)
+        self._clients: dict[str, _Work] = {}
+        self._groups: GroupClients | None = None
+        self._writers: TransactionWriters | None = None
+        self._stopped = False
+
+    def _random(self) -> random.Random:
+        return random.Random(self._rng.random())
+
+    def run(self) -> Report:
+        """Run the simulation."""
+        limit_seconds = self._scenario.seconds + 4 * self._scenario.heal_seconds
+        try:
+            self.loop.run_until_complete(asyncio.wait_for(self._run(), limit_seconds))
+        except TimeoutError:
+            self._anomaly("not-converged", f"the simulation was not done after {limit_seconds:g} s")
+        finally:
+            self.loop.close()
+        self._report.anomalies += check(self._history) + check_groups(self._history) + check_transactions(self._history)
+        self._report.anomalies += self._invariants.anomalies
+        return self._report
+
+    async def _run(self) -> None:
+        began = self.loop.time()
+        cluster, scenario = self._cluster, self._scenario
+        record_leaders(cluster, self._history)
+        await cluster.start()
+        await self._create_topics()
+        quotas = self._swarm.quotas
+        if quotas:
+            await limit_clients(cluster.store.open(), quotas)
+        watches = (FencedWatch(cluster, self._history), self._invariants)
+        watching = [self.loop.create_task(watch.run()) for watch in watches]
+        self._start_clients()
+        self._start_groups()
+        self._start_writers()
+        nemesis = Nemesis(
+            cluster,
+            self._client_names(),
+            self._history,
+            self._random(),
+            crash_client=self._crash_client,
+            kinds=scenario.faults,
+            deletable=[topic.name for topic in self._swarm.topics if topic.deletes],
+            recreatable=[topic.name for topic in self._swarm.topics if self._swarm.recreates],
+            store_faults=self._swarm.store_faults,
+            transactions=self._swarm.transactions is not None,
+            slow_turns=self._swarm.slow_turns,
+        )
+        await asyncio.sleep(0.5)
+        await nemesis.run(scenario.seconds)
+        self._stopped = True
+        if quotas:
+            await free_clients(cluster.store.open(), quotas, cluster.brokers.values())
+        await self._settle_groups()
+        await self._converge()
+        await self._drain()
+        for task in watching:
+            task.cancel()
+        await asyncio.wait(watching)
+        self._invariants.look()
+        await cluster.stop()
+        self._report.virtual_seconds = self.loop.time() - began
+
+    async def _create_topics(self) -> None:
+        """Create the topics, and record which of them lose records."""
+        swarm, rng = self._swarm, self._random()
+        factor = min(3, self._scenario.brokers)
+        new = [NewTopic(topic.name, topic.partitions, factor, configs=topic.configs) for topic in swarm.topics]
+        if swarm.output is not None:
+            new.append(NewTopic(swarm.output.name, swarm.output.partitions, factor, configs=swarm.output.configs))
+        if swarm.offsets_segment_bytes:
+            configs = OFFSETS_TOPIC_CONFIGS | _segments(swarm.offsets_segment_bytes)
+            new.append(NewTopic(OFFSETS_TOPIC, OFFSETS_PARTITIONS, factor, configs=configs))
+        if swarm.transactions is not None and swarm.transactions.state_segment_bytes:
+            min_in_sync = {"min.insync.replicas": str(self._scenario.min_insync_replicas)}
+            configs = TRANSACTION_STATE_TOPIC_CONFIGS | _segments(swarm.transactions.state_segment_bytes) | min_in_sync
+            new.append(NewTopic(TRANSACTION_STATE_TOPIC, STATE_PARTITIONS, factor, configs=configs))
+        done: asyncio.Future[object] = self.loop.create_future()
+        self._cluster.store.open().submit(
+            lambda image: create_topics(image, new, settings=TopicSettings(), rng=rng), done.set_result
+        )
+        await done
+        for topic in swarm.topics:
+            deletes = topic.deletes or swarm.memory_bytes > 0
+            for partition in range(topic.partitions if deletes or topic.keys else 0):
+                name = f"{topic.name}-{partition}"
+                self._history.record(Cleaned(self._clock.now_ms(), name, deletes, topic.keys))
+
+    # --- clients ---
+
+    def _client(self, name: str) -> Client:
+        return Client(name, self._cluster.addresses, clock=self._clock, rng=self._random())
+
+    def _partitions(self) -> Iterator[tuple[TopicPlan, int]]:
+        return ((topic, partition) for topic in self._swarm.topics for partition in range(topic.partitions))
+
+    def _start_clients(self) -> None:
+        """Start for each partition a producer with acks=-1, one with acks=1, and a consumer, each as its own node."""
+        for topic, partition in self._partitions():
+            for acks in (-1, 1, None):
+                name = f"client-{len(self._clients) + 1}"
+                self._clients[name] = _Work(topic, partition, acks)
+                self._network.place(name, self._swarm.client_latency_ms)
+                self._start_client(name)
+
+    def _start_client(self, name: str) -> None:
+        work = self._clients[name]
+        work.incarnations += 1
+        # A client that replaces a crashed one has a new name, since its sequence and its assignment start again.
+        client = self._client(name if work.incarnations == 1 else f"{name}.{work.incarnations}")
+        worker = self._consumer(client, work) if work.acks is None else self._producer(client, work, work.acks)
+        work.task = self.loop.node(name).spawn(worker.run(self._is_stopped), name=name)
+
+    def _consumer(self, client: Client, work: _Work) -> Consumer:
+        reader = self._swarm.reader
+        if self._swarm.racks:
+            reader = replace(reader, rack=f"r{client.rng.randint(1, self._swarm.brokers)}")
+        return Consumer(
+            client, work.topic.name, work.partition, history=self._history, clock=self._clock, reader=reader
+        )
+
+    def _producer(self, client: Client, work: _Work, acks: int) -> Producer | PipelinedProducer:
+        swarm, values, history = self._swarm, self._values, self._history
+        clock, pause_ms = self._clock, self._scenario.pause_ms
+        output = Output(work.topic.name, work.partition, swarm.compression, work.topic.keys)
+        if acks == -1 and swarm.batch_records:
+            pace = Pace(pause_ms, swarm.batch_records, swarm.burst, swarm.delivery_timeout_ms)
+            kind = JavaProducer if swarm.java else PipelinedProducer
+            return kind(client, output, values=values, history=history, clock=clock, pace=pace)
+        return Producer(client, output, acks=acks, values=values, history=history, clock=clock, pause_ms=pause_ms)
+
+    def _crash_client(self, name: str) -> None:
+        self.loop.node(name).kill()
+        if name in self._clients:
+            self._start_client(name)
+        elif self._groups is not None and name in self._groups.names:
+            self._groups.start(name)
+        elif self._writers is not None:
+            self._writers.start(name)
+
+    # --- groups ---
+
+    def _start_groups(self) -> None:
+        """Start the members of each group, and a client that observes its committed offsets."""
+        plans, image, clock = self._swarm.groups, self._cluster.image, self._clock
+        if not plans:
+            return
+        rng = self._random()
+        shared = [
+            Surroundings(
+                plan=plan,
+                partitions=tuple(TopicPartition(topic.name, partition) for topic, partition in self._partitions()),
+                topic_ids={topic.name: image.topics[topic.name].topic_id for topic in self._swarm.topics},
+                reader=replace(self._swarm.reader, pause_ms=(0.0, 0.0)),
+                history=self._history,
+                clock=clock,
+                new_client=lambda name: Client(
+                    name, self._cluster.addresses, clock=clock, rng=random.Random(rng.random())
+                ),
+                is_restless=self._is_restless,
+                transactions=self._transactions(self._swarm.output) if plan.transforms else None,
+            )
+            for plan in plans
+        ]
+        if self._swarm.output is not None:
+            for plan in plans:
+                self._history.record(GroupTransforms(clock.now_ms(), plan.group_id, self._swarm.output.name))
+        self._groups = GroupClients(self._cluster, shared, first=len(self._clients) + 1)
+        for name in self._groups.names:
+            self._network.place(name, self._swarm.client_latency_ms)
+            self._groups.start(name)
+
+    def _client_names(self) -> list[str]:
+        others = (each.names for each in (self._groups, self._writers) if each is not None)
+        return [*self._clients, *itertools.chain.from_iterable(others)]
+
+    def _is_restless(self) -> bool:
+        return not self._stopped
+
+    # --- transactions ---
+
+    def _transactions(self, output: TopicPlan | None) -> TransactionSurroundings | None:
+        """Return what transactional clients share that write to this topic; None: to all but the output."""
+        plan = self._swarm.transactions
+        if plan is None:
+            return None
+        rng = self._random()
+        low_ms, high_ms = self._scenario.pause_ms
+        topics = self._swarm.topics if output is None else (output,)
+        return TransactionSurroundings(
+            plan=plan,
+            outputs=tuple(
+                Output(topic.name, partition, self._swarm.compression, topic.keys)
+                for topic in topics
+                for partition in range(topic.partitions)
+            ),
+            values=self._values,
+            reader=replace(self._swarm.reader, pause_ms=(0.0, 0.0)),
+            history=self._history,
+            clock=self._clock,
+            new_client=lambda name: Client(
+                name, self._cluster.addresses, clock=self._clock, rng=random.Random(rng.random())
+            ),
+            is_restless=self._is_restless,
+            pause_ms=(low_ms * WRITERS_PAUSE, high_ms * WRITERS_PAUSE),
+            numbers=self._transaction_numbers,
+        )
+
+    def _start_writers(self) -> None:
+        """Start the transactional writers, each as its own node."""
+        shared = self._transactions(None)
+        if shared is None:
+            return
+        first = len(self._client_names()) + 1
+        self._writers = TransactionWriters(self._cluster, shared, self._random(), first=first, stopped=self._is_stopped)
+        for name in self._writers.names:
+            self._network.place(name, self._swarm.client_latency_ms)
+            self._writers.start(name)
+
+    def _producing(self) -> list[asyncio.Task[None]]:
+        """Return the tasks of all clients but those of groups."""
+        tasks = [work.task for work in self._clients.values() if work.task is not None]
+        return tasks if self._writers is None else [*tasks, *self._writers.tasks]
+
+    # --- the end ---
+
+    async def _settle_groups(self) -> None:
+        """Wait until each group is stable, and has read everything; then its members leave."""
+        if self._groups is None:
+            return
+        await asyncio.wait(self._producing(), timeout=self._scenario.heal_seconds)
+        limits = {
+            "unstable-group": (self._groups.unstable, STABLE_SECONDS),
+            "not-converged": (self._groups.unread, self._scenario.heal_seconds),
+        }
+        for name, (missing, seconds) in limits.items():
+            try:
+                async with asyncio.timeout(seconds):
+                    while missing() is not None:  # noqa: ASYNC110 - seen from outside
+                        await asyncio.sleep(0.05)
+            except TimeoutError:
+                self._anomaly(name, f"{seconds:g} s after the faults had healed: {missing()}")
+                break
+        await self._groups.stop()
+
+    def _is_stopped(self) -> bool:
+        return self._stopped
+
+    async def _drain(self) -> None:
+        """Read all partitions from start to end; under read_committed, too, if there were transactions."""
+        topics = [*self._swarm.topics, *([] if self._swarm.output is None else [self._swarm.output])]
+        isolations = {"final": False} if self._swarm.transactions is None else {"final": False, "final-stable": True}
+        readers = [
+            Consumer(
+                self._client(f"{name}-{topic.name}-{partition}"),
+                topic.name,
+                partition,
+                history=self._history,
+                clock=self._clock,
+                final=True,
+                reader=Reader(committed=committed),
+            )
+            for name, committed in isolations.items()
+            for topic in topics
+            for partition in range(topic.partitions)
+        ]
+        try:
+            async with asyncio.timeout(self._scenario.heal_seconds):
+                await asyncio.gather(*(reader.run(lambda: False) for reader in readers))
+        except TimeoutError:
+            self._anomaly("not-converged", "not everything could be read after the faults had healed")
+
+    # --- healing ---
+
+    def _anomaly(self, name: str, message: str) -> None:
+        self._report.anomalies.append(Anomaly(name, "cluster", message))
+
+    async def _converge(self) -> None:
+        """Wait until all partitions have full ISRs and their preferred leaders, and no operation is overdue."""
+        try:
+            async with asyncio.timeout(self._scenario.heal_seconds):
+                await asyncio.gather(*self._producing())
+                while self._missing() is not None:  # noqa: ASYNC110 - seen from outside
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            missing = self._missing() or "clients did not come to an end"
+            self._anomaly("not-converged", f"{self._scenario.heal_seconds:g} s after the faults had healed: {missing}")
+
+    def _missing(self) -> str | None:
+        """Return the first condition that keeps the cluster from having recovered, or None."""
+        return self._missing_of_partitions() or self._missing_of_brokers()
+
+    def _missing_of_partitions(self) -> str | None:
+        if self._cluster.replaced:
+            host = self._cluster.replaced[0].host.name
+            return f"the process on {host} still runs, though another has registered under its broker id"
+        for (topic, index), state in self._cluster.partitions.items():
+            if len(state.isr) < len(state.replicas):
+                return f"{topic}-{index} has in-sync replicas {state.isr_ids} of {state.replicas}"
+            if state.adding or state.removing:
+                return f"{topic}-{index} is still being reassigned"
+            if state.leader != state.replicas[0]:
+                return f"{topic}-{index} is led by broker {state.leader}, not {state.replicas[0]}"
+        return None
+
+    def _missing_of_brokers(self) -> str | None:
+        for broker_id, broker in self._cluster.brokers.items():
+            for purgatory in broker.purgatories:
+                # Follower fetches are always parked; no other operation should be now.
+                waits = [op for op in purgatory.operations(1_000) if not op.missing.startswith("follower")]
+                late = [op for op in purgatory.operations(1_000) if op.deadline_ms < purgatory.now_ms() - 100]
+                if waits or late:
+                    return f"broker {broker_id} has parked in {purgatory.name}: {(waits or late)[0].missing}"
+        for broker_id, transaction in self._cluster.transactions():
+            state = transaction.value.state
+            if transaction.is_busy or state is TransactionState.ONGOING:
+                return f"broker {broker_id} has {transaction.transactional_id} in state {state.state_name}"
+        return None

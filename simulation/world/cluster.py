@@ -1,0 +1,486 @@
+"""A cluster on a simulated network: each broker is a node, and faults can cut it off from the metadata store."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.metadata.broker_lifecycle import RegistrationLost
+from purgatorio.broker.metadata.controller import DuplicateBrokerId
+from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
+from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.time.clock import Clock, RunningClock
+from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.simulation.world.loop import Node, SimulatedClock, SimulatedLoop
+from purgatorio.simulation.world.network import Network
+
+FIRST_PORT: Final = 9092
+FIRST_SPARE_PORT: Final = 9192
+STORE_LATENCY_MS: Final = (0.1, 2.0)
+ROLES_PER_STEP: Final = 2
+"""Few, so that also the few partitions of a simulation get their roles in several turns of the loop."""
+STORE_NODE: Final = "store"
+
+
+def rack_of(broker_id: int, racks: bool) -> dict[str, object]:
+    """Return a broker's setting for its rack, if there are racks."""
+    return {"rack": f"r{broker_id}"} if racks else {}
+
+
+class StoreLink:
+    """The link between a broker's node and the metadata store: it delays messages, and holds them while it is cut.
+
+    Args:
+        store: the node that the store runs on, whose turns carry messages to it; None: the store has time for each.
+
+    Attributes:
+        latency_ms: the range that each message's delay is drawn from.
+    """
+
+    def __init__(self, network: Network, rng: random.Random, node: Node, store: Node | None = None) -> None:
+        self._network = network
+        self._rng = rng
+        self._node = node
+        self._store = store
+        self.latency_ms = STORE_LATENCY_MS
+        self._suspended = False
+        self._to_store: deque[Callable[[], None]] = deque()
+        self._to_broker: deque[Callable[[], None]] = deque()
+        self._cut: list[deque[Callable[[], None]]] = []
+        self._free_at = {id(self._to_store): 0.0, id(self._to_broker): 0.0}
+
+    def to_store(self, deliver: Callable[[], None]) -> None:
+        """See `purgatorio.broker.metadata.embedded.Link`."""
+        store = self._store
+        self._send(self._to_store, deliver if store is None else lambda: store.call(deliver))
+
+    def to_broker(self, deliver: Callable[[], None]) -> None:
+        """See `purgatorio.broker.metadata.embedded.Link`."""
+        self._send(self._to_broker, lambda: self._node.call(deliver))
+
+    def cut(self, *, to_store: bool = True, to_broker: bool = True) -> None:
+        """Hold every message of these directions, and go on holding those of a direction that is cut already."""
+        for queue, cut in ((self._to_store, to_store), (self._to_broker, to_broker)):
+            if cut and not any(queue is each for each in self._cut):
+                self._cut.append(queue)
+
+    def heal(self) -> None:
+        """Undo all faults: deliver the held messages, with new delays, unless the process is suspended."""
+        self.latency_ms = STORE_LATENCY_MS
+        held, self._cut = self._cut, []
+        self._deliver_held(held)
+
+    def suspend(self) -> None:
+        """Hold every message: neither the store nor the broker runs."""
+        self._suspended = True
+
+    def resume(self) -> None:
+        """Deliver the held messages, with new delays, unless the link is cut."""
+        if self._suspended:
+            self._suspended = False
+            self._deliver_held([self._to_store, self._to_broker])
+
+    def _holds(self, queue: deque[Callable[[], None]]) -> bool:
+        return self._suspended or any(queue is cut for cut in self._cut)
+
+    def _deliver_held(self, queues: list[deque[Callable[[], None]]]) -> None:
+        for queue in queues:
+            if not self._holds(queue):
+                for _ in range(len(queue)):
+                    self._schedule(queue)
+
+    def _send(self, queue: deque[Callable[[], None]], deliver: Callable[[], None]) -> None:
+        if self._node.alive:
+            queue.append(deliver)
+            if not self._holds(queue):
+                self._schedule(queue)
+
+    def _schedule(self, queue: deque[Callable[[], None]]) -> None:
+        when = self._network.loop.time() + self._rng.uniform(*self.latency_ms) / 1000
+        self._free_at[id(queue)] = when = max(self._free_at[id(queue)], when)
+        self._network.in_world(when, lambda: self._arrive(queue))
+
+    def _arrive(self, queue: deque[Callable[[], None]]) -> None:
+        if not self._holds(queue) and queue:
+            queue.popleft()()
+
+
+class WatchedStore(EmbeddedStore):
+    """A metadata store that tells of its changes, may skip images, and whose answers may be lost.
+
+    Args:
+        skips_images: whether a broker is notified with the image of the time at which the notification arrives, as if
+            it then read the store; a broker that was cut off misses all images before. Else it sees each image.
+
+    Attributes:
+        lost_answers: the probability that the answer to a commit is lost. The broker then does not know whether its
+            change was committed: as the client of a remote store has to, it reads the image, and decides again.
+        committed: called with the images before and after each committed change.
+    """
+
+    def __init__(self, loop: SimulatedLoop, rng: random.Random, clock: Clock, *, skips_images: bool = False) -> None:
+        super().__init__("simulated", loop.call_soon, clock)
+        self._rng = rng
+        self._skips_images = skips_images
+        self._notified: set[EmbeddedView] = set()  # the views whose notification is under way; never walked
+        self.lost_answers = 0.0
+        self.committed: list[Callable[[ClusterImage, ClusterImage], None]] = []
+
+    def _commit(self, expected: ClusterImage, proposed: ClusterImage, lease_id: int) -> tuple[bool, Exception | None]:
+        done, error = super()._commit(expected, proposed, lease_id)
+        if done and proposed is not expected and self.lost_answers and self._rng.random() < self.lost_answers:
+            return self.lose_answer(), None
+        return done, error
+
+    def lose_answer(self) -> bool:
+        """Return what the broker is told of a change that was committed: that it was not."""
+        return False
+
+    def _notify(self, view: EmbeddedView) -> None:
+        if not self._skips_images:
+            super()._notify(view)
+        elif view not in self._notified:
+            self._notified.add(view)
+            view._link.to_broker(lambda: self._arrive(view))
+
+    def _arrive(self, view: EmbeddedView) -> None:
+        self._notified.discard(view)
+        view._receive(self.image, self._lost_leases())
+
+    def _compare_and_set(self, expected: ClusterImage, proposed: ClusterImage) -> bool:
+        before = self.image
+        done = super()._compare_and_set(expected, proposed)
+        if self.image is not before:
+            for look in self.committed:
+                look(before, self.image)
+        return done
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Host:
+    """A place where a process of a broker can run: a name on the network, a configuration with a port, and a clock."""
+
+    name: str
+    config: BrokerConfig
+    clock: SimulatedClock
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Process:
+    """One running process of a broker, paused or not."""
+
+    host: Host
+    broker: Broker
+    node: Node
+    link: StoreLink
+
+
+class SimulatedCluster:
+    """A cluster whose brokers are nodes named ``broker-1``, ``broker-2`` …
+
+    With spare hosts a broker may have two processes: `replace_broker` starts one on the host that is free, a node named
+    ``spare-1`` at first, beside one that is paused or cut off and goes on later.
+
+    Args:
+        count: the number of brokers.
+        racks: whether broker 1 is in rack r1, broker 2 in r2 and so on.
+        one_process: whether the brokers and the store are one process, which `suspend` suspends as a whole.
+        memory_bytes: the memory cap of each broker's logs, if it is not 0; less than a broker can be configured with.
+        clock_rates: the range of the rates of brokers' clocks, unless they are one process; the store's rate is 1.
+        skips_images: see `WatchedStore`.
+        spare_hosts: whether each broker has a second host, unless the brokers are one process.
+        domain: the domain of hosts' names, ``broker-1.sim`` for "sim"; empty: each broker is at ``127.0.0.1``.
+        settings: the brokers' configuration, beside ids and ports.
+
+    Attributes:
+        processes: the newest process of each running broker.
+        replaced: the processes that others have replaced, as long as they run.
+    """
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        network: Network,
+        rng: random.Random,
+        *,
+        count: int = 3,
+        racks: bool = False,
+        one_process: bool = False,
+        memory_bytes: int = 0,
+        clock_rates: tuple[float, float] = (1.0, 1.0),
+        skips_images: bool = False,
+        spare_hosts: bool = False,
+        domain: str = "",
+        **settings: object,
+    ) -> None:
+        self.loop = loop
+        self.network = network
+        self.clock = SimulatedClock(loop)
+        self.one_process = one_process
+        self._memory_bytes = memory_bytes
+        self._slowest_rate = 1.0 if one_process else clock_rates[0]
+        self._lease_clock = RunningClock(self.clock) if one_process else None
+        store_rng = random.Random(f"store {rng.random()}")
+        self.store = WatchedStore(loop, store_rng, self._lease_clock or self.clock, skips_images=skips_images)
+        self.processes: dict[int, Process] = {}
+        self.replaced: list[Process] = []
+        self._rng = rng
+        self._domain = domain
+        self._hosts = self._build_hosts(count, racks, clock_rates, settings)
+        if spare_hosts and not one_process:
+            spares = self._build_hosts(count, racks, clock_rates, settings, name="spare", first_port=FIRST_SPARE_PORT)
+            for broker_id, hosts in spares.items():
+                self._hosts[broker_id] += hosts
+        self._background: list[asyncio.Task[None]] = []
+
+    def _build_hosts(
+        self,
+        count: int,
+        racks: bool,
+        clock_rates: tuple[float, float],
+        settings: dict[str, object],
+        *,
+        name: str = "broker",
+        first_port: int = FIRST_PORT,
+    ) -> dict[int, list[Host]]:
+        """Return one host for each broker."""
+        rng = random.Random(f"clocks {self._rng.random()}")
+        hosts: dict[int, list[Host]] = {}
+        for broker_id in range(1, count + 1):
+            options: dict[str, object] = {"broker_id": broker_id, "port": first_port + broker_id - 1}
+            options |= rack_of(broker_id, racks)
+            if self._domain:
+                options["host"] = f"{name}-{broker_id}.{self._domain}"
+            config = BrokerConfig.model_validate({**options, **settings})
+            clock = self.clock if self.one_process else SimulatedClock(self.loop, rng.uniform(*clock_rates))
+            hosts[broker_id] = [Host(f"{name}-{broker_id}", config, clock)]
+        return hosts
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """All brokers, running or not."""
+        return list(self._hosts)
+
+    @property
+    def brokers(self) -> dict[int, Broker]:
+        """The running brokers, by id; of a broker with two processes that of the newest."""
+        return {broker_id: process.broker for broker_id, process in self.processes.items()}
+
+    @property
+    def nodes(self) -> dict[int, Node]:
+        """The nodes of the newest processes."""
+        return {broker_id: process.node for broker_id, process in self.processes.items()}
+
+    @property
+    def links(self) -> dict[int, StoreLink]:
+        """The newest processes' links to the store."""
+        return {broker_id: process.link for broker_id, process in self.processes.items()}
+
+    def all_processes(self) -> Iterator[Process]:
+        """Iterate over all running processes, first those that others have replaced."""
+        yield from self.replaced
+        yield from self.processes.values()
+
+    def hosts(self) -> list[Host]:
+        """Return all hosts, the spare ones last."""
+        return [hosts[nth] for nth in (0, 1) for hosts in self._hosts.values() if nth < len(hosts)]
+
+    @property
+    def image(self) -> ClusterImage:
+        """The committed image."""
+        return self.store.image
+
+    @property
+    def partitions(self) -> dict[tuple[str, int], PartitionState]:
+        """The committed state of every partition, by topic and partition number."""
+        return {
+            (topic.name, index): state
+            for topic in self.image.topics.values()
+            for index, state in enumerate(topic.partitions)
+        }
+
+    def transactions(self) -> Iterator[tuple[int, Transaction]]:
+        """Iterate over the transactional ids that running brokers coordinate, each with its broker's id."""
+        for broker_id, broker in self.brokers.items():
+            for shard in broker.transactions.coordinator.shards:
+                for transaction in shard.transactions.values():
+                    yield broker_id, transaction
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """The host and port of every broker, running or not, and of the spare hosts."""
+        return [(host.config.host, host.config.port) for host in self.hosts()]
+
+    def is_running(self, broker_id: int) -> bool:
+        """Whether the broker runs, paused or not."""
+        return broker_id in self.processes
+
+    def may_lose_logs(self, broker_id: int, leaving: Collection[int] = ()) -> bool:
+        """Whether every partition keeps a running replica that is in sync or eligible without this broker.
+
+        Args:
+            leaving: running brokers that will be gone soon, too.
+        """
+        return all(
+            any(
+                each.broker_id not in (broker_id, *leaving) and self._is_current(each)
+                for each in (*state.isr, *state.elr)
+            )
+            for state in self.partitions.values()
+            if state.isr or state.elr
+        )
+
+    def _is_current(self, incarnation: BrokerIncarnation) -> bool:
+        broker = self.brokers.get(incarnation.broker_id)
+        return broker is not None and broker.lifecycle.incarnation == incarnation
+
+    async def start(self) -> None:
+        """Start the store and all brokers."""
+        store = self.loop.node(STORE_NODE)
+        self._background = [store.spawn(self.store.run(), name="leases")]
+        if self._lease_clock is not None:
+            self._lease_clock.beat()
+            self._background.append(store.spawn(self._lease_clock.run(), name="lease clock"))
+        await asyncio.gather(*(self.start_broker(broker_id) for broker_id in self._hosts))
+
+    def start_broker(self, broker_id: int) -> asyncio.Task[None]:
+        """Start a new incarnation of a broker; the task ends when the broker serves."""
+        host = self._free_hosts(broker_id)[0]
+        node = self.loop.node(host.name)
+        rng = random.Random(self._rng.random())
+        link = StoreLink(self.network, rng, node, self.loop.node(STORE_NODE) if self.one_process else None)
+        broker = Broker(
+            host.config,
+            self.store.open(link),
+            clock=host.clock,
+            rng=rng,
+            lease_clock=self._lease_clock,
+            slowest_rate=self._slowest_rate,
+            roles_per_step=ROLES_PER_STEP,
+        )
+        if self._memory_bytes:
+            broker.replicas.memory.set_limit(self._memory_bytes)
+        self.processes[broker_id] = Process(host, broker, node, link)
+        return node.spawn(broker.start(), name=f"start broker {broker_id}")
+
+    def kill_broker(self, broker_id: int) -> None:
+        """Kill a broker's newest process; it has no time to shut down."""
+        _kill(self.processes.pop(broker_id))
+
+    def _free_hosts(self, broker_id: int) -> list[Host]:
+        taken = [process.host for process in self.all_processes()]
+        return [host for host in self._hosts[broker_id] if host not in taken]
+
+    @property
+    def has_spare_hosts(self) -> bool:
+        """Whether brokers have a second host."""
+        return any(len(hosts) > 1 for hosts in self._hosts.values())
+
+    def is_replaceable(self, broker_id: int) -> bool:
+        """Whether a broker runs, and has a free host for another process."""
+        return broker_id in self.processes and bool(self._free_hosts(broker_id))
+
+    async def replace_broker(self, broker_id: int) -> bool:
+        """Start another process of a broker beside the one that runs, and return when the new one serves.
+
+        The old one is paused, or cannot reach the store. When it goes on, it has to find that its id was registered
+        again, and its process ends.
+
+        Returns:
+            Whether the old process was replaced. If it kept its lease, the new one was refused, and is gone.
+
+        Raises:
+            ValueError: the broker does not run, or has no free host.
+        """
+        if not self.is_replaceable(broker_id):
+            raise ValueError(f"broker {broker_id} has no second process")
+        old = self.processes[broker_id]
+        self.replaced.append(old)
+        old.broker.when_ended(lambda failure: self._replaced_ended(old, failure))
+        refused = False
+        try:
+            await self.start_broker(broker_id)
+        except* DuplicateBrokerId:
+            refused = True
+        if refused:
+            self.kill_broker(broker_id)
+            self.replaced.remove(old)
+            self.processes[broker_id] = old
+        return not refused
+
+    def _replaced_ended(self, process: Process, failure: BaseException | None) -> None:
+        """End a process whose broker has ended, since another was registered under its id."""
+        if process not in self.replaced:
+            return
+        self.replaced.remove(process)
+        _kill(process)
+        lost, other = failure.split(RegistrationLost) if isinstance(failure, BaseExceptionGroup) else (None, failure)
+        if lost is None or other is not None:
+            self.loop.call_exception_handler({"message": f"{process.host.name} failed", "exception": failure})
+
+    async def stop_broker(self, broker_id: int) -> None:
+        """Shut a broker down in good order, then end its process."""
+        process = self.processes[broker_id]
+        await asyncio.wait([process.node.spawn(process.broker.stop())])
+        if self.processes.get(broker_id) is process:
+            self.kill_broker(broker_id)
+
+    def suspend(self) -> None:
+        """Suspend the process of all brokers and the store, as SIGSTOP does; clients go on.
+
+        Raises:
+            ValueError: the brokers are processes of their own.
+        """
+        if not self.one_process:
+            raise ValueError("the brokers do not share a process")
+        self.loop.node(STORE_NODE).pause()
+        for process in self.processes.values():
+            process.node.pause()
+            process.link.suspend()
+
+    def slow_down(self, broker_ids: Collection[int]) -> None:
+        """Let these brokers, or their one process with its store, make a turn of the event loop only at each `turn`."""
+        for node in self._nodes_of(broker_ids):
+            node.pause()
+
+    def turn(self, broker_ids: Collection[int]) -> None:
+        """Let slow brokers make a turn."""
+        for node in self._nodes_of(broker_ids):
+            node.turn()
+
+    def resume_slow(self, broker_ids: Collection[int]) -> None:
+        """Let slow brokers make as many turns as they need."""
+        for node in self._nodes_of(broker_ids):
+            node.resume()
+
+    def _nodes_of(self, broker_ids: Collection[int]) -> list[Node]:
+        nodes = [self.processes[broker_id].node for broker_id in broker_ids if broker_id in self.processes]
+        return [self.loop.node(STORE_NODE), *nodes] if self.one_process else nodes
+
+    def resume(self) -> None:
+        """Let the process of all brokers and the store run again."""
+        self.loop.node(STORE_NODE).resume()
+        for process in self.processes.values():
+            process.node.resume()
+            process.link.resume()
+
+    async def stop(self) -> None:
+        """Shut all brokers down in good order, then the store; replaced processes are killed."""
+        while self.replaced:
+            _kill(self.replaced.pop())
+        await asyncio.gather(*(self.stop_broker(broker_id) for broker_id in list(self.processes)))
+        for task in self._background:
+            task.cancel()
+        if self._background:
+            await asyncio.wait(self._background)
+
+
+def _kill(process: Process) -> None:
+    process.link.cut()
+    process.node.kill()

@@ -1,0 +1,496 @@
+"""The nemesis: random faults in a simulated cluster, as in Jepsen, which it undoes in the end.
+
+The faults stay within the cluster's guarantees: the nemesis stops, kills or replaces a broker, which loses its logs,
+only if every partition keeps at least one running replica that is in sync or eligible. Pauses, network partitions and
+an unreachable metadata store lose no logs, and are not limited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.controller import (
+    NewTopic,
+    Reassignment,
+    TopicReference,
+    TopicSettings,
+    create_topics,
+    delete_topics,
+    reassign_partitions,
+)
+from purgatorio.broker.metadata.store import Decision
+from purgatorio.broker.operator import NotInSync, rolling_restart, wait_until_in_sync
+from purgatorio.simulation.history.history import Fault, History
+from purgatorio.simulation.world.cluster import Process, SimulatedCluster
+
+RECREATION_SECONDS: Final = (2.0, 3.5)
+"""The time without a deleted topic: longer than clients wait for an answer and brokers for a lease."""
+
+SLOW_TURN_SECONDS: Final = (0.05, 0.3)
+"""How long a turn of a slow process takes: seen on two cores beside eight busy processes."""
+IN_DOUBT_SECONDS: Final = 1.0
+"""How long the nemesis looks for a transaction in doubt; most are for some milliseconds."""
+PAUSED, WITHOUT_STORE, CUT_OFF = "is paused", "loses the metadata store", "is cut off from all"
+STANDSTILLS: Final = (PAUSED, WITHOUT_STORE, CUT_OFF)
+"""What happens to a broker's process before it is replaced; each costs it its lease."""
+
+
+class Nemesis:
+    """Runs random faults, which may overlap.
+
+    Args:
+        clients: the node names of the clients.
+        crash_client: kills the client of that name, and starts another in its place.
+        rng: chooses faults, victims and times.
+        kinds: the names of `FAULTS` to choose from; if empty, all that the cluster can have.
+        deletable: the topics of which records may be deleted.
+        recreatable: the topics that may be deleted and created again.
+        store_faults: whether to choose from `STORE_FAULTS`, too.
+        transactions: whether clients have transactions.
+        slow_turns: whether the turns of a process may be slow.
+    """
+
+    wait_until_in_sync = staticmethod(wait_until_in_sync)
+
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        clients: list[str],
+        history: History,
+        rng: random.Random,
+        *,
+        crash_client: Callable[[str], None],
+        kinds: tuple[str, ...] = (),
+        deletable: Sequence[str] = (),
+        recreatable: Sequence[str] = (),
+        store_faults: bool = False,
+        transactions: bool = False,
+        slow_turns: bool = False,
+    ) -> None:
+        self._cluster = cluster
+        self._clients = clients
+        self._history = history
+        self._rng = rng
+        self._crash_client = crash_client
+        self._deletable = deletable
+        self._recreatable = recreatable
+        self._store_faults = store_faults
+        self._transactions = transactions
+        self._slow_turns = slow_turns
+        self._kinds = kinds or self._possible_kinds()
+        self._busy: set[int] = set()
+        self._leaving: set[int] = set()
+        self._suspended = False
+        self._recreating = False
+        self._operator = cluster.store.open()
+
+    def _possible_kinds(self) -> tuple[str, ...]:
+        impossible = set() if self._cluster.one_process else {"suspend"}
+        if not self._deletable:
+            impossible.add("delete-records")
+        if not self._recreatable:
+            impossible.add("recreate")
+        if not self._store_faults:
+            impossible.update(STORE_FAULTS)
+        if not self._transactions:
+            impossible.add("in-doubt")
+        if not self._cluster.has_spare_hosts:
+            impossible.add("replace")
+        if not self._slow_turns:
+            impossible.add("slow-turns")
+        return tuple(kind for kind in FAULTS if kind not in impossible)
+
+    async def run(self, seconds: float) -> None:
+        """Run faults for this time; all faults are undone when it returns."""
+        loop = self._cluster.loop
+        end = loop.time() + seconds
+        async with asyncio.TaskGroup() as faults:
+            while loop.time() < end:
+                kind = self._rng.choice(self._kinds)
+                faults.create_task(FAULTS[kind](self, end), name=kind)
+                await asyncio.sleep(self._rng.uniform(0.1, 2.5))
+        self._cluster.network.heal_all()
+        for process in self._cluster.all_processes():
+            process.link.heal()
+        self._note("all healed")
+
+    def _note(self, what: str) -> None:
+        self._history.record(Fault(self._cluster.clock.now_ms(), what))
+
+    async def _hold(self, end: float, low: float, high: float) -> None:
+        """Wait while a fault lasts, at most until the end of all faults."""
+        now = self._cluster.loop.time()
+        await asyncio.sleep(max(0.0, min(self._rng.uniform(low, high), end - now)))
+
+    # --- brokers ---
+
+    def _victim(self, candidates: list[int] | None = None) -> int | None:
+        """Return a running broker without a fault of its own, or None."""
+        running = [b for b in (candidates or self._cluster.broker_ids) if self._cluster.is_running(b)]
+        free = [broker_id for broker_id in running if broker_id not in self._busy]
+        return self._rng.choice(free) if free else None
+
+    def may_lose_logs(self, broker_id: int) -> bool:
+        """Whether every partition keeps a running replica that is in sync or eligible without this broker."""
+        return self._cluster.may_lose_logs(broker_id, self._leaving)
+
+    async def _take_down(self, broker_id: int, end: float, *, kill: bool) -> None:
+        if not self.may_lose_logs(broker_id):
+            return
+        self._busy.add(broker_id)
+        self._note(f"{'kill' if kill else 'stop'} broker {broker_id}")
+        if kill:
+            self._cluster.kill_broker(broker_id)
+        else:
+            self._leaving.add(broker_id)
+            await self._cluster.stop_broker(broker_id)
+            self._leaving.discard(broker_id)
+        await self._hold(end, 0.0, 4.0)
+        self._note(f"start broker {broker_id}")
+        await self._cluster.start_broker(broker_id)
+        self._busy.discard(broker_id)
+
+    async def kill(self, end: float) -> None:
+        """Kill a broker, and start it again after a while."""
+        victim = self._victim()
+        if victim is not None:
+            await self._take_down(victim, end, kill=True)
+
+    async def stop(self, end: float) -> None:
+        """Shut a broker down in good order, and start it again."""
+        victim = self._victim()
+        if victim is not None:
+            await self._take_down(victim, end, kill=False)
+
+    async def chase_leader(self, end: float) -> None:
+        """Kill the leader of a random partition, two or three times in a row."""
+        for _ in range(self._rng.randint(2, 3)):
+            states = list(self._cluster.partitions.values())
+            leader = self._rng.choice(states).leader if states else -1
+            victim = self._victim([leader]) if leader >= 0 else None
+            if victim is not None:
+                await self._take_down(victim, end, kill=True)
+
+    async def kill_in_doubt(self, end: float) -> None:
+        """Kill the coordinator of a transaction whose result is being decided or lacks markers, or a leader of it."""
+        give_up = min(end, self._cluster.loop.time() + IN_DOUBT_SECONDS)
+        while self._cluster.loop.time() < give_up:
+            concerned = self._concerned_by_transactions()
+            victim = self._victim([self._rng.choice(concerned)]) if concerned else None
+            if victim is not None:
+                await self._take_down(victim, end, kill=True)
+                return
+            await asyncio.sleep(0.001)
+
+    def _concerned_by_transactions(self) -> list[int]:
+        """Return the coordinators of transactions that are in doubt, and the leaders that lack their markers."""
+        concerned: dict[int, None] = {}
+        for broker_id, transaction in self._cluster.transactions():
+            if transaction.is_busy:
+                concerned[broker_id] = None
+                states = (self._cluster.image.partition(*tp) for tp in transaction.unmarked or ())
+                concerned.update((state.leader, None) for state in states if state is not None)
+        return list(concerned)
+
+    async def pause(self, end: float) -> None:
+        """Stop a broker's process from running for a while (SIGSTOP)."""
+        victim = self._victim()
+        if victim is None:
+            return
+        self._busy.add(victim)
+        self._note(f"pause broker {victim}")
+        self._cluster.nodes[victim].pause()
+        await self._hold(end, 0.2, 4.0)
+        self._note(f"resume broker {victim}")
+        self._cluster.nodes[victim].resume()
+        self._busy.discard(victim)
+
+    async def replace(self, end: float) -> None:
+        """Start another process of a broker beside one that is paused or cut off; later the old process goes on."""
+        victim = self._victim()
+        if victim is None or not self._cluster.is_replaceable(victim) or not self.may_lose_logs(victim):
+            return
+        self._busy.add(victim)
+        self._leaving.add(victim)  # its logs are lost when the new process is registered
+        old, standstill = self._cluster.processes[victim], self._rng.choice(STANDSTILLS)
+        self._note(f"{old.host.name} {standstill}, to be replaced")
+        self._set_aside(old, standstill)
+        await self._hold(end, 0.0, 1.0)
+        replaced = self.may_lose_logs(victim) and await self._cluster.replace_broker(victim)
+        self._note(f"broker {victim} has another process" if replaced else f"broker {victim} was not replaced")
+        self._busy.discard(victim)
+        self._leaving.discard(victim)
+        await self._hold(end, 0.0, 3.0)
+        await self._bring_back(old, standstill, end)
+
+    def _set_aside(self, process: Process, standstill: str) -> None:
+        if standstill == PAUSED:
+            process.node.pause()
+        else:
+            process.link.cut()
+        if standstill == CUT_OFF:
+            self._isolate(process.host.name)
+
+    async def _bring_back(self, process: Process, standstill: str, end: float) -> None:
+        """Let a process go on; clients and brokers reach it before it reaches the store."""
+        if standstill == CUT_OFF:
+            self._reconnect(process.host.name)
+            await self._hold(end, 0.0, 1.0)
+        if process in self._cluster.all_processes():
+            self._note(f"the old process on {process.host.name} goes on")
+            process.node.resume()
+            process.link.heal()
+
+    async def hold_followers(self, end: float) -> None:
+        """Hold a broker's follower fetches, long enough to leave the ISR, or almost."""
+        victim = self._victim()
+        if victim is None:
+            return
+        broker = self._cluster.brokers[victim]
+        self._note(f"hold the followers of broker {victim}")
+        broker.gate.hold()
+        await self._hold(end, 0.1, 4.0)
+        self._note(f"release the followers of broker {victim}")
+        broker.gate.release()
+
+    async def restart_in_turn(self, end: float) -> None:
+        """Run a rolling restart: the next broker restarts when all replicas are in sync again."""
+        left_ms = int(1000 * (end - self._cluster.loop.time()))
+        if self._busy or left_ms <= 0:
+            return
+        self._busy.update(self._cluster.broker_ids)
+        self._note("restart all brokers in turn")
+        with contextlib.suppress(NotInSync):
+            await rolling_restart(self._cluster, time_limit_ms=left_ms, wait=self.wait_until_in_sync)
+        self._note("the restart of all brokers is over")
+        self._busy.clear()
+
+    async def suspend(self, end: float) -> None:
+        """Suspend the process of all brokers and the store, as SIGSTOP or a busy machine does."""
+        if self._busy or not self._cluster.one_process:
+            return
+        self._busy.update(self._cluster.broker_ids)
+        self._note("suspend the process of all brokers")
+        self._suspended = True
+        self._cluster.suspend()
+        await self._hold(end, 0.1, 3.0)
+        self._cluster.resume()
+        self._suspended = False
+        self._note("resume the process of all brokers")
+        self._busy.clear()
+
+    async def slow_turns(self, end: float) -> None:
+        """Make the turns of a broker's event loop slow, or of the one that all brokers share."""
+        cluster, victim = self._cluster, self._victim()
+        if victim is None or (cluster.one_process and self._busy):
+            return
+        slow = cluster.broker_ids if cluster.one_process else [victim]
+        self._busy.update(slow)
+        self._note(f"slow turns of {', '.join(map(str, slow))}")
+        cluster.slow_down(slow)
+        until = min(end, cluster.loop.time() + self._rng.uniform(0.5, 6.0))
+        while cluster.loop.time() < until:
+            await asyncio.sleep(self._rng.uniform(*SLOW_TURN_SECONDS))
+            cluster.turn(slow)
+        cluster.resume_slow(slow)
+        self._note(f"fast turns of {', '.join(map(str, slow))}")
+        self._busy.difference_update(slow)
+
+    # --- the operator ---
+
+    async def reassign(self, end: float) -> None:
+        """Move a partition to other replicas, or change the order of its replicas."""
+        partitions = self._cluster.partitions
+        if not partitions:
+            return
+        (topic, index), state = self._rng.choice(list(partitions.items()))
+        replicas = tuple(self._rng.sample(self._cluster.broker_ids, len(state.replicas) - len(state.adding)))
+        wanted = Reassignment(topic, index, replicas)
+        if self._suspended:
+            return
+        self._note(f"reassign {topic}-{index} to {', '.join(map(str, replicas))}")
+        self._operator.submit(
+            lambda image: reassign_partitions(image, [wanted], settings=TopicSettings()), lambda results: None
+        )
+
+    async def delete_records(self, end: float) -> None:
+        """Delete the records of a partition before a random offset, as its leader."""
+        names = [name for name in self._cluster.partitions if name[0] in self._deletable]
+        if not names:
+            return
+        name = self._rng.choice(names)
+        leader = self._cluster.partitions[name].leader
+        broker, tp = self._cluster.brokers.get(leader), TopicPartition(*name)
+        partition = None if broker is None else broker.replicas.partitions.get(tp)
+        if broker is None or partition is None:
+            return
+        offset = self._rng.randint(0, partition.high_watermark)
+        self._note(f"delete records of {tp} before {offset}")
+        delete = partial(broker.replicas.delete_records, timeout_ms=1_000, done=lambda results: None)
+        self._cluster.nodes[leader].call(delete, [(tp, offset)])
+
+    async def recreate(self, end: float) -> None:
+        """Delete a topic, and create it again when no answer of the old one can be on its way any more."""
+        names = [name for name in self._cluster.image.topics if name in self._recreatable]
+        if not names or self._suspended or self._recreating:
+            return
+        self._recreating = True
+        name = self._rng.choice(names)
+        topic = self._cluster.image.topics[name]
+        new = NewTopic(name, len(topic.partitions), len(topic.partitions[0].replicas), configs=dict(topic.configs))
+        self._note(f"delete topic {name}")
+        await self._change(lambda image: delete_topics(image, [TopicReference(name)]))
+        await asyncio.sleep(self._rng.uniform(*RECREATION_SECONDS))
+        self._note(f"create topic {name} again")
+        while name not in self._cluster.image.topics:  # too few brokers may run
+            await self._change(lambda image: create_topics(image, [new], settings=TopicSettings(), rng=self._rng))
+            await asyncio.sleep(0.1)
+        self._recreating = False
+
+    async def _change(self, decide: Decision[Any]) -> None:
+        """Change the metadata as soon as the store runs, and wait until that is done."""
+        while self._suspended:  # noqa: ASYNC110 - the nemesis itself ends that, in another task
+            await asyncio.sleep(0.1)
+        done: asyncio.Future[object] = self._cluster.loop.create_future()
+        self._operator.submit(decide, done.set_result)
+        await done
+
+    # --- clients ---
+
+    async def kill_client(self, end: float) -> None:
+        """Kill a client at a random moment; another client takes over its work."""
+        name = self._rng.choice(self._clients)
+        self._note(f"kill {name}")
+        self._crash_client(name)
+
+    # --- network and store ---
+
+    def _names(self) -> list[str]:
+        return [*(host.name for host in self._cluster.hosts()), *self._clients]
+
+    async def isolate(self, end: float) -> None:
+        """Cut one broker's host off from all other nodes, in both directions."""
+        name = self._rng.choice(self._cluster.hosts()).name
+        self._note(f"cut {name} off")
+        self._isolate(name)
+        await self._hold(end, 0.2, 4.0)
+        self._reconnect(name)
+        self._note(f"{name} is reachable again")
+
+    def _isolate(self, name: str) -> None:
+        self._cluster.network.partition([name], [other for other in self._names() if other != name])
+
+    def _reconnect(self, name: str) -> None:
+        for other in self._names():
+            if other != name:
+                self._cluster.network.heal(name, other)
+                self._cluster.network.heal(other, name)
+
+    async def cut_one_way(self, end: float) -> None:
+        """Cut one direction between two nodes."""
+        source, target = self._rng.sample(self._names(), 2)
+        self._note(f"cut {source} → {target}")
+        self._cluster.network.cut(source, target)
+        await self._hold(end, 0.2, 4.0)
+        self._cluster.network.heal(source, target)
+        self._note(f"heal {source} → {target}")
+
+    async def slow_link(self, end: float) -> None:
+        """Give a link high latency and low bandwidth."""
+        source, target = self._rng.sample(self._names(), 2)
+        link = self._cluster.network.link(source, target)
+        self._note(f"slow {source} → {target}")
+        link.latency_ms, link.bytes_per_second = (20.0, 400.0), 20_000.0
+        await self._hold(end, 0.5, 4.0)
+        self._cluster.network.heal(source, target)
+        self._note(f"{source} → {target} is fast again")
+
+    async def unsteady_link(self, end: float) -> None:
+        """Delay some packets of a link for a long time, with all packets after them."""
+        source, target = self._rng.sample(self._names(), 2)
+        link = self._cluster.network.link(source, target)
+        self._note(f"spikes on {source} → {target}")
+        link.spike_probability, link.spike_ms = 0.1, (100.0, 1_500.0)
+        await self._hold(end, 0.5, 4.0)
+        self._cluster.network.heal(source, target)
+        self._note(f"{source} → {target} is steady again")
+
+    async def lose_store(self, end: float) -> None:
+        """Cut a broker off from the metadata store; its lease may expire while it runs."""
+        victim = self._victim()
+        if victim is None:
+            return
+        link = self._cluster.links[victim]
+        self._note(f"broker {victim} loses the metadata store")
+        link.cut()
+        await self._hold(end, 0.2, 4.0)
+        link.heal()
+        self._note(f"broker {victim} reaches the metadata store again")
+
+    async def lose_store_one_way(self, end: float) -> None:
+        """Hold what a broker tells the metadata store, or what the store tells it."""
+        victim = self._victim()
+        if victim is None:
+            return
+        to_store = self._rng.random() < 0.5
+        link = self._cluster.links[victim]
+        self._note(f"cut broker {victim} → store" if to_store else f"cut store → broker {victim}")
+        link.cut(to_store=to_store, to_broker=not to_store)
+        await self._hold(end, 0.2, 4.0)
+        link.heal()
+        self._note(f"broker {victim} reaches the metadata store again")
+
+    async def slow_store(self, end: float) -> None:
+        """Delay the messages between a broker and the metadata store, up to the time of a lease and more."""
+        victim = self._victim()
+        if victim is None:
+            return
+        link = self._cluster.links[victim]
+        self._note(f"slow broker {victim} ↔ store")
+        link.latency_ms = (20.0, 300.0)
+        await self._hold(end, 0.5, 4.0)
+        link.heal()
+        self._note(f"broker {victim} ↔ store is fast again")
+
+    async def lose_answers(self, end: float) -> None:
+        """Lose some of the store's answers to commits: the change was made, and the broker does not know."""
+        self._note("lose answers of the metadata store")
+        self._cluster.store.lost_answers = 0.5
+        await self._hold(end, 0.5, 4.0)
+        self._cluster.store.lost_answers = 0.0
+        self._note("the metadata store's answers arrive again")
+
+
+FAULTS: Final[Mapping[str, Callable[[Nemesis, float], Coroutine[Any, Any, None]]]] = {
+    "kill": Nemesis.kill,
+    "stop": Nemesis.stop,
+    "chase-leader": Nemesis.chase_leader,
+    "in-doubt": Nemesis.kill_in_doubt,
+    "pause": Nemesis.pause,
+    "hold-followers": Nemesis.hold_followers,
+    "rolling-restart": Nemesis.restart_in_turn,
+    "suspend": Nemesis.suspend,
+    "reassign": Nemesis.reassign,
+    "delete-records": Nemesis.delete_records,
+    "client-crash": Nemesis.kill_client,
+    "isolate": Nemesis.isolate,
+    "one-way": Nemesis.cut_one_way,
+    "slow": Nemesis.slow_link,
+    "spikes": Nemesis.unsteady_link,
+    "store": Nemesis.lose_store,
+    "one-way-store": Nemesis.lose_store_one_way,
+    "slow-store": Nemesis.slow_store,
+    "lost-answers": Nemesis.lose_answers,
+    "recreate": Nemesis.recreate,
+    "replace": Nemesis.replace,
+    "slow-turns": Nemesis.slow_turns,
+}
+"""Every fault, by its name on the command line."""
+STORE_FAULTS: Final = ("one-way-store", "slow-store", "lost-answers")
+"""The faults of the store that only some seeds have."""

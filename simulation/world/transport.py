@@ -1,0 +1,264 @@
+"""An asyncio transport over the simulated network: one end of a connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, cast
+
+from purgatorio.simulation.world.loop import Node
+
+if TYPE_CHECKING:
+    from purgatorio.simulation.world.network import Network, Pipe
+
+WINDOW_BYTES: Final = 256 * 1024
+"""The limit of bytes in flight or unread at the other end; further bytes wait in the sender's buffer."""
+HIGH_WATER_BYTES: Final = 64 * 1024
+
+
+class SimulatedTransport(asyncio.Transport):
+    """One end of a simulated connection.
+
+    Args:
+        node: the node of this end; None for the world.
+        outward: carries the written bytes to the other end.
+        peer, name: the addresses of the other end and of this one.
+    """
+
+    def __init__(
+        self, network: Network, node: Node | None, *, outward: Pipe, peer: tuple[str, int], name: tuple[str, int]
+    ) -> None:
+        super().__init__({"peername": peer, "sockname": name})
+        self.other: SimulatedTransport  # `Network` sets it before it uses either end
+        self._network = network
+        self._node = node
+        self._outward = outward
+        self._protocol: asyncio.Protocol | None = None
+        self._unsent: deque[bytes] = deque()
+        self._unsent_bytes = 0
+        self._window_bytes = WINDOW_BYTES
+        self._unread: deque[bytes | None] = deque()
+        self._reading = True
+        self._reads_scheduled = False
+        self._room_scheduled = False
+        self._closing = False
+        self._lost = False
+        self._lost_by: Exception | None = None
+        self._high_bytes, self._low_bytes = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
+        self._writing_paused = False
+        if node is not None:
+            node.on_kill.append(self.abort)
+
+    def run(self, callback: Callable[[], object]) -> None:
+        """Run a callback as this end's node."""
+        if self._node is None:
+            self._network.loop.call_soon(callback, context=self._network.loop.world)
+        else:
+            self._node.call(callback)
+
+    def begin(self, protocol: asyncio.Protocol) -> None:
+        """Give the connection to its protocol; if it is lost already, the protocol learns that next."""
+        was_lost = self._lost
+        self._protocol = protocol
+        protocol.connection_made(self)
+        if was_lost:
+            self._tell_lost_later(protocol)
+        self._schedule_read()
+
+    # --- writing ---
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send bytes, or buffer them until the other end has room."""
+        if self._closing or not data:
+            return
+        self._unsent.append(bytes(data))
+        self._unsent_bytes += len(data)
+        self._flush()
+        self._maybe_pause_writing()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        """Send several parts as one write."""
+        self.write(b"".join(list_of_data))
+
+    def _flush(self) -> None:
+        """Send as much as the other end has room for, and the end of the stream after the last byte if closing."""
+        while self._unsent and self._window_bytes > 0:
+            data = self._unsent.popleft()
+            limit = min(len(data), self._window_bytes)
+            if self._network.split_writes and limit > 1:
+                limit = self._network.rng.randint(1, limit)
+            if limit < len(data):
+                self._unsent.appendleft(data[limit:])
+                data = data[:limit]
+            self._unsent_bytes -= limit
+            self._window_bytes -= limit
+            self._outward.send(self._delivery(data), limit)
+        if self._closing and not self._unsent and not self._lost:
+            # As TCP: closing with unread data sends a reset. Otherwise the peer might wait for room for ever.
+            self._outward.send(self.other.reset if any(self._unread) else self._delivery(None))
+            self._end_later(None)
+
+    def _delivery(self, data: bytes | None) -> Callable[[], None]:
+        """Return the function that delivers a packet; `data` None ends the stream."""
+        other = self.other
+
+        def deliver() -> None:
+            if other._lost:
+                if data is not None:
+                    other._outward.send(self.reset)
+                return
+            other._unread.append(data)
+            other._schedule_read()
+
+        return deliver
+
+    def _consumed(self, size_bytes: int) -> None:
+        """Give back window space, as the other end has read this many bytes."""
+        self._window_bytes += size_bytes
+        waits = self._unsent or self._writing_paused
+        if waits and not self._lost and not self._room_scheduled:
+            self._room_scheduled = True
+            self.run(self._use_room)
+
+    def _use_room(self) -> None:
+        self._room_scheduled = False
+        if self._lost:
+            return
+        self._flush()
+        if self._writing_paused and self._unsent_bytes <= self._low_bytes and self._protocol is not None:
+            self._writing_paused = False
+            self._protocol.resume_writing()
+
+    def _maybe_pause_writing(self) -> None:
+        if self._unsent_bytes > self._high_bytes and not self._writing_paused and self._protocol is not None:
+            self._writing_paused = True
+            self._protocol.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        """Return the number of buffered bytes, which wait for room at the other end."""
+        return self._unsent_bytes
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        """Return the low and the high limit of the write buffer, in bytes."""
+        return self._low_bytes, self._high_bytes
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Set the limits at which writing is paused and resumed, and pause it if the buffer is above the high one."""
+        self._high_bytes = HIGH_WATER_BYTES if high is None else high
+        self._low_bytes = self._high_bytes // 4 if low is None else low
+        self._maybe_pause_writing()
+
+    # --- reading ---
+
+    def _schedule_read(self) -> None:
+        if self._unread and self._reading and not self._reads_scheduled and self._protocol is not None:
+            self._reads_scheduled = True
+            self.run(self._read)
+
+    def _read(self) -> None:
+        """Pass one packet to the protocol; an exception from it ends the connection, as in asyncio's transports."""
+        self._reads_scheduled = False
+        protocol = self._protocol
+        if self._closing or not self._reading or not self._unread or protocol is None:
+            return
+        data = self._unread.popleft()
+        try:
+            if data is not None:
+                self._give_room(len(data))
+                protocol.data_received(data)
+            elif not protocol.eof_received():
+                self.close()
+        except Exception as error:
+            self._fail(error)
+        self._schedule_read()
+
+    def _give_room(self, size_bytes: int) -> None:
+        """Give window space back to the writer: at once, to save packets, or after the cut if the link is cut."""
+        if self._outward.is_cut:
+            self._outward.send(lambda: self.other._consumed(size_bytes))
+        else:
+            self.other._consumed(size_bytes)
+
+    def _fail(self, error: Exception) -> None:
+        self._network.loop.call_exception_handler(
+            {
+                "message": "Fatal error: a protocol failed on what it received.",
+                "exception": error,
+                "transport": self,
+                "protocol": self._protocol,
+            }
+        )
+        self._abort(error)
+
+    def pause_reading(self) -> None:
+        """Pass nothing more to the protocol."""
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        """Pass received data to the protocol again."""
+        self._reading = True
+        self._schedule_read()
+
+    def is_reading(self) -> bool:
+        """Whether received data is passed to the protocol."""
+        return self._reading and not self._closing
+
+    # --- ending ---
+
+    def is_closing(self) -> bool:
+        """Whether the connection is closed or closing."""
+        return self._closing
+
+    def close(self) -> None:
+        """Send the buffered bytes, then end the connection."""
+        if not self._closing:
+            self._closing = True
+            self._flush()
+
+    def abort(self) -> None:
+        """End the connection now; the other end sees a reset."""
+        self._abort(None)
+
+    def _abort(self, error: Exception | None) -> None:
+        if not self._lost:
+            self._outward.send(self.other.reset)
+        self._end_later(error)
+
+    def reset(self) -> None:
+        """End the connection, as the other end has reset it."""
+        self._end_later(ConnectionResetError(104, "Connection reset by peer"))
+
+    def _end_later(self, error: Exception | None) -> None:
+        if self._lost:
+            return
+        self._lost = self._closing = True
+        self._lost_by = error
+        self._unread.clear()
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        if self._node is not None:
+            self._node.on_kill.remove(self.abort)
+        if self._protocol is not None:
+            self._tell_lost_later(self._protocol)
+
+    def _tell_lost_later(self, protocol: asyncio.Protocol) -> None:
+        if self._node is not None and not self._node.alive:
+            # The node is dead and its tasks unwind; `SimulatedLoop._unwind` takes its callbacks from the ready queue.
+            self._network.loop.call_soon(protocol.connection_lost, self._lost_by, context=self._node.context)
+        else:
+            self.run(lambda: protocol.connection_lost(self._lost_by))
+
+    # --- the rest of asyncio's interface ---
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Pass received data to another protocol."""
+        self._protocol = cast("asyncio.Protocol", protocol)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """Return the protocol that gets the received data."""
+        return cast("asyncio.BaseProtocol", self._protocol)
+
+    def can_write_eof(self) -> bool:
+        """Return False: half-closed connections are not simulated."""
+        return False

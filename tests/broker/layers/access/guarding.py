@@ -1,0 +1,157 @@
+"""A broker as the access layer sees it: an image, ACLs, and handlers that answer without errors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from purgatorio.broker.api.routes import APIS as HANDLERS
+from purgatorio.broker.layers.access.access import Access
+from purgatorio.broker.layers.access.audit import Audit
+from purgatorio.broker.layers.access.authorizer import Authorizer
+from purgatorio.broker.layers.access.guards.table import before
+from purgatorio.broker.metadata.acls import (
+    CLUSTER_NAME,
+    AclBinding,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.broker.routing.request import Principal, RequestContext, Route, Session
+from purgatorio.broker.routing.route_layers import Layer, RouteLayers
+from purgatorio.broker.time.clock import ManualClock
+from purgatorio.protocol.api import (
+    decode_request,
+    decode_request_header,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages import fetch
+
+TOPICS = ("orders", "secret")
+REGISTERED = {int(each.key): each for each in HANDLERS}
+
+
+def id_of(topic: str) -> bytes:
+    """The id of a topic of the image."""
+    return topic.encode()[:16].ljust(16, b".")
+
+
+def allow(
+    operation: AclOperation,
+    kind: ResourceType,
+    name: str = CLUSTER_NAME,
+    *,
+    permission: PermissionType = PermissionType.ALLOW,
+    pattern: PatternType = PatternType.LITERAL,
+) -> AclBinding:
+    """An ACL of alice."""
+    return AclBinding(kind, name, pattern, "User:alice", "*", operation, permission)
+
+
+class Reply:
+    """Keeps what a client gets: the response is encoded and decoded once."""
+
+    def __init__(self, key: int, version: int) -> None:
+        self.ended = "waiting"
+        self.answer: Any = None
+        self._key, self._version = key, version
+
+    def __call__(self, response: Any) -> None:
+        assert self.ended == "waiting", "a request is answered once"
+        encoded = b"".join(encode_response(self._key, self._version, 1, response))[4:]
+        self.answer, self.ended = decode_response(self._key, self._version, encoded)[1], "answered"
+
+    def nothing(self) -> None:
+        self.ended = "unanswered"
+
+    def close(self, reason: str) -> None:
+        self.ended = "closed"
+
+
+class GuardedBroker:
+    """All APIs of a broker behind the access layer.
+
+    Attributes:
+        acls: those of the image; a test replaces them.
+        worked: the requests that reached a handler.
+        answers: what the handler of an API answers; without one the API's response without errors.
+        sessions: fetch sessions by id.
+    """
+
+    def __init__(self, acls: Iterable[AclBinding] = (), *, auto_create: bool = True) -> None:
+        self.acls = dict.fromkeys(acls)
+        self.worked: list[Any] = []
+        self.answers: dict[int, Callable[[Any], Any]] = {}
+        self.sessions: dict[int, Any] = {}
+        self.image = ClusterImage(1, "test", topics={name: Topic(name, id_of(name), ()) for name in TOPICS})
+        self.clock = ManualClock()
+        self.audit = Audit(1, self.clock.now_ms)
+        self.authorizer = Authorizer(lambda: self.acls, super_users=["User:admin"])
+        self.access = Access(
+            self.authorizer,
+            lambda: self.image,
+            self.audit,
+            find_session=self.sessions.get,
+            auto_create=auto_create,
+        )
+        self.routes = {
+            key: Route(self._handler(key), api.min_version, api.max_version, api.error_response)
+            for key, api in REGISTERED.items()
+        }
+        RouteLayers(self.routes).put(Layer.ACCESS, lambda key, route: before(self.access, key, route))
+
+    def _handler(self, key: int) -> Callable[..., None]:
+        def handle(ctx: RequestContext, request: Any, reply: Any) -> None:
+            self.worked.append(request)
+            answer = self.answers.get(key)
+            response = answer(request) if answer else REGISTERED[key].error_response(request, ErrorCode.NONE)
+            reply.nothing() if response is None else reply(response)
+
+        return handle
+
+    def ask(self, key: int, version: int, request: Any, *, principal: str = "alice") -> Reply:
+        """Send a request through codec and layer; returns its reply."""
+        frame = b"".join(encode_request(key, version, 7, "till", request))[4:]
+        header, position = decode_request_header(frame)
+        session = Session(
+            connection_id="1",
+            listener="L",
+            host="127.0.0.1",
+            peer="127.0.0.1:5",
+            principal=Principal("User", principal),
+        )
+        reply = Reply(key, version)
+        ctx = RequestContext(session, "till", key, version, 0)
+        self.routes[key].handler(ctx, decode_request(header, frame, position), reply)
+        return reply
+
+
+def errors(message: Any) -> Iterator[int]:
+    """Yield all error codes of a response."""
+    for each in dataclasses.fields(message):
+        value = getattr(message, each.name)
+        if each.name.endswith("error_code"):
+            yield value
+        elif isinstance(value, list):
+            for inner in value:
+                if dataclasses.is_dataclass(inner):
+                    yield from errors(inner)
+
+
+def fetches(*topics: str, session_id: int = 0, epoch: int = 0, ids: tuple[bytes, ...] = ()) -> fetch.FetchRequest:
+    """Return a fetch of the first partitions of topics, by their names and by ids that no topic has."""
+    return fetch.FetchRequest(
+        session_id=session_id,
+        session_epoch=epoch,
+        max_wait_ms=500,
+        topics=[
+            fetch.FetchTopic(topic_id=topic_id, partitions=[fetch.FetchPartition(partition=0)])
+            for topic_id in (*map(id_of, topics), *ids)
+        ],
+    )

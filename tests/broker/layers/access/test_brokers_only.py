@@ -1,0 +1,99 @@
+"""What only brokers do is refused to clients, whatever version of the request they send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from purgatorio.broker.api.routes import APIS
+from purgatorio.broker.layers.access.brokers_only import brokers_only, brokers_only_without_acls
+from purgatorio.broker.routing.request import BROKER, USER, Principal, RequestContext, Route, Session
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from purgatorio.protocol.messages.fetch import FetchRequest, ReplicaState
+from purgatorio.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tests.broker.layers.access.guarding import Reply
+
+HANDLERS = {api.key: api for api in APIS}
+CLIENT = Principal(USER, "alice")
+PEER = Principal(BROKER, "2")
+REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def reaches_handler(
+    key: ApiKey, version: int, request: Any, principal: Principal = CLIENT, *, layer: Any = brokers_only
+) -> tuple[bool, Any]:
+    """Return whether a request reaches the API's handler, and the answer that it gets otherwise."""
+    worked: list[Any] = []
+    api = HANDLERS[key]
+    route = Route(
+        lambda ctx, request, reply: worked.append(request), api.min_version, api.max_version, api.error_response
+    )
+    session = Session(connection_id="1", listener="SASL", host="127.0.0.1", peer="127.0.0.1:5", principal=principal)
+    reply = Reply(key, version)
+    layer(key, route)(RequestContext(session, "till", key, version, 0), request, reply)
+    assert bool(worked) == (reply.ended == "waiting")
+    return bool(worked), reply.answer
+
+
+def fetch(version: int, replica_id: int) -> FetchRequest:
+    """A Fetch request as its codec returns it: the field that the version does not have is at its default."""
+    if version >= 15:
+        return FetchRequest(replica_state=ReplicaState(replica_id=replica_id, replica_epoch=1), topics=[])
+    return FetchRequest(replica_id=replica_id, topics=[])
+
+
+FETCH_VERSIONS = range(HANDLERS[ApiKey.FETCH].min_version, HANDLERS[ApiKey.FETCH].max_version + 1)
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+@pytest.mark.parametrize("replica_id", [0, 2])
+def test_a_client_that_poses_as_a_follower_is_refused_in_each_version(version: int, replica_id: int) -> None:
+    """Versions up to 14 have the replica's id in another field."""
+    reached, answer = reaches_handler(ApiKey.FETCH, version, fetch(version, replica_id))
+    assert not reached
+    if version >= 7:
+        assert answer.error_code == REFUSED
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_consumers_and_followers_fetch(version: int) -> None:
+    assert reaches_handler(ApiKey.FETCH, version, fetch(version, -1))[0]
+    assert reaches_handler(ApiKey.FETCH, version, fetch(version, 2), PEER)[0]
+
+
+@pytest.mark.parametrize(("version", "is_for_brokers"), [(0, False), (3, False), (4, True), (5, True)])
+def test_only_brokers_add_the_partitions_of_several_transactions(version: int, is_for_brokers: bool) -> None:
+    request = AddPartitionsToTxnRequest()
+    reached, answer = reaches_handler(ApiKey.ADD_PARTITIONS_TO_TXN, version, request)
+    assert reached != is_for_brokers
+    if is_for_brokers:
+        assert answer.error_code == REFUSED
+    assert reaches_handler(ApiKey.ADD_PARTITIONS_TO_TXN, version, request, PEER)[0]
+
+
+def markers() -> WriteTxnMarkersRequest:
+    topics = [WritableTxnMarkerTopic(name="orders", partition_indexes=[0])]
+    return WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=7, transaction_result=True, topics=topics)])
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_client_writes_no_markers_unless_acls_can_allow_it(version: int) -> None:
+    """A forged commit showed the records of an open transaction; a forged coordinator epoch hung it for good."""
+    key = ApiKey.WRITE_TXN_MARKERS
+    reached, answer = reaches_handler(key, version, markers(), layer=brokers_only_without_acls)
+    assert not reached
+    assert answer.markers[0].topics[0].partitions[0].error_code == REFUSED
+    assert reaches_handler(key, version, markers(), PEER, layer=brokers_only_without_acls)[0]
+    assert reaches_handler(key, version, markers())[0], "the guard of ACLs decides"
+
+
+def test_without_acls_the_rest_is_refused_as_with_them() -> None:
+    assert not reaches_handler(ApiKey.FETCH, 12, fetch(12, 2), layer=brokers_only_without_acls)[0]
+    assert reaches_handler(ApiKey.END_TXN, 4, None, layer=brokers_only_without_acls)[0]

@@ -1,0 +1,118 @@
+"""A broker as fault rules see it: routes, topics, and a purgatory on a clock that is moved by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from purgatorio.broker.layers.faults import BrokerAccess, FaultRule, Faults, Toxics, parse_rule
+from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
+from purgatorio.broker.routing.request import RequestContext, Route, Session
+from purgatorio.broker.routing.route_layers import RouteLayers
+from purgatorio.broker.time.clock import ManualClock
+from purgatorio.protocol.api import APIS, encode_response
+from purgatorio.protocol.errors import ErrorCode
+
+IDS = {b"orders".ljust(16): "orders"}
+
+
+class FakeReply:
+    """Keeps what a request was answered, as a client gets it: encoded once, so that what cannot be is found."""
+
+    def __init__(self, api_key: int, version: int) -> None:
+        self.answer: Any = None
+        self.ended = "waiting"
+        self._key = (api_key, version)
+
+    def __call__(self, response: Any) -> None:
+        assert self.ended == "waiting", "a request is answered once"
+        encode_response(*self._key, 1, response)
+        self.answer, self.ended = response, "answered"
+
+    def nothing(self) -> None:
+        self.ended = "unanswered"
+
+    def close(self, reason: str) -> None:
+        self.ended = f"closed: {reason}"
+
+
+class FakeChannel:
+    """A connection that counts how many hold its further requests back."""
+
+    def __init__(self) -> None:
+        self.mutes = 0
+
+    def mute(self) -> None:
+        self.mutes += 1
+
+    def unmute(self) -> None:
+        assert self.mutes
+        self.mutes -= 1
+
+
+class FakeBroker:
+    """Broker 1, whose handlers answer without errors, and remember what they were asked.
+
+    Attributes:
+        worked: the requests for which a handler was called.
+        channel: the connection of all requests.
+        poisoned: the toxics that its connections were to pass, one after the other.
+    """
+
+    def __init__(self, answers: dict[int, Callable[[Any], Any]]) -> None:
+        self.clock = ManualClock(1_000)
+        self.faults = Faults(self.clock.now_ms, seed=1)
+        self.timer = Timer(self.clock.now_ms)
+        self.purgatory: Purgatory[Any] = Purgatory("Fault", self.timer, actions=ActionQueue())
+        self.worked: list[Any] = []
+        self.channel = FakeChannel()
+        self.poisoned: list[Toxics] = []
+        self.routes = {key: Route(self._handler(answer), 0, 18, _failed(key)) for key, answer in answers.items()}
+        self.handlers = {key: route.handler for key, route in self.routes.items()}
+        self.faults.attach(
+            BrokerAccess(
+                broker_id=1,
+                layers=RouteLayers(self.routes),
+                topics=self,
+                purgatory=lambda: self.purgatory,
+                toxics=self.poisoned.append,
+            )
+        )
+
+    def _handler(self, answer: Callable[[Any], Any]) -> Callable[..., None]:
+        def handle(ctx: RequestContext, request: Any, reply: Any) -> None:
+            self.worked.append(request)
+            reply(answer(request))
+
+        return handle
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return IDS.get(topic_id)
+
+    def has_partition(self, topic: str, partition: int) -> bool:
+        return topic in ("orders", "other") and partition < 4
+
+    def fault(self, **rule: Any) -> FaultRule:
+        """Add a rule."""
+        return self.faults.add(parse_rule(rule, functions=True))
+
+    def ask(self, key: int, request: Any, *, version: int, client: str = "till") -> FakeReply:
+        """Send a request to the broker; returns its reply."""
+        reply = FakeReply(key, version)
+        session = Session(connection_id="1", listener="PLAINTEXT", host="127.0.0.1", peer="127.0.0.1:1")
+        session.channel = self.channel
+        self.routes[key].handler(RequestContext(session, client, key, version, self.clock.now_ms()), request, reply)
+        return reply
+
+    def passes(self, ms: int) -> None:
+        """Let time pass, and deadlines come."""
+        self.clock.advance_ms(ms)
+        self.timer.advance(self.clock.now_ms())
+
+
+def _failed(key: int) -> Callable[[Any, ErrorCode], Any]:
+    """The real `error_response` of an API."""
+    from purgatorio.broker.api.routes import APIS as HANDLERS
+
+    assert key in APIS
+    return next(each.error_response for each in HANDLERS if each.key == key)

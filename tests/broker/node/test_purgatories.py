@@ -1,0 +1,108 @@
+"""The purgatories of a broker: which clock their deadlines go by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+
+import pytest
+
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.node.purgatories import BrokerPurgatories
+from purgatorio.broker.operator import TransactionControl
+from purgatorio.broker.purgatory import FinishedOperation
+from purgatorio.broker.time.clock import ManualClock, RunningClock
+from purgatorio.broker.web.state import read_purgatory
+
+SESSION_MS = 1_000
+IMAGE = ClusterImage(0, "test", 1, {}, {})
+
+
+class Process:
+    """A process whose time the test sets: it runs, or stands still."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.running = RunningClock(self.clock)
+        self.finished: list[FinishedOperation] = []
+        self.parked = BrokerPurgatories(
+            BrokerConfig(), self.clock, self.running, self.running.now_ms, IMAGE, self.finished.append
+        )
+        self.expired = 0
+        self.session = DelayedHeartbeat(
+            self.parked.heartbeat, MemberKey("billing", "app-1"), SESSION_MS, expired=self._expired
+        ).start()
+
+    def _expired(self) -> None:
+        self.expired += 1
+
+    async def run_for(self, delta_ms: int) -> None:
+        for _ in range(delta_ms // RunningClock.BEAT_MS):
+            await self.stand_still_for(RunningClock.BEAT_MS)
+
+    async def stand_still_for(self, delta_ms: int) -> None:
+        self.clock.advance_ms(delta_ms)
+        self.running.beat()
+        for _ in range(4):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def process() -> AsyncIterator[Process]:
+    made = Process()
+    reaper = asyncio.create_task(made.parked.reaper.run())
+    await asyncio.sleep(0)
+    yield made
+    reaper.cancel()
+
+
+async def test_a_member_outlives_a_standstill_of_the_process(process: Process) -> None:
+    await process.stand_still_for(10 * SESSION_MS)
+    assert process.expired == 0
+    await process.run_for(SESSION_MS)
+    assert process.expired == 1
+
+
+async def test_a_member_that_is_silent_while_the_process_runs_is_expired_in_time(process: Process) -> None:
+    await process.run_for(SESSION_MS - 100)
+    assert process.expired == 0
+    await process.run_for(200)
+    assert process.expired == 1
+
+
+async def test_a_member_whose_heartbeat_waits_unread_when_its_session_ends_is_not_expired(process: Process) -> None:
+    """The event loop reads it in the turn after the one in which the time was over."""
+    await process.run_for(SESSION_MS - 100)
+    loop = asyncio.get_running_loop()
+    process.clock.advance_ms(200)
+    process.running.beat()
+    loop.call_soon(loop.call_soon, process.session.end)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    await process.run_for(SESSION_MS)
+    assert process.expired == 0
+
+
+async def test_observers_see_all_times_on_the_brokers_clock(process: Process) -> None:
+    await process.stand_still_for(5 * SESSION_MS)
+    now_ms = process.clock.now_ms()
+    no_transactions = TransactionControl(SimpleNamespace(clock=process.clock, brokers=()), lambda: IMAGE)
+    (shown,) = read_purgatory(process.parked.heartbeat, no_transactions, now_ms, 10)["operations"]
+    assert shown["remaining_ms"] == SESSION_MS - RunningClock.MAX_GAP_MS
+    await process.run_for(SESSION_MS)
+    (ended,) = process.finished
+    assert now_ms < ended.done_ms <= process.clock.now_ms()
+    assert ended.deadline_ms - ended.parked_ms == SESSION_MS
+
+
+async def test_members_are_judged_by_a_clock_of_their_own() -> None:
+    """The others' time moves by an hour; that of members does not."""
+    clock = ManualClock()
+    parked = BrokerPurgatories(BrokerConfig(), clock, clock, lambda: 0, IMAGE, lambda _: None)
+    clock.advance_ms(3_600_000)
+    names = {purgatory.name for purgatory in parked.all if purgatory.now_ms() == 0}
+    assert names == {"Rebalance", "Heartbeat"}
+    assert parked.timer.now_ms() == 0

@@ -1,0 +1,69 @@
+"""Tests of how the collector of cyclic garbage is set."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from purgatorio.broker.cluster import GARBAGE_DELAY_MS, Cluster
+from purgatorio.broker.time.clock import ManualClock
+from purgatorio.broker.time.garbage import THRESHOLDS, GarbageTuning, paused
+from tests.broker.test_cluster import config, create
+
+
+@pytest.fixture(autouse=True)
+def collector_as_it_was() -> Iterator[None]:
+    """No test leaves the collector of this process changed; what `tests/conftest.py` froze is thawed meanwhile."""
+    was_frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    thresholds = gc.get_threshold()
+    yield
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (thresholds, 0)
+    if was_frozen:
+        gc.freeze()
+
+
+def test_the_collector_rests_for_a_while_and_is_left_as_it_was() -> None:
+    with paused():
+        assert not gc.isenabled()
+        with paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_begin_freezes_all_objects_and_makes_passes_rare_and_end_undoes_both() -> None:
+    tuning = GarbageTuning()
+    tuning.begin()
+    tuning.begin()
+    assert gc.get_threshold() == THRESHOLDS
+    assert gc.get_freeze_count() > 1_000
+    tuning.end()
+    tuning.end()
+
+
+async def test_a_cluster_leaves_the_collector_as_it_is() -> None:
+    before = gc.get_threshold(), gc.get_freeze_count()
+    async with Cluster(config()):
+        assert (gc.get_threshold(), gc.get_freeze_count()) == before
+
+
+async def test_a_cluster_sets_the_collector_while_it_runs_if_it_is_asked_to() -> None:
+    async with Cluster(config(), garbage=GarbageTuning()):
+        assert gc.get_threshold() == THRESHOLDS
+
+
+async def test_a_broker_that_ended_is_freed_although_it_was_frozen() -> None:
+    clock = ManualClock()
+    async with Cluster(config(), clock, seed=1, garbage=GarbageTuning()) as cluster:
+        await create(cluster, partitions=3)
+        replicas = weakref.ref(cluster.brokers[2].replicas)
+        await cluster.kill_broker(3)
+        await clock.run_for(GARBAGE_DELAY_MS - 1)
+        gc.collect()
+        assert replicas() is not None
+        await clock.run_for(1)
+        assert replicas() is None

@@ -1,0 +1,150 @@
+"""Simulated groups become stable, read everything, and go on without members that die."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
+from purgatorio.simulation.checks.group_checkers import check_groups
+from purgatorio.simulation.clients.clients import Client, Output, Producer
+from purgatorio.simulation.clients.consumers import Reader
+from purgatorio.simulation.clients.group_clients import GroupClients
+from purgatorio.simulation.clients.group_plan import SESSION_TIMEOUT_MS, GroupPlan, Protocol, Surroundings
+from purgatorio.simulation.history.history import GroupAssigned, History, OffsetCommitted, OffsetRead
+from purgatorio.simulation.world.cluster import SimulatedCluster
+from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
+from purgatorio.simulation.world.network import Network
+
+PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer", "mixed"])
+Test = Callable[[SimulatedCluster, GroupClients, History], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def loop() -> Iterator[SimulatedLoop]:
+    loop = SimulatedLoop(random.Random(1))
+    yield loop
+    loop.close()
+
+
+def run(loop: SimulatedLoop, plan: GroupPlan, test: Test) -> History:
+    """Run a test with a group of this plan on three brokers, one of which is also produced to; return the history."""
+    history = History()
+    clock = SimulatedClock(loop)
+
+    async def main() -> None:
+        cluster = SimulatedCluster(
+            loop,
+            Network(loop, random.Random(1)),
+            random.Random(2),
+            offsets_topic_num_partitions=1,
+            group_min_session_timeout_ms=SESSION_TIMEOUT_MS,
+            group_consumer_session_timeout_ms=SESSION_TIMEOUT_MS,
+        )
+        await cluster.start()
+        created: asyncio.Future[object] = loop.create_future()
+        new = [NewTopic("orders", len(PARTITIONS), 3)]
+        cluster.store.open().submit(
+            lambda image: create_topics(image, new, settings=TopicSettings(), rng=random.Random(0)), created.set_result
+        )
+        await created
+
+        def new_client(name: str) -> Client:
+            return Client(name, cluster.addresses, clock=clock, rng=random.Random(name))
+
+        producer = Producer(
+            new_client("p"),
+            Output("orders", 0),
+            acks=-1,
+            values=itertools.count(1),
+            history=history,
+            clock=clock,
+            pause_ms=(50.0, 50.0),
+        )
+        ends_at = loop.time() + 2
+        produced = loop.node("p").spawn(producer.run(lambda: loop.time() > ends_at))
+        shared = Surroundings(
+            plan=plan,
+            partitions=PARTITIONS,
+            topic_ids={"orders": cluster.image.topics["orders"].topic_id},
+            reader=Reader(),
+            history=history,
+            clock=clock,
+            new_client=new_client,
+            is_restless=lambda: False,
+        )
+        groups = GroupClients(cluster, [shared], first=1)
+        for name in groups.names:
+            groups.start(name)
+        await produced
+        await test(cluster, groups, history)
+        await groups.stop()
+        await cluster.stop()
+
+    loop.run_until_complete(main())
+    return history
+
+
+async def settled(groups: GroupClients, seconds: float) -> None:
+    """Wait until the groups are stable and have read everything."""
+    async with asyncio.timeout(seconds):
+        while groups.unread():  # noqa: ASYNC110 - seen from outside
+            await asyncio.sleep(0.05)
+
+
+@PROTOCOLS
+def test_members_own_all_partitions_once_and_commit_what_they_read(loop: SimulatedLoop, protocol: Protocol) -> None:
+    async def test(cluster: SimulatedCluster, groups: GroupClients, history: History) -> None:
+        await settled(groups, 3)
+
+    history = run(loop, GroupPlan("billing", protocol, members=2), test)
+    assert check_groups(history) == []
+    assert {event.partitions for event in history.of(GroupAssigned)} >= {("orders-0",), ("orders-1",)}
+    committed = max(event.offset for event in history.of(OffsetCommitted) if event.outcome == "acked")
+    last = [event.offset for event in history.of(OffsetRead) if event.partition == "orders-0"][-1]
+    assert last == committed > 10
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("static", [False, True])
+def test_a_member_that_dies_is_followed_by_another(loop: SimulatedLoop, protocol: Protocol, static: bool) -> None:
+    async def test(cluster: SimulatedCluster, groups: GroupClients, history: History) -> None:
+        await settled(groups, 3)
+        loop.node("client-1").kill()
+        groups.start("client-1")
+        await asyncio.sleep(SESSION_TIMEOUT_MS / 1000)
+        await settled(groups, 3)
+
+    history = run(loop, GroupPlan("billing", protocol, members=2, static=static), test)
+    assert check_groups(history) == []
+    assert "client-1.2" in {event.member for event in history.of(GroupAssigned)}
+
+
+@PROTOCOLS
+def test_a_group_goes_on_without_its_coordinator(loop: SimulatedLoop, protocol: Protocol) -> None:
+    async def test(cluster: SimulatedCluster, groups: GroupClients, history: History) -> None:
+        await settled(groups, 3)
+        cluster.kill_broker(cluster.partitions["__consumer_offsets", 0].leader)
+        await settled(groups, 10)
+
+    history = run(loop, GroupPlan("billing", protocol, members=2), test)
+    assert check_groups(history) == []
+
+
+def test_a_group_that_lacks_a_member_is_not_stable(loop: SimulatedLoop) -> None:
+    async def test(cluster: SimulatedCluster, groups: GroupClients, history: History) -> None:
+        assert groups.unstable() is None
+        loop.node("client-1").kill()
+        groups.start("client-1")
+        told = groups.unstable()
+        assert told is not None
+        assert told.startswith("members of billing, in generations [-1, ")
+
+    run(loop, GroupPlan("billing", members=2), test)
