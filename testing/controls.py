@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
-from purgatorio.broker.config.topics import topic_settings
+from purgatorio.broker.config.room_settings import topic_settings
 from purgatorio.broker.layers.faults import AnyFault, AnyLive
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.config import TOPIC_CONFIGS

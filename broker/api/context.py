@@ -12,8 +12,7 @@ from purgatorio.broker.coordinator.turns import Listings
 from purgatorio.broker.log.config_keys import ConfigKey
 from purgatorio.broker.metadata.cluster_change import ClusterChange, R
 from purgatorio.broker.metadata.controller import TopicSettings
-from purgatorio.broker.metadata.delayed_decision import DelayedDecision
-from purgatorio.broker.metadata.purgatories import MetadataPurgatories, TopicKey
+from purgatorio.broker.metadata.delayed_decision import DelayedDecision, MetadataPurgatories, TopicKey
 from purgatorio.broker.metadata.store import MetadataStore, StoreClosed, StoreError
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.errors import ErrorCode

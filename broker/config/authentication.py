@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.listeners import ListenerConfig, listener_configs
-from purgatorio.broker.metadata.scram_credentials import ScramCredential, ScramCredentials, ScramMechanism, ScramUser
+from purgatorio.broker.metadata.clients import ScramCredential, ScramCredentials, ScramMechanism, ScramUser
 from purgatorio.broker.security import oauthbearer, plain, scram
 from purgatorio.broker.security.jaas import listed_users, plain_users
 from purgatorio.broker.security.mechanism import SaslMechanism

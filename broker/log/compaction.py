@@ -23,10 +23,10 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from purgatorio.broker.log.compacted_transactions import CompactedTransactions
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.producer_state import ProducerStates, end_marker_in
 from purgatorio.broker.log.segment import Segment
+from purgatorio.broker.log.transactions import CompactedTransactions
 from purgatorio.protocol.compression import compress_steps
 from purgatorio.protocol.errors import CorruptRecordError
 from purgatorio.protocol.record_encoding import RecordsEncoder

@@ -16,13 +16,12 @@ from purgatorio.broker.log.compaction import Compaction
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.epochs import LeaderEpochs
 from purgatorio.broker.log.errors import LogError, MemoryExhausted, OffsetOutOfRange
-from purgatorio.broker.log.fetched import check_fetched
 from purgatorio.broker.log.memory import Age, MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerBatch, ProducerStates
 from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
 from purgatorio.broker.log.segments import LogRead, Segments
 from purgatorio.broker.log.time_index import LookUpBudget, TimestampOffset, find_max_timestamp, find_timestamp
-from purgatorio.broker.log.validator import Admission, RecordValidation
+from purgatorio.broker.log.validator import Admission, RecordValidation, check_fetched
 from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.records import BatchHeader, TimestampType, place_batch, read_header
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
+from purgatorio.broker.metadata.clients import ScramCredentials
 from purgatorio.broker.metadata.image import NO_LEASE, ClusterImage
-from purgatorio.broker.metadata.scram_credentials import ScramCredentials
 from purgatorio.broker.metadata.store import Decision, LeaseLost, StoreClosed, StoreContended, StoreOverloaded, T
 from purgatorio.broker.time.clock import Clock
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from purgatorio.broker.metadata.acls import AclBinding
-from purgatorio.broker.metadata.client_quotas import ClientQuotas
-from purgatorio.broker.metadata.scram_credentials import ScramCredentials
+from purgatorio.broker.metadata.clients import ClientQuotas, ScramCredentials
 
 NO_LEADER: Final = -1
 NO_BROKER: Final = -1

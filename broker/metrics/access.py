@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from prometheus_client.metrics_core import Metric
 
-from purgatorio.broker.metrics.api_names import api_name
-from purgatorio.broker.metrics.family import counter
+from purgatorio.broker.metrics.family import api_name, counter
 from purgatorio.broker.metrics.views import BrokerView
 
 

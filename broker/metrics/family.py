@@ -1,10 +1,11 @@
-"""A metric family under construction: its series come from several brokers."""
+"""A metric family under construction: its series come from several brokers, and name APIs as Kafka's metrics do."""
 
 from __future__ import annotations
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
 from purgatorio.broker.metrics.views import BrokerView
+from purgatorio.protocol.api_key import ApiKey
 
 
 class Family:
@@ -26,3 +27,11 @@ def gauge(name: str, doc: str, *labels: str) -> Family:
 def counter(name: str, doc: str, *labels: str) -> Family:
     """Make a counter. The names of its series end in ``_total``, which `name` omits."""
     return Family(CounterMetricFamily, name, doc, *labels)
+
+
+def api_name(api_key: int) -> str:
+    """Return Kafka's name of an API: Fetch for FETCH, ListOffsets for LIST_OFFSETS."""
+    try:
+        return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
+    except ValueError:
+        return "Other"

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.metrics.access import refusals
-from purgatorio.broker.metrics.api_names import api_name
+from purgatorio.broker.metrics.coordinators import group_steps, transactions
 from purgatorio.broker.metrics.counters import (
     LATENCY_BUCKETS_MS,
     OTHER_REQUESTS,
@@ -28,11 +28,9 @@ from purgatorio.broker.metrics.counters import (
     RequestStats,
     TopicStats,
 )
-from purgatorio.broker.metrics.family import counter, gauge
-from purgatorio.broker.metrics.groups import group_steps
+from purgatorio.broker.metrics.family import api_name, counter, gauge
 from purgatorio.broker.metrics.quotas import quota_steps
 from purgatorio.broker.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, Steps, replica_steps
-from purgatorio.broker.metrics.transactions import transactions
 from purgatorio.broker.metrics.views import BrokerView
 
 

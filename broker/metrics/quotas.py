@@ -16,8 +16,7 @@ from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 from purgatorio.broker.layers.quotas.client_rates import ClientAccounts
 from purgatorio.broker.layers.quotas.throttle import QuotaKind
 from purgatorio.broker.layers.quotas.throttle_times import BUCKETS_MS
-from purgatorio.broker.metrics.api_names import api_name
-from purgatorio.broker.metrics.family import Family, gauge
+from purgatorio.broker.metrics.family import Family, api_name, gauge
 from purgatorio.broker.metrics.replicas import Steps
 from purgatorio.broker.metrics.views import BrokerView
 

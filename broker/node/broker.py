@@ -21,9 +21,8 @@ from purgatorio.broker.config.authentication import AuthenticationServices
 from purgatorio.broker.config.descriptions import BrokerDescription
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
 from purgatorio.broker.config.group_configs import group_keys
-from purgatorio.broker.config.limits import fetch_settings
 from purgatorio.broker.config.listeners import BROKERS
-from purgatorio.broker.config.topics import topic_settings, topic_synonyms
+from purgatorio.broker.config.room_settings import fetch_settings, topic_settings, topic_synonyms
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import DelayRecorder, create_delays_topic
 from purgatorio.broker.layers.faults import BrokerAccess

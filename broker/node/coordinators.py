@@ -9,8 +9,7 @@ import asyncio
 import random
 
 from purgatorio.broker.config import BrokerConfig
-from purgatorio.broker.config.groups import group_config
-from purgatorio.broker.config.transactions import transaction_config
+from purgatorio.broker.config.room_settings import group_config, transaction_config
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.coordinator.seams import AskBroker
 from purgatorio.broker.group.groups import Groups

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices, sasl_settings
-from purgatorio.broker.config.limits import connection_limits
 from purgatorio.broker.config.listeners import (
     BROKERS,
     ListenerConfig,
@@ -17,6 +16,7 @@ from purgatorio.broker.config.listeners import (
     inter_broker_listener,
     listener_configs,
 )
+from purgatorio.broker.config.room_settings import connection_limits
 from purgatorio.broker.layers.faults.toxic_rule import Toxics
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
 from purgatorio.broker.metadata.image import Endpoint

@@ -10,8 +10,8 @@ from purgatorio.broker.config.dynamic import DynamicBrokerConfig
 from purgatorio.broker.delays.recorder import DelayRecorder
 from purgatorio.broker.layers.quotas.client_quotas import BrokerQuotas
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
+from purgatorio.broker.metadata.delayed_decision import MetadataPurgatories
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.node.coordinators import Coordinators
 from purgatorio.broker.replica.following.fetcher_manager import ReplicaFetcherManager
 from purgatorio.broker.replica.replica_manager import ReplicaManager

@@ -8,8 +8,8 @@ from typing import Any
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.layers.faults.parked import PURGATORY as FAULT
 from purgatorio.broker.layers.quotas.throttled_channel import PURGATORY as THROTTLED
+from purgatorio.broker.metadata.delayed_decision import MetadataPurgatories
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Reaper, Timer
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 from purgatorio.broker.config import BrokerConfig
-from purgatorio.broker.config.topics import topic_settings
+from purgatorio.broker.config.room_settings import topic_settings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, elect_leaders, unregister_broker
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState

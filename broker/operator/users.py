@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from purgatorio.broker.metadata.scram_credentials import ScramMechanism
+from purgatorio.broker.metadata.clients import ScramMechanism
 from purgatorio.broker.metadata.store import StoreError
 from purgatorio.broker.operator.errors import ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.operator.network import ConnectedBroker, Network

@@ -15,10 +15,17 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import islice
 from typing import Any, TypeVar, cast, overload
 
-from purgatorio.broker.purgatory.actions import ActionQueue
-from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome, Ticket
-from purgatorio.broker.purgatory.due_checks import DueChecks
-from purgatorio.broker.purgatory.guarded import answer_error, describe, run_on_cancel, run_on_expiration
+from purgatorio.broker.purgatory.actions import ActionQueue, DueChecks
+from purgatorio.broker.purgatory.delayed_operation import (
+    DelayedOperation,
+    FinishedOperation,
+    Outcome,
+    Ticket,
+    answer_error,
+    describe,
+    run_on_cancel,
+    run_on_expiration,
+)
 from purgatorio.broker.purgatory.snapshots import ended
 from purgatorio.broker.purgatory.timer import MAX_DELAY_MS, Timer, whole_ms
 from purgatorio.broker.purgatory.view import PurgatoryView

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome
-from purgatorio.broker.purgatory.guarded import describe, holders
+from purgatorio.broker.purgatory.delayed_operation import (
+    DelayedOperation,
+    FinishedOperation,
+    Outcome,
+    describe,
+    holders,
+)
 
 
 class ParkedOperation(NamedTuple):

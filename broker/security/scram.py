@@ -13,7 +13,7 @@ import hmac
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from purgatorio.broker.metadata.scram_credentials import ScramCredential, ScramCredentials, ScramMechanism, ScramUser
+from purgatorio.broker.metadata.clients import ScramCredential, ScramCredentials, ScramMechanism, ScramUser
 from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, Step
 
 NAMES: Final = {ScramMechanism.SCRAM_SHA_256: "SCRAM-SHA-256", ScramMechanism.SCRAM_SHA_512: "SCRAM-SHA-512"}

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from purgatorio.broker.metadata.clients import ScramCredential, ScramMechanism, ScramUser
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.metadata.scram_credentials import ScramCredential, ScramMechanism, ScramUser
 from purgatorio.broker.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, credential_of
 from purgatorio.protocol.errors import ErrorCode
 

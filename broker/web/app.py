@@ -12,8 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from purgatorio.broker.metrics.faults_collector import FaultsCollector
-from purgatorio.broker.metrics.loop_lag_collector import LoopLagCollector
+from purgatorio.broker.metrics.collectors import FaultsCollector, LoopLagCollector
 from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
 from purgatorio.broker.operator import ClusterControl, GroupControl, OperationRefused, TransactionControl
 from purgatorio.broker.web import pages

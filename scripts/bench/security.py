@@ -21,7 +21,7 @@ from pathlib import Path
 from processes import allow_open_files, brokers
 from purgatorio.broker.layers.access.authorizer import Authorizer
 from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
-from purgatorio.broker.metadata.scram_credentials import ScramMechanism, ScramUser
+from purgatorio.broker.metadata.clients import ScramMechanism, ScramUser
 from purgatorio.broker.routing.request import Principal, Session
 from purgatorio.broker.security.scram import SALT_BYTES, Scram, new_credential
 from purgatorio.broker.security.throw_away import throw_away_certificates

@@ -41,7 +41,7 @@ BOUNDED = {
     "purgatorio.broker.purgatory.delayed_operation.FinishedOperation": "a ring keeps the last ones of each broker",
     "purgatorio.broker.log.topic_partition.TopicPartition": "the keys of those",
     "purgatorio.broker.replica.fetching.delayed_fetch.FollowerKey": "the keys of those",
-    "purgatorio.broker.metadata.purgatories.TopicKey": "the keys of those",
+    "purgatorio.broker.metadata.delayed_decision.TopicKey": "the keys of those",
     "purgatorio.broker.purgatory.timing_wheel.Level": "made when a timer needs them, few for any delay",
     "purgatorio.broker.purgatory.timing_wheel.Level.buckets": "as many for each level",
     "purgatorio.broker.purgatory.timing_wheel.Bucket": "those",

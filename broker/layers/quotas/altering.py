@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.layers.quotas.keys import value_problem
 from purgatorio.broker.layers.quotas.naming import BadEntity, Part, entity_of
-from purgatorio.broker.metadata.client_quotas import QuotaEntity
+from purgatorio.broker.metadata.clients import QuotaEntity
 from purgatorio.broker.metadata.controller import Refused
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.errors import ErrorCode

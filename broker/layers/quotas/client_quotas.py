@@ -31,7 +31,7 @@ from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
 from purgatorio.broker.layers.quotas.throttle import QuotaKind
 from purgatorio.broker.layers.quotas.throttle_times import ThrottleTimes
 from purgatorio.broker.layers.quotas.throttled_channel import Muting
-from purgatorio.broker.metadata.client_quotas import ClientQuotas
+from purgatorio.broker.metadata.clients import ClientQuotas
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.routing.request import Handler, Route

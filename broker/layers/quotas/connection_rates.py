@@ -8,7 +8,7 @@ from typing import Final
 
 from purgatorio.broker.layers.quotas.entities import ip_limits
 from purgatorio.broker.layers.quotas.rates import Average, Rate, RateWindow
-from purgatorio.broker.metadata.client_quotas import DEFAULT_NAME, ClientQuotas
+from purgatorio.broker.metadata.clients import DEFAULT_NAME, ClientQuotas
 
 MAX_DELAY_MS: Final = 1_000
 """The longest that a connection is kept waiting, in Kafka one window of its quotas."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from purgatorio.broker.layers.quotas.keys import QuotaKey
-from purgatorio.broker.metadata.client_quotas import DEFAULT_NAME, ClientQuotas, QuotaEntity
+from purgatorio.broker.metadata.clients import DEFAULT_NAME, ClientQuotas, QuotaEntity
 
 
 class Client(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from purgatorio.broker.layers.quotas.naming import is_entity_type, mixes_ip, parts_of
-from purgatorio.broker.metadata.client_quotas import ClientQuotas, QuotaEntity
+from purgatorio.broker.metadata.clients import ClientQuotas, QuotaEntity
 from purgatorio.broker.metadata.controller import Refused
 from purgatorio.protocol.errors import ErrorCode
 

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Final
 
-from purgatorio.broker.metadata.client_quotas import DEFAULT_NAME, QuotaEntity
+from purgatorio.broker.metadata.clients import DEFAULT_NAME, QuotaEntity
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"

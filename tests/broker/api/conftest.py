@@ -22,8 +22,8 @@ from purgatorio.broker.metadata.controller import (
     register_broker,
     unregister_broker,
 )
+from purgatorio.broker.metadata.delayed_decision import MetadataPurgatories
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
-from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.broker.routing.request import RequestContext, Session
 from purgatorio.broker.time.clock import ManualClock

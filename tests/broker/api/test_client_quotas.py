@@ -9,7 +9,7 @@ import pytest
 
 from purgatorio.broker.api import alter_client_quotas, describe_client_quotas
 from purgatorio.broker.layers.quotas import altering
-from purgatorio.broker.metadata.client_quotas import DEFAULT_NAME, QuotaEntity
+from purgatorio.broker.metadata.clients import DEFAULT_NAME, QuotaEntity
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.alter_client_quotas import (
     AlterClientQuotasEntry,

@@ -19,8 +19,8 @@ from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler, Services
 from purgatorio.broker.api.routes import APIS as REGISTERED
 from purgatorio.broker.api.routes import build_routes
+from purgatorio.broker.metadata.delayed_decision import MetadataPurgatories
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.metadata.purgatories import MetadataPurgatories
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.broker.routing.request import Routes
 from purgatorio.broker.txn.marker_writer import MarkerWriter

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import alter_user_scram_credentials, describe_user_scram_credentials
-from purgatorio.broker.metadata.scram_credentials import ScramMechanism, ScramUser
+from purgatorio.broker.metadata.clients import ScramMechanism, ScramUser
 from purgatorio.broker.security import scram_users
 from purgatorio.broker.security.scram import new_credential, salted
 from purgatorio.protocol.errors import ErrorCode

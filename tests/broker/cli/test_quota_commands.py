@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from purgatorio.broker.cli import main as cli
-from purgatorio.broker.metadata.client_quotas import DEFAULT_NAME, QuotaEntity
+from purgatorio.broker.metadata.clients import DEFAULT_NAME, QuotaEntity
 from purgatorio.testing import Kafka, cluster
 
 Run = Callable[..., str]

@@ -9,7 +9,7 @@ import pytest
 from kafka import KafkaProducer
 
 from purgatorio.broker.cli import main as cli
-from purgatorio.broker.metadata.scram_credentials import ScramMechanism, ScramUser
+from purgatorio.broker.metadata.clients import ScramMechanism, ScramUser
 from purgatorio.broker.security.scram import credential_of, salted
 from purgatorio.testing import Kafka, cluster
 

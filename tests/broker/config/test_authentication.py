@@ -10,7 +10,7 @@ from purgatorio.broker.config.authentication import AuthenticationServices, firs
 from purgatorio.broker.config.descriptions import BrokerDescription, as_toml
 from purgatorio.broker.config.listeners import listener_configs
 from purgatorio.broker.config.sources import ConfigError, load_cluster_config
-from purgatorio.broker.metadata.scram_credentials import ScramMechanism, ScramUser
+from purgatorio.broker.metadata.clients import ScramMechanism, ScramUser
 from purgatorio.broker.security.jaas import PLAIN_MODULE
 from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity
 from purgatorio.broker.security.sasl import SaslSettings

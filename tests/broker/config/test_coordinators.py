@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.broker.config import BrokerConfig
-from purgatorio.broker.config.groups import group_config
-from purgatorio.broker.config.transactions import transaction_config
+from purgatorio.broker.config.room_settings import group_config, transaction_config
 
 
 def test_the_limits_of_groups_and_transactions_can_be_set() -> None:

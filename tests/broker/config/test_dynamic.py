@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
-from purgatorio.broker.config.topics import topic_settings
+from purgatorio.broker.config.room_settings import topic_settings
 from purgatorio.broker.config.unused import unused_keys
 from purgatorio.broker.metadata.image import ClusterImage
 

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.declare import setting_type
-from purgatorio.broker.config.topics import topic_defaults, topic_settings, topic_synonyms
+from purgatorio.broker.config.room_settings import topic_defaults, topic_settings, topic_synonyms
 from purgatorio.broker.log.config import TOPIC_CONFIGS, ConfigKey, LogConfig
 
 SHARED = [key for key in TOPIC_CONFIGS.values() if key.broker_name is not None]

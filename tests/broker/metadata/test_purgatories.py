@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.delayed_decision import ALL_TOPICS, MetadataPurgatories, TopicKey
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
-from purgatorio.broker.metadata.purgatories import ALL_TOPICS, MetadataPurgatories, TopicKey
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 
 STATE = PartitionState(1, 0, (1, 2), ())

@@ -15,8 +15,8 @@ from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metrics.coordinators import group_steps
 from purgatorio.broker.metrics.counters import BrokerMetrics
-from purgatorio.broker.metrics.groups import group_steps
 from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
 from purgatorio.broker.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, STEP
 from purgatorio.broker.txn.overview import TransactionNumbers

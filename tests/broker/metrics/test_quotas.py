@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client.metrics_core import Metric
 
-from purgatorio.broker.metadata.client_quotas import QuotaEntity
+from purgatorio.broker.metadata.clients import QuotaEntity
 from purgatorio.broker.metrics import quotas
 from purgatorio.broker.metrics.quotas import quota_steps
 from purgatorio.protocol.api_key import ApiKey

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from purgatorio.broker.metadata.scram_credentials import ScramCredential, ScramMechanism, ScramUser
+from purgatorio.broker.metadata.clients import ScramCredential, ScramMechanism, ScramUser
 from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity
 from purgatorio.broker.security.scram import NAMES, Scram, ScramExchange, credential_of, new_credential, salted
 

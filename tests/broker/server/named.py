@@ -18,9 +18,8 @@ from purgatorio.broker.group.consumer.member import CurrentAssignment
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
-from purgatorio.broker.metadata.client_quotas import QuotaEntity
+from purgatorio.broker.metadata.clients import QuotaEntity, ScramCredential, ScramMechanism, ScramUser
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.metadata.scram_credentials import ScramCredential, ScramMechanism, ScramUser
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.broker.txn.values import TransactionValue

@@ -9,7 +9,7 @@ import pytest
 
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
 from purgatorio.broker.layers.quotas.rates import RateWindow
-from purgatorio.broker.metadata.client_quotas import QuotaEntity
+from purgatorio.broker.metadata.clients import QuotaEntity
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.time.clock import ManualClock

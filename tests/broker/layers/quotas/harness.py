@@ -8,7 +8,7 @@ from typing import Any
 from purgatorio.broker.api.routes import APIS
 from purgatorio.broker.layers.quotas.client_quotas import BrokerQuotas, QuotaWindows
 from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
-from purgatorio.broker.metadata.client_quotas import QuotaEntity
+from purgatorio.broker.metadata.clients import QuotaEntity
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
 from purgatorio.broker.routing.request import NO_CHANNEL, Principal, RequestContext, Route, Session

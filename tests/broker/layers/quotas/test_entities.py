@@ -6,7 +6,7 @@ import pytest
 
 from purgatorio.broker.layers.quotas.entities import Client, QuotaTable, describe, ip_limits
 from purgatorio.broker.layers.quotas.keys import QuotaKey
-from purgatorio.broker.metadata.client_quotas import DEFAULT_NAME, QuotaEntity
+from purgatorio.broker.metadata.clients import DEFAULT_NAME, QuotaEntity
 
 KEY = QuotaKey.PRODUCER_BYTE_RATE
 D = DEFAULT_NAME

@@ -1,0 +1,104 @@
+"""What each room gets of a broker's settings: the log, the followers, connections, groups, transactions."""
+
+from __future__ import annotations
+
+from purgatorio.broker.config.broker_settings import BrokerConfig
+from purgatorio.broker.group.config import GroupConfig
+from purgatorio.broker.log.config import TOPIC_CONFIGS, LogConfig
+from purgatorio.broker.log.config_keys import config_text
+from purgatorio.broker.metadata.controller import TopicSettings
+from purgatorio.broker.replica.following.follower import FetchSettings
+from purgatorio.broker.server.limits import ConnectionLimits
+from purgatorio.broker.txn.config import TransactionConfig
+
+
+def fetch_settings(config: BrokerConfig) -> FetchSettings:
+    """Return the limits and timeouts of follower fetches from the broker's configs."""
+    return FetchSettings(
+        wait_max_ms=config.replica_fetch_wait_max_ms,
+        min_bytes=config.replica_fetch_min_bytes,
+        max_bytes=config.replica_fetch_response_max_bytes,
+        partition_max_bytes=config.replica_fetch_max_bytes,
+        backoff_ms=config.replica_fetch_backoff_ms,
+        response_timeout_ms=config.replica_socket_timeout_ms,
+    )
+
+
+def connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    """Return the limits of connections from the broker's configs."""
+    return ConnectionLimits(
+        max_request_bytes=config.socket_request_max_bytes,
+        max_in_flight_requests=config.max_in_flight_requests_per_connection,
+        max_connections=config.max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+        max_connections_of=_overrides(config.max_connections_per_ip_overrides),
+        request_memory_bytes=config.queued_max_request_bytes,
+        idle_ms=config.connections_max_idle_ms,
+    )
+
+
+def _overrides(text: str) -> dict[str, int]:
+    """Return the connections of each address: from ``127.0.0.1:200,::1:5``."""
+    pairs = (each.rpartition(":") for each in text.split(",") if each)
+    return {host: int(count) for host, _, count in pairs}
+
+
+def topic_settings(config: BrokerConfig) -> TopicSettings:
+    """The defaults for topics that are created without saying more."""
+    log_defaults = LogConfig.from_strings(topic_defaults(config))
+    return TopicSettings(config.num_partitions, config.default_replication_factor, log_defaults)
+
+
+def topic_defaults(config: BrokerConfig) -> dict[str, str]:
+    """The broker's defaults of topic configs, by the topic configs' names (``retention.ms``)."""
+    return {
+        key.name: config_text(getattr(config, key.broker_field_name))
+        for key in TOPIC_CONFIGS.values()
+        if key.broker_field_name is not None
+    }
+
+
+def topic_synonyms() -> dict[str, str]:
+    """For each topic config the broker's setting that is its default, both by Kafka's dotted names."""
+    return {key.name: key.broker_name for key in TOPIC_CONFIGS.values() if key.broker_name is not None}
+
+
+_MINUTE_MS = 60_000
+
+
+def group_config(config: BrokerConfig) -> GroupConfig:
+    """Return the settings of the group coordinator from the broker's configs."""
+    return GroupConfig(
+        offsets_topic_partitions=config.offsets_topic_num_partitions,
+        offsets_topic_replication_factor=config.offsets_topic_replication_factor,
+        offsets_topic_min_isr=config.offsets_topic_min_isr,
+        offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * _MINUTE_MS,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        min_session_timeout_ms=config.group_min_session_timeout_ms,
+        max_session_timeout_ms=config.group_max_session_timeout_ms,
+        max_size=config.group_max_size,
+        max_groups=config.group_coordinator_max_groups,
+        max_offsets=config.group_coordinator_max_offsets,
+        max_memory_bytes=config.group_coordinator_memory_max_bytes,
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=config.group_consumer_max_size,
+    )
+
+
+def transaction_config(config: BrokerConfig) -> TransactionConfig:
+    """Return the settings of the transaction coordinator from the broker's configs."""
+    return TransactionConfig(
+        topic_partitions=config.transaction_state_log_num_partitions,
+        topic_replication_factor=config.transaction_state_log_replication_factor,
+        topic_min_isr=config.transaction_state_log_min_isr,
+        max_timeout_ms=config.transaction_max_timeout_ms,
+        version=config.transaction_version,
+        max_ids=config.transaction_coordinator_max_ids,
+        max_partitions=config.transaction_max_partitions,
+        expiration_ms=config.transactional_id_expiration_ms,
+        expiration_check_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+    )
