@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.api.parts import in_parts
 from purgatorio.broker.api.registry import Services
 from purgatorio.broker.api.routes import build_routes
 from purgatorio.broker.config import BrokerConfig
@@ -52,7 +53,7 @@ from purgatorio.broker.replica.following.follower import FollowerGate
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import ROLES_PER_STEP
-from purgatorio.broker.routing.route_layers import RouteLayers
+from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server.peers import Peers
 from purgatorio.broker.server.request_memory import RequestMemory
@@ -277,6 +278,7 @@ class Broker:
         )
         routes = build_routes(services)
         self.layers = RouteLayers(services.routes)
+        self.layers.put(Layer.PARTS, in_parts(self.groups.listings))
         self.quotas = broker_quotas(
             self.layers,
             self._parked,

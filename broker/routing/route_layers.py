@@ -19,9 +19,11 @@ class Layer(enum.IntEnum):
 
     ACCESS = 0
     """Whether the principal may (ACLs)."""
-    QUOTAS = 1
+    PARTS = 1
+    """Whether the request is worked on in parts, since it is long."""
+    QUOTAS = 2
     """What the request costs, and whether its connection is muted for it; refused requests cost, too."""
-    FAULTS = 2
+    FAULTS = 3
     """What a test does to it, and the log of requests."""
 
 
