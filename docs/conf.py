@@ -6,6 +6,8 @@ from importlib import metadata
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pygments.lexers.special import TextLexer
+from sphinx.highlighting import lexers
 
 from purgatorio import BrokerConfig, ClusterConfig
 
@@ -18,6 +20,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["substitution"]
 myst_heading_anchors = 3
 exclude_patterns: list[str] = []
+lexers["mermaid"] = TextLexer()  # its text; drawing it would need a script from elsewhere
 
 default_role = "py:obj"  # `name` in a docstring: a link where this site describes it, else code
 autodoc_member_order = "bysource"

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob("broker/*/README.md")]
 )
-FOLDERS = "broker|protocol|pipeline|simulation|testing|purgatorio|scripts|tests|docs|examples|deploy"
+FOLDERS = "broker|protocol|pipeline|simulation|testing|purgatorio|scripts|tests|docs|examples|deploy|changes"
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ def project() -> dict[str, Any]:
 
 
 def text_of(page: Path) -> str:
-    """A page without its changelog sections of the past, which name the files of their time."""
-    return page.read_text().partition("## 0.1.0")[0]
+    """A page without the changelog's sections of releases, which name the files of their time."""
+    return re.split(r"^## \d+\.\d+\.\d+", page.read_text(), maxsplit=1, flags=re.MULTILINE)[0]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -68,14 +68,20 @@ async def test_the_transactions_in_the_readme_run(programs: list[str], capsys: p
     assert capsys.readouterr().out == "b'a bill'\n"
 
 
-def test_the_changelog_begins_with_the_version(project: dict[str, Any]) -> None:
-    """With Unreleased before a release, with the version and its day at one."""
+def test_the_changelog_begins_with_the_last_release(project: dict[str, Any]) -> None:
+    """With the version and its day at a release, and with the one before it until then."""
     first = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
-    version = project["version"]
-    if version.endswith(".dev0"):
-        assert first == "Unreleased"
+    version, _, is_ahead = project["version"].partition(".dev")
+    named = re.fullmatch(r"(\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\)", first)
+    assert named, first
+    if is_ahead:
+        assert _numbers(named[1]) < _numbers(version)
     else:
-        assert re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", first)
+        assert named[1] == version
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
 
 
 def test_the_workflow_runs_each_python_that_is_promised(project: dict[str, Any]) -> None:
