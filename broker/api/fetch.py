@@ -14,6 +14,7 @@ from typing import Final
 
 from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.registry import ApiHandler, Services
+from purgatorio.broker.coordinator.turns import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, FetchParams, PartitionFetch
@@ -48,6 +49,8 @@ NO_TOPIC_ID = bytes(16)
 MAX_CONSUMER_PARTITIONS = 4_000
 """The most partitions and topics in a consumer's fetch, and partitions in its session: each costs some 5 µs, and the
 event loop waits for all of them. The followers of this cluster may name more, as they must name every partition."""
+MAX_AT_ONCE = 1_000
+"""The most partitions that a consumer's fetch without a session reads at once; more are read in steps."""
 MAX_PARKED_PARTITIONS = 1_000
 """The most partitions of a consumer's fetches that wait at a time, on one connection and without a session, but for
 those of a single fetch; further ones are answered at once with what there is. Each takes some 500 bytes, and some 5 µs
@@ -62,6 +65,7 @@ class FetchHandler:
         image: returns this broker's image of the cluster.
         sessions: this broker's fetch sessions.
         max_bytes: the most bytes that one response holds, even if the request allows more (fetch.max.bytes).
+        listings: takes the steps of fetches of very many partitions.
     """
 
     def __init__(
@@ -71,11 +75,13 @@ class FetchHandler:
         *,
         sessions: FetchSessionCache,
         max_bytes: int,
+        listings: Listings,
     ) -> None:
         self._replicas = replicas
         self._image = image
         self._sessions = sessions
         self._max_bytes = max_bytes
+        self._listings = listings
 
     def handle(self, ctx: RequestContext, request: FetchRequest, reply: Reply) -> None:
         """Answer when `min_bytes` can be read, or after `max_wait_ms`."""
@@ -169,7 +175,10 @@ class FetchHandler:
             else:
                 reply(self._response(ctx, session_id, entries))
 
-        self._replicas.fetch(context, named, answer)
+        if parked > MAX_AT_ONCE:
+            self._replicas.fetch_in_steps(context, answer, lambda steps: self._listings.begin(steps, connection))
+        else:
+            self._replicas.fetch(context, named, answer)
 
     def _is_current(self, replica_id: int, replica_epoch: int) -> bool:
         """Return whether the follower has the current broker epoch (KIP-903); -1 (not given) is not current."""
@@ -246,6 +255,7 @@ def _bind(services: Services) -> Handler:
         lambda: admin.store.image,
         sessions=services.fetch_sessions,
         max_bytes=services.fetch_max_bytes,
+        listings=admin.listings,
     ).handle
 
 

@@ -10,7 +10,7 @@ partition; from version 12 on, the request itself adds it (KIP-890).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Final
@@ -18,11 +18,13 @@ from typing import Final
 from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.produced_transaction import as_known_to, has_transactional, transaction_of
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.coordinator.turns import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import INTERNAL_TOPICS, is_internal
+from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.replica.results import AppendResult
+from purgatorio.broker.replica.results import AppendDone, AppendResult
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api import EncodedResponse
 from purgatorio.protocol.api_key import ApiKey
@@ -45,11 +47,17 @@ ACKS = (-1, 0, 1)
 NODE_ENDPOINTS_VERSION = 10
 ZSTD_VERSION = 7
 """The first version that may carry zstd (KIP-110)."""
+STEP_BATCHES = 500
+"""The most batches that are appended at once; more are appended in steps, between which the broker does other work."""
+STEP_BYTES = 4 * 1024 * 1024
+"""The most bytes of a request whose batches are appended at once; a single larger batch is, too: some milliseconds."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id that may produce to internal topics, as in Kafka: that of its tools for repairs."""
 
 
-def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceRequest, reply: Reply) -> None:
+def handle(
+    replicas: ReplicaManager, listings: Listings, ctx: RequestContext, request: ProduceRequest, reply: Reply
+) -> None:
     """Append; answer at once (acks=1), when all in-sync replicas have the records (acks=-1), or never (acks=0)."""
     if request.acks not in ACKS:
         reply(error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
@@ -59,13 +67,23 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ProduceReques
     if ctx.api_version < ZSTD_VERSION or _names_internal_topic(request):
         answer.refused = _refused(ctx, batches)
         batches = [batch for nth, batch in enumerate(batches) if nth not in answer.refused]
+    transaction: ProducerTransaction | None = None
     # A single batch without a transactional id is left to the partition, which refuses it if it is of a transaction.
     if (request.transactional_id is not None or len(batches) > 1) and has_transactional(batches):
-        _append_in_transaction(replicas, ctx, request, batches, answer)
-        return
-    replicas.append(
-        batches, acks=request.acks, timeout_ms=request.timeout_ms, done=answer.done, client=ctx.client_id or ""
-    )
+        known = transaction_of(request.transactional_id, ctx.api_version, batches)
+        if isinstance(known, AppendResult):
+            answer.done([known] * len(batches))
+            return
+        transaction = known
+    if len(batches) > STEP_BATCHES or ctx.request_bytes > STEP_BYTES:
+        steps = _in_steps(replicas, ctx, request, batches, transaction, answer)
+        listings.begin(steps, ctx.session, finishes=request.acks == 0)
+    elif transaction is None:
+        replicas.append(
+            batches, acks=request.acks, timeout_ms=request.timeout_ms, done=answer.done, client=ctx.client_id or ""
+        )
+    else:
+        _append_in_transaction(replicas, ctx, request, batches, transaction, answer.done)
 
 
 def _append_in_transaction(
@@ -73,26 +91,73 @@ def _append_in_transaction(
     ctx: RequestContext,
     request: ProduceRequest,
     batches: Sequence[tuple[TopicPartition, Buffer | None]],
-    answer: _Answer,
+    transaction: ProducerTransaction,
+    done: AppendDone,
 ) -> None:
-    """Append batches of which at least one belongs to a transaction, or refuse them all."""
-    transaction = transaction_of(request.transactional_id, ctx.api_version, batches)
-    if isinstance(transaction, AppendResult):
-        answer.done([transaction] * len(batches))
-        return
+    """Append batches of which at least one belongs to a transaction."""
     replicas.append_in_transaction(
         batches,
         transaction,
         acks=request.acks,
         timeout_ms=request.timeout_ms,
-        done=partial(_done_in_transaction, ctx.api_version, answer),
+        done=partial(_done_in_transaction, ctx.api_version, done),
         client=ctx.client_id or "",
     )
 
 
-def _done_in_transaction(version: int, answer: _Answer, results: Sequence[AppendResult]) -> None:
+def _in_steps(
+    replicas: ReplicaManager,
+    ctx: RequestContext,
+    request: ProduceRequest,
+    batches: Sequence[tuple[TopicPartition, Buffer | None]],
+    transaction: ProducerTransaction | None,
+    answer: _Answer,
+) -> Iterator[None]:
+    """Append very many or very large batches in steps, and answer when the last of them is appended or replicated."""
+    cuts = _cuts(batches)
+    results: list[Sequence[AppendResult]] = [()] * len(cuts)
+    missing = len(cuts)
+
+    def done(nth: int, appended: Sequence[AppendResult]) -> None:
+        nonlocal missing
+        results[nth] = appended
+        missing -= 1
+        if not missing:
+            answer.done([result for each in results for result in each])
+
+    for nth, cut in enumerate(cuts):
+        yield
+        if transaction is None:
+            replicas.append(
+                cut,
+                acks=request.acks,
+                timeout_ms=request.timeout_ms,
+                done=partial(done, nth),
+                client=ctx.client_id or "",
+            )
+        else:
+            _append_in_transaction(replicas, ctx, request, cut, transaction, partial(done, nth))
+
+
+def _cuts(
+    batches: Sequence[tuple[TopicPartition, Buffer | None]],
+) -> list[list[tuple[TopicPartition, Buffer | None]]]:
+    """Cut the batches of a request into those of each step."""
+    cuts: list[list[tuple[TopicPartition, Buffer | None]]] = []
+    cut_bytes = 0
+    for tp, records in batches:
+        size_bytes = 0 if records is None else len(records)
+        if not cuts or cut_bytes + size_bytes > STEP_BYTES or len(cuts[-1]) >= STEP_BATCHES:
+            cuts.append([])
+            cut_bytes = 0
+        cuts[-1].append((tp, records))
+        cut_bytes += size_bytes
+    return cuts
+
+
+def _done_in_transaction(version: int, done: AppendDone, results: Sequence[AppendResult]) -> None:
     as_known_to(version, results)
-    answer.done(results)
+    done(results)
 
 
 class _Answer:
@@ -255,6 +320,6 @@ API: Final = ApiHandler(
     min_version=0,
     max_version=12,
     min_answered_version=3,
-    bind=lambda services: partial(handle, services.replicas),
+    bind=lambda services: partial(handle, services.replicas, services.admin.listings),
     error_response=error_response,
 )

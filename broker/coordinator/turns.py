@@ -35,14 +35,16 @@ class Listings:
         self._wake = wake
         self._under_way: deque[_Listing] = deque()
 
-    def begin(self, listing: Iterator[None], session: Session | None = None) -> None:
+    def begin(self, listing: Iterator[None], session: Session | None = None, *, finishes: bool = False) -> None:
         """Take the first step of a listing now, which is all of a short one, and leave the others to `steps`.
 
         Args:
             session: the connection of the request; None if the request is the broker's own.
+            finishes: when the connection is lost, take the other steps at once in place of none: the client waits for
+                no answer, and counts on what it sent.
         """
         if next(listing, _DONE) is not _DONE:
-            self._under_way.append(_Listing(listing, session))
+            self._under_way.append(_Listing(listing, session, finishes))
             self._wake()
 
     def step(self) -> bool:
@@ -63,10 +65,11 @@ class Listings:
 class _Listing:
     """A listing that took its first step, and the connection that is muted for it."""
 
-    __slots__ = ("_channel", "_session", "_steps")
+    __slots__ = ("_channel", "_finishes", "_session", "_steps")
 
-    def __init__(self, steps: Iterator[None], session: Session | None) -> None:
+    def __init__(self, steps: Iterator[None], session: Session | None, finishes: bool) -> None:
         self._steps = steps
+        self._finishes = finishes
         self._session = session
         self._channel = NO_CHANNEL if session is None else session.channel
         self._channel.mute()
@@ -76,6 +79,8 @@ class _Listing:
         is_lost = self._session is not None and self._session.channel is not self._channel
         if not is_lost and next(self._steps, _DONE) is not _DONE:
             return True
+        if is_lost and self._finishes:
+            deque(self._steps, maxlen=0)
         self._channel.unmute()
         return False
 

@@ -74,7 +74,7 @@ class ReplicaManager:
         append_in_transaction: see `TransactionalWrites.append`.
         await_replicas: see `LeaderWrites.await_replicas`.
         delete_records: see `LeaderWrites.delete_records`.
-        fetch: see `ReplicaFetches.fetch`.
+        fetch, fetch_in_steps: see `ReplicaFetches`.
         forget: see `ReplicaFetches.forget`.
         end_session: see `ReplicaFetches.end_session`.
         leader_throttle: of what followers read here.
@@ -140,6 +140,7 @@ class ReplicaManager:
         self.await_replicas = writes.await_replicas
         self.delete_records = writes.delete_records
         self.fetch = fetches.fetch
+        self.fetch_in_steps = fetches.fetch_in_steps
         self.forget = fetches.forget
         self.end_session = fetches.end_session
 

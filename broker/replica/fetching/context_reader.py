@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from typing import Final
 
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.fetching.fetch_watch import FetchWatch
 from purgatorio.broker.replica.fetching.reader import REFUSED, ReplicaReader
 from purgatorio.protocol.messages.fetch import PartitionData
+
+PARTITIONS_PER_STEP: Final = 500
+"""How many partitions a step of a long read takes: some 4 ms."""
 
 
 class ContextReader:
@@ -87,6 +91,25 @@ class ContextReader:
                 return entries
         self.look(context)
         return self.read(context) if context.is_due else None
+
+    def read_in_steps(self, context: FetchContext) -> Generator[None, None, tuple[list[FetchEntry], bool]]:
+        """Read a response without a session as `read` does, in steps, between which other work can be done.
+
+        Returns:
+            The response, and whether it is due.
+        """
+        params = context.params
+        left_bytes, size_bytes, is_urgent = params.max_bytes, 0, False
+        entries: list[FetchEntry] = []
+        for fetch in context.fetches:
+            data, part_bytes = self._reader.read(params, fetch, left_bytes, min_one=size_bytes == 0)
+            size_bytes += part_bytes
+            left_bytes = max(0, left_bytes - part_bytes)
+            is_urgent = is_urgent or _is_urgent(data)
+            entries.append((fetch, data))
+            if not len(entries) % PARTITIONS_PER_STEP:
+                yield
+        return entries, is_urgent or size_bytes >= params.min_bytes
 
     def _read(self, context: FetchContext) -> tuple[list[FetchEntry], int]:
         """Return the response, and the size of its records in bytes."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.fetching.context_reader import ContextReader
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, PartitionFetch
+from purgatorio.logger import get_logger
+
+logger = get_logger(__name__)
 
 WATCHED_PARTITIONS: Final = 8
 """The most partitions under which a fetch is watched, for the page. One of more is watched under one key for all."""
@@ -38,6 +41,10 @@ class ConsumerKey(NamedTuple):
         return f"consumer {self.client}"
 
 
+TakeSteps = Callable[[Iterator[None]], None]
+"""Takes the first of these steps now, and the others in later turns of the event loop, unless the client is gone."""
+
+
 class DelayedFetch(DelayedOperation):
     """Waits until `min_bytes` can be read from the partitions together, or one of them must be answered at once.
 
@@ -51,6 +58,7 @@ class DelayedFetch(DelayedOperation):
         reader: looks at them, and reads them.
         answer: sends the response; called once. None: the session has taken a later request.
         expired: called when the fetch expires, with True for a follower's fetch.
+        take_steps: reads a fetch of very many partitions, without a session; None: all are read at once.
 
     Attributes:
         is_deferred: whether it is to be checked in a later turn of the event loop (see `ReplicaEvents`).
@@ -64,6 +72,7 @@ class DelayedFetch(DelayedOperation):
         "_is_superseded",
         "_reader",
         "_replica_id",
+        "_take_steps",
         "is_deferred",
     )
 
@@ -73,6 +82,7 @@ class DelayedFetch(DelayedOperation):
         reader: ContextReader,
         answer: Callable[[list[FetchEntry] | None], None],
         expired: Callable[[bool], None],
+        take_steps: TakeSteps | None = None,
     ) -> None:
         super().__init__(context.params.max_wait_ms)
         self.client = context.params.client
@@ -80,6 +90,7 @@ class DelayedFetch(DelayedOperation):
         self._reader = reader
         self._answer = answer
         self._expired = expired
+        self._take_steps = take_steps
         self._is_superseded = False
         self.is_deferred = False
         self._replica_id = context.params.replica_id
@@ -142,7 +153,21 @@ class DelayedFetch(DelayedOperation):
     def on_complete(self) -> None:
         """Read and answer."""
         self._left()
-        self._answer(None if self._is_superseded else self._reader.read(self._context))
+        if self._take_steps is None:
+            self._answer(None if self._is_superseded else self._reader.read(self._context))
+        else:
+            self._take_steps(self._in_steps())
+
+    def _in_steps(self) -> Iterator[None]:
+        context = self._context
+        try:
+            entries, _ = yield from self._reader.read_in_steps(context)
+        except Exception:  # as `on_error`: the purgatory does not see it any more
+            logger.exception("a fetch of many partitions failed")
+            entries = self._reader.failed(context)
+        finally:
+            context.answered()
+        self._answer(entries)
 
     def supersede(self) -> None:
         """End the wait without a read, since the client's session has taken a later request."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import cast
 
 from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
@@ -13,12 +13,15 @@ from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.fetching.context_reader import ContextReader
-from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch
+from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch, TakeSteps
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, FetchParams, PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.observer import ReplicaObserver
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.time.clock import Clock
+from purgatorio.logger import get_logger
+
+logger = get_logger(__name__)
 
 LAGGING_METADATA_WAIT_MS = 20
 """The longest wait of a follower's fetch that lacks assigned partitions: the follower's image may be older."""
@@ -100,6 +103,37 @@ class ReplicaFetches:
             else:
                 self._park(context, answer)
 
+    def fetch_in_steps(
+        self, context: FetchContext, answer: Callable[[list[FetchEntry] | None], None], take_steps: TakeSteps
+    ) -> None:
+        """Answer a consumer's fetch of very many partitions, without a session; see `fetch`.
+
+        Args:
+            take_steps: takes the steps, between which the broker does other work.
+        """
+        take_steps(self._in_steps(context, answer, take_steps))
+
+    def _in_steps(
+        self, context: FetchContext, answer: Callable[[list[FetchEntry] | None], None], take_steps: TakeSteps
+    ) -> Iterator[None]:
+        is_over = True
+        try:
+            yield
+            entries, is_due = yield from self._reader.read_in_steps(context)
+            is_over = is_due or context.params.max_wait_ms <= 0
+        except Exception:
+            logger.exception("a fetch of many partitions failed")
+            entries = self._reader.failed(context)
+        finally:
+            if is_over:
+                context.answered()
+        with self._actions:
+            if is_over:
+                self._count(context.params, entries)
+                answer(entries)
+            else:  # all are marked, and looked at now: if records came meanwhile, all are read again
+                self._park(context, answer, take_steps)
+
     def _entries_if_due(self, context: FetchContext) -> list[FetchEntry] | None:
         """Return the response if it is due or the request does not wait; else None."""
         params, reader = context.params, self._reader
@@ -116,13 +150,18 @@ class ReplicaFetches:
                 reader.look_for_preferred_replicas(context)
         return reader.read(context) if not may_wait or context.is_due else None
 
-    def _park(self, context: FetchContext, answer: Callable[[list[FetchEntry] | None], None]) -> None:
+    def _park(
+        self,
+        context: FetchContext,
+        answer: Callable[[list[FetchEntry] | None], None],
+        take_steps: TakeSteps | None = None,
+    ) -> None:
         def count_and_answer(entries: list[FetchEntry] | None) -> None:
             if entries is not None:
                 self._count(context.params, entries)
             answer(entries)
 
-        operation = DelayedFetch(context, self._reader, count_and_answer, self._observer.fetch_expired)
+        operation = DelayedFetch(context, self._reader, count_and_answer, self._observer.fetch_expired, take_steps)
         context.operation = operation
         if not context.is_watched:
             self._reader.watch(context)

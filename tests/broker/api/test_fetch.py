@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.api.fetch import MAX_CONSUMER_PARTITIONS, FetchHandler
+from purgatorio.broker.api.fetch import MAX_AT_ONCE, MAX_CONSUMER_PARTITIONS, FetchHandler
+from purgatorio.broker.coordinator.turns import Listings
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.replica.fetching.context_reader import PARTITIONS_PER_STEP
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
@@ -33,9 +36,13 @@ def fetch(broker: Harness, *, version: int = 12, max_bytes: int = 1_000_000, **r
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
     topics = request.pop("topics", [FetchTopic(topic="orders", topic_id=ORDERS_ID, partitions=[partition])])
     image = ClusterImage(0, "test", 1, broker.brokers, {"orders": topic(isr=(1,))})
-    handler = FetchHandler(broker.replicas, lambda: image, sessions=broker.fetch_sessions, max_bytes=max_bytes)
+    listings = Listings(lambda: None)
+    handler = FetchHandler(
+        broker.replicas, lambda: image, sessions=broker.fetch_sessions, max_bytes=max_bytes, listings=listings
+    )
     replies = Replies()
     handler.handle(context(ApiKey.FETCH, version), FetchRequest(topics=topics, **request), replies)
+    list(listings.steps())
     response: FetchResponse = replies.only
     return response
 
@@ -99,6 +106,11 @@ def test_kip_110_below_version_10_no_zstd_batch_is_sent(filled: Harness) -> None
         assert answered.partitions[0].error_code == error
 
 
+def place(nth: int) -> int:
+    """The nth partition of a long fetch of a topic of 50: the first is named once, the others repeatedly."""
+    return nth if nth < 50 else 1 + nth % 49
+
+
 class Pipelined:
     """A consumer that sends fetches on one connection and waits for none."""
 
@@ -106,11 +118,18 @@ class Pipelined:
         image = ClusterImage(0, "test", 1, broker.brokers, {"wide": topic("wide", partitions=50, isr=(1,))})
         broker.set_topics(*image.topics.values())
         self.broker = broker
-        self.handler = FetchHandler(broker.replicas, lambda: image, sessions=broker.fetch_sessions, max_bytes=1_000_000)
+        self.listings = Listings(lambda: None)
+        self.handler = FetchHandler(
+            broker.replicas,
+            lambda: image,
+            sessions=broker.fetch_sessions,
+            max_bytes=1_000_000,
+            listings=self.listings,
+        )
         self.ctx = context(ApiKey.FETCH, 12)
 
     def fetch(self, partitions: int, **request: Any) -> Replies:
-        asked = [FetchPartition(partition=nth, partition_max_bytes=1_000_000) for nth in range(partitions)]
+        asked = [FetchPartition(partition=place(nth), partition_max_bytes=1_000_000) for nth in range(partitions)]
         replies = Replies()
         topics = [FetchTopic(topic="wide", partitions=asked)]
         fields = {"topics": topics, "max_wait_ms": 500, "min_bytes": 1, "session_epoch": -1, **request}
@@ -131,3 +150,55 @@ def test_the_fetches_of_a_connection_wait_for_so_many_partitions_and_the_others_
     assert all(each.said for each in asked)
     assert client.ctx.session.parked_partitions == 0
     assert not client.fetch(50).said  # there is room again
+
+
+LONG = 2 * MAX_AT_ONCE + 1
+
+
+def partitions_in(replies: Replies) -> list[int]:
+    return [each.partition_index for topic in replies.only.responses for each in topic.partitions]
+
+
+def test_a_fetch_of_very_many_partitions_is_read_in_steps() -> None:
+    client = Pipelined(Harness())
+    replies = client.fetch(LONG, max_wait_ms=0)
+    assert not replies.said
+    assert len(list(client.listings.steps())) == LONG // PARTITIONS_PER_STEP + 1
+    assert partitions_in(replies) == [place(nth) for nth in range(LONG)]
+    assert client.ctx.session.parked_partitions == 0
+
+
+def test_a_fetch_of_very_many_partitions_waits_and_is_read_in_steps_when_records_come() -> None:
+    broker = Harness()
+    client = Pipelined(broker)
+    replies = client.fetch(LONG)
+    list(client.listings.steps())
+    assert not replies.said
+    broker.produce(TopicPartition("wide", 7), acks=1)
+    broker.advance_ms(1)
+    assert not replies.said
+    assert len(list(client.listings.steps())) >= LONG // PARTITIONS_PER_STEP
+    assert next(each.partition_index for each in replies.only.responses[0].partitions if each.records) == 7
+    assert len(partitions_in(replies)) == LONG
+    assert client.ctx.session.parked_partitions == 0
+
+
+def test_records_that_come_while_a_long_fetch_is_read_are_answered() -> None:
+    broker = Harness()
+    client = Pipelined(broker)
+    replies = client.fetch(LONG)
+    for _ in range(3):
+        client.listings.step()
+    broker.produce(TopicPartition("wide", 0), acks=1)  # it was read before
+    list(client.listings.steps())
+    assert replies.only.responses[0].partitions[0].records
+
+
+def test_a_long_fetch_that_expires_is_answered_with_every_partition() -> None:
+    broker = Harness()
+    client = Pipelined(broker)
+    replies = client.fetch(LONG)
+    list(client.listings.steps())
+    broker.advance_ms(501)
+    list(client.listings.steps())
+    assert len(partitions_in(replies)) == LONG

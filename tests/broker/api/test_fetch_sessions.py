@@ -8,6 +8,7 @@ import pytest
 
 from purgatorio.broker.api import fetch as fetch_api
 from purgatorio.broker.api.fetch import FetchHandler
+from purgatorio.broker.coordinator.turns import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.request import RequestContext, Session
 from purgatorio.protocol.api_key import ApiKey
@@ -41,7 +42,11 @@ class Client:
         self.session_id = 0
         self.epoch = 0
         self.handler = FetchHandler(
-            broker.replicas, lambda: broker.image, sessions=broker.fetch_sessions, max_bytes=1_000_000
+            broker.replicas,
+            lambda: broker.image,
+            sessions=broker.fetch_sessions,
+            max_bytes=1_000_000,
+            listings=Listings(lambda: None),
         )
         self.connection = Session(connection_id="c", listener="PLAINTEXT", host="127.0.0.1", peer="127.0.0.1:1")
 

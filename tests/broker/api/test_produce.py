@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import produce
+from purgatorio.broker.coordinator.turns import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.api import EncodedResponse, decode_response, encode_response
 from purgatorio.protocol.api_key import ApiKey
@@ -30,7 +31,7 @@ def handle(broker: Harness, *, acks: int, name: str = "orders", records: bytes |
     data = PartitionProduceData(index=0, records=batch(b"value") if records is None else records)
     request = ProduceRequest(acks=acks, topic_data=[TopicProduceData(name=name, partition_data=[data])])
     replies = Replies()
-    produce.handle(broker.replicas, context(ApiKey.PRODUCE, version), request, replies)
+    produce.handle(broker.replicas, Listings(lambda: None), context(ApiKey.PRODUCE, version), request, replies)
     said = replies.only
     if isinstance(said, EncodedResponse):
         _, said = decode_response(ApiKey.PRODUCE, version, b"".join(encode_response(0, version, 7, said))[4:])
@@ -94,7 +95,7 @@ def test_kip_951_a_waiting_request_is_answered_with_the_new_leader_when_leadersh
         acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="orders", partition_data=[data])]
     )
     replies = Replies()
-    produce.handle(broker.replicas, context(ApiKey.PRODUCE, version), request, replies)
+    produce.handle(broker.replicas, Listings(lambda: None), context(ApiKey.PRODUCE, version), request, replies)
     assert replies.said == []
     broker.set_topics(topic(leader=3, leader_epoch=5, partition_epoch=1))
     frame = b"".join(encode_response(ApiKey.PRODUCE, version, 7, replies.only))
@@ -122,7 +123,7 @@ def produce_to(broker: Harness, *names: str, client_id: str = "test") -> list[in
     replies = Replies()
     ctx = context(ApiKey.PRODUCE, 9)
     ctx.client_id = client_id
-    produce.handle(broker.replicas, ctx, request, replies)
+    produce.handle(broker.replicas, Listings(lambda: None), ctx, request, replies)
     return [each.partition_responses[0].error_code for each in replies.only.responses]
 
 
@@ -187,3 +188,52 @@ def test_a_duplicate_is_told_its_offset_when_another_broker_has_become_the_leade
     for sequence in range(3):
         again = sent(harness, sequence, acks=-1, version=9)
         assert (again.error_code, again.base_offset) == (ErrorCode.NONE, sequence)
+
+
+class Long:
+    """A request for very many batches, each of them for the same partition."""
+
+    def __init__(self, broker: Harness, batches: int, *, acks: int = 1, request_bytes: int = 1_000) -> None:
+        data = [PartitionProduceData(index=0, records=batch(b"value")) for _ in range(batches)]
+        request = ProduceRequest(acks=acks, topic_data=[TopicProduceData(name="orders", partition_data=data)])
+        self.listings = Listings(lambda: None)
+        self.replies = Replies()
+        ctx = context(ApiKey.PRODUCE, 9)
+        self.session = ctx.session
+        ctx.request_bytes = request_bytes
+        produce.handle(broker.replicas, self.listings, ctx, request, self.replies)
+
+
+def test_very_many_batches_are_appended_in_steps_and_answered_together(alone: Harness) -> None:
+    count = 2 * produce.STEP_BATCHES + 1
+    asked = Long(alone, count)
+    ends = [alone.partition().log.log_end_offset for _ in asked.listings.steps()]
+    assert ends == [produce.STEP_BATCHES, 2 * produce.STEP_BATCHES, count]
+    offsets = [each.base_offset for each in asked.replies.only.responses[0].partition_responses]
+    assert offsets == list(range(count))
+
+
+def test_a_large_request_is_cut_by_the_bytes_of_its_batches() -> None:
+    half = bytes(produce.STEP_BYTES // 2)
+    batches = [(TopicPartition("orders", nth), half) for nth in range(5)]
+    assert list(map(len, produce._cuts(batches))) == [2, 2, 1]
+    larger = (TopicPartition("orders", 9), bytes(produce.STEP_BYTES + 1))
+    assert list(map(len, produce._cuts([larger, (TopicPartition("orders", 1), None), larger]))) == [1, 1, 1]
+
+
+def test_a_large_request_is_appended_in_steps(alone: Harness) -> None:
+    asked = Long(alone, 3, request_bytes=produce.STEP_BYTES + 1)
+    assert not asked.replies.said
+    list(asked.listings.steps())
+    assert len(asked.replies.only.responses[0].partition_responses) == 3
+
+
+@pytest.mark.parametrize(("acks", "appended"), [(0, 2 * produce.STEP_BATCHES), (1, produce.STEP_BATCHES)])
+def test_what_a_producer_sent_without_acks_is_appended_though_it_has_gone(
+    alone: Harness, acks: int, appended: int
+) -> None:
+    asked = Long(alone, 2 * produce.STEP_BATCHES, acks=acks)
+    asked.listings.step()
+    asked.session.channel = object()  # type: ignore[assignment]  # lost: it has another channel than before
+    list(asked.listings.steps())
+    assert alone.partition().log.log_end_offset == appended

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import produce
+from purgatorio.broker.coordinator.turns import Listings
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -36,7 +37,7 @@ def say(
         topic_data=[TopicProduceData(name="orders", partition_data=data)],
     )
     replies = Replies()
-    produce.handle(broker.replicas, context(ApiKey.PRODUCE, version), request, replies)
+    produce.handle(broker.replicas, Listings(lambda: None), context(ApiKey.PRODUCE, version), request, replies)
     return replies.only
 
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from purgatorio.broker.api.routes import APIS as REGISTERED
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.member import Member as ClassicMember
 from purgatorio.broker.group.classic.state import GroupState
@@ -129,6 +130,8 @@ NUMBERS: Final[dict[str, int]] = {
     "transaction_timeout_ms": 10_000,
 }
 """Numbers other than 0; those of partitions count up."""
+
+_ANSWERED: Final = {api.key: api.answered_versions for api in REGISTERED}
 
 
 class World:
@@ -258,14 +261,15 @@ class Naming(NamedTuple):
 
 
 def requests_that_name(key: ApiKey, count: int = MANY, *, newest_only: bool = False) -> Iterator[HostileRequest]:
-    """Return requests of one API: of its lowest and its highest version, with each of their arrays wide in turn.
+    """Return requests of one API: of the lowest and the highest answered version, each of their arrays wide in turn.
 
     Args:
         newest_only: only those of the highest version that ask for all that can be asked for.
     """
     api = APIS[key]
     seen = set()
-    for version in sorted({api.versions[-1 if newest_only else 0], api.versions[-1]}):
+    answered = _ANSWERED[key]
+    for version in sorted({answered[-1 if newest_only else 0], answered[-1]}):
         for path in [(), *wide_paths(api.request, version)]:
             for naming in _namings(path):
                 if newest_only and not naming.flag:
