@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.layers.quotas.filtering import Component, matching
+from purgatorio.broker.layers.quotas.filtering import Component, matcher
 from purgatorio.broker.layers.quotas.naming import parts_of
+from purgatorio.broker.metadata.clients import ClientQuotas, QuotaEntity
 from purgatorio.broker.metadata.controller import Refused
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -21,31 +23,39 @@ from purgatorio.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 
+ENTITIES_PER_STEP: Final = 500
+"""Entities that one step looks at: some milliseconds."""
+
 
 def handle(admin: AdminContext, ctx: RequestContext, request: DescribeClientQuotasRequest, reply: Reply) -> None:
     """Answer from this broker's image."""
     components = [Component(each.entity_type, each.match_type, each.match) for each in request.components]
     try:
-        found = matching(admin.store.image.client_quotas, components, strict=request.strict)
+        matches = matcher(components, strict=request.strict)
     except Refused as refusal:
         response = error_response(request, refusal.error)
         response.error_message = refusal.message
         reply(response)
         return
-    reply(
-        DescribeClientQuotasResponse(
-            error_message=None,
-            entries=[
+    admin.listings.begin(_list(admin.store.image.client_quotas, matches, reply), ctx.session)
+
+
+def _list(quotas: ClientQuotas, matches: Callable[[QuotaEntity], bool], reply: Reply) -> Iterator[None]:
+    """Look at all quotas of one image, `ENTITIES_PER_STEP` in each step, and reply with the last one."""
+    entries = []
+    for number, (entity, values) in enumerate(quotas.items(), 1):
+        if matches(entity):
+            entries.append(
                 ClientQuotasEntry(
                     entity=[
-                        ClientQuotasEntityPart(entity_type=kind, entity_name=name) for kind, name in parts_of(each)
+                        ClientQuotasEntityPart(entity_type=kind, entity_name=name) for kind, name in parts_of(entity)
                     ],
                     values=[ClientQuotasValue(key=key, value=value) for key, value in values.items()],
                 )
-                for each, values in found.items()
-            ],
-        )
-    )
+            )
+        if number % ENTITIES_PER_STEP == 0:
+            yield
+    reply(DescribeClientQuotasResponse(error_message=None, entries=entries))
 
 
 def error_response(request: DescribeClientQuotasRequest, error_code: ErrorCode) -> DescribeClientQuotasResponse:

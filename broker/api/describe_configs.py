@@ -106,7 +106,12 @@ class _Listed:
 
 
 def _refused(key: tuple[int, str], error_code: ErrorCode) -> DescribeConfigsResult:
-    """Return a resource's error: POLICY_VIOLATION, as Kafka says of what is too large, for one that has no room."""
+    """Return a resource's error: POLICY_VIOLATION for one that has no room.
+
+    Kafka answers it where a controller's batch would be too large. Clients report it with its message for that resource
+    alone, and do not try again. A retriable code would have them repeat a request that is as large as before, and
+    INVALID_REQUEST says that it is malformed.
+    """
     kind, name = key
     has_room = error_code != NO_ROOM
     return DescribeConfigsResult(

@@ -7,6 +7,7 @@ allowed by the schema, but Java's AdminClient.describeTopics fails on it (kafka-
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -28,6 +29,8 @@ from purgatorio.protocol.messages.describe_topic_partitions import (
 
 MAX_PARTITIONS_PER_PAGE: Final = 2_000
 """Kafka's `max.request.partition.size.limit`."""
+TOPICS_PER_STEP: Final = 500
+"""Topics that one step describes: some milliseconds; so does one of 2,000 partitions."""
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: DescribeTopicPartitionsRequest, reply: Reply) -> None:
@@ -43,11 +46,11 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeTopicParti
         names = [name for name in names if name >= cursor.topic_name]
         # If the cursor's topic was deleted since the last page, the next topic starts at its partition 0.
         first = cursor.partition_index if names[:1] == [cursor.topic_name] else 0
-    reply(_page(image, names, first, request.response_partition_limit))
+    admin.listings.begin(_page(image, names, first, request.response_partition_limit, reply), ctx.session)
 
 
-def _page(image: ClusterImage, names: list[str], first: int, limit: int) -> DescribeTopicPartitionsResponse:
-    """Return a page of the topics in `names`; the first topic starts at its partition `first`."""
+def _page(image: ClusterImage, names: list[str], first: int, limit: int, reply: Reply) -> Iterator[None]:
+    """Answer a page of the topics in `names`, in steps; the first topic starts at its partition `first`."""
     response = DescribeTopicPartitionsResponse()
     left = max(1, min(limit, MAX_PARTITIONS_PER_PAGE))
     for name in names:
@@ -66,7 +69,9 @@ def _page(image: ClusterImage, names: list[str], first: int, limit: int) -> Desc
             break
         left -= max(0, end - first)
         first = 0
-    return response
+        if len(response.topics) % TOPICS_PER_STEP == 0:
+            yield
+    reply(response)
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:

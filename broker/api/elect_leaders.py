@@ -16,7 +16,7 @@ from typing import Final
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.cluster_change import ClusterChange
+from purgatorio.broker.metadata.cluster_change import ClusterChange, Decide
 from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, TopicSettings, elect_leaders
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -30,6 +30,9 @@ from purgatorio.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 
+PARTITIONS_PER_DECISION: Final = 1_000
+"""The most partitions of one decision, if the request is for all of them: some milliseconds."""
+
 logger = get_logger(__name__)
 
 
@@ -38,21 +41,30 @@ def handle(admin: AdminContext, ctx: RequestContext, request: ElectLeadersReques
     if request.election_type not in tuple(ElectionType):
         reply(error_response(request, ErrorCode.INVALID_REQUEST))
     else:
-        submit(admin, ctx, _ElectLeaders(admin.topics, request), reply)
+        submit(admin, ctx, _ElectLeaders(admin.topics, request, admin.store.image), reply)
 
 
 class _ElectLeaders(ClusterChange[ElectionResult]):
     purgatory = "elections"
 
-    def __init__(self, settings: TopicSettings, request: ElectLeadersRequest) -> None:
+    def __init__(self, settings: TopicSettings, request: ElectLeadersRequest, image: ClusterImage) -> None:
         self._named = _named(request)
+        self._all = _all(image) if self._named is None else []
         super().__init__([TopicPartition(*name) for name in self._named or ()], request.timeout_ms)
         self._settings = settings
         self._request = request
         self._election = ElectionType(request.election_type)
 
-    def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[ElectionResult]]:
-        wanted = _all(image) if self._named is None else self._named
+    def decisions(self) -> Sequence[Decide[ElectionResult]]:
+        """Return a decision for each `PARTITIONS_PER_DECISION` of all partitions; one for those that are named."""
+        if self._named is not None:
+            return (partial(self._decide, self._named),)
+        cuts = range(0, max(1, len(self._all)), PARTITIONS_PER_DECISION)
+        return [partial(self._decide, self._all[first : first + PARTITIONS_PER_DECISION]) for first in cuts]
+
+    def _decide(
+        self, wanted: Sequence[tuple[str, int]], image: ClusterImage
+    ) -> tuple[ClusterImage, Sequence[ElectionResult]]:
         return elect_leaders(image, wanted, self._election, settings=self._settings)
 
     def respond(self, results: Sequence[ElectionResult]) -> ElectLeadersResponse:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from purgatorio.broker.layers.quotas.naming import is_entity_type, mixes_ip, parts_of
-from purgatorio.broker.metadata.clients import ClientQuotas, QuotaEntity
+from purgatorio.broker.metadata.clients import QuotaEntity
 from purgatorio.broker.metadata.controller import Refused
 from purgatorio.protocol.errors import ErrorCode
 
@@ -29,14 +29,14 @@ class Component(NamedTuple):
     match: str | None
 
 
-def matching(quotas: ClientQuotas, components: Sequence[Component], *, strict: bool) -> ClientQuotas:
-    """Return the quotas of the entities that have all components; strict: and no part of another type.
+def matcher(components: Sequence[Component], *, strict: bool) -> Callable[[QuotaEntity], bool]:
+    """Return whether an entity has all components; strict: and no part of another type.
 
     Raises:
         Refused: the components make no sense.
     """
     asked = _checked(components)
-    return {entity: values for entity, values in quotas.items() if _matches(entity, asked, strict)}
+    return lambda entity: _matches(entity, asked, strict)
 
 
 def _matches(entity: QuotaEntity, asked: Mapping[str, Component], strict: bool) -> bool:
