@@ -12,7 +12,7 @@ from typing import Final
 
 from purgatorio.broker.group.config import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIGS
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
+from purgatorio.broker.metadata.controller import NewTopic, create_topics
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC, TRANSACTION_STATE_TOPIC_CONFIGS
 from purgatorio.protocol.transaction_state import TransactionState
 from purgatorio.simulation.checks.checkers import Anomaly, check
@@ -258,7 +258,7 @@ class _Simulation:
             new.append(NewTopic(TRANSACTION_STATE_TOPIC, STATE_PARTITIONS, factor, configs=configs))
         done: asyncio.Future[object] = self.loop.create_future()
         self._cluster.store.open().submit(
-            lambda image: create_topics(image, new, settings=TopicSettings(), rng=rng), done.set_result
+            lambda image: create_topics(image, new, settings=self._cluster.topic_settings, rng=rng), done.set_result
         )
         await done
         for topic in swarm.topics:

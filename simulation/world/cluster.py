@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.room_settings import topic_settings
 from purgatorio.broker.metadata.broker_lifecycle import RegistrationLost
 from purgatorio.broker.metadata.controller import DuplicateBrokerId
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
@@ -199,6 +200,7 @@ class SimulatedCluster:
         settings: the brokers' configuration, beside ids and ports.
 
     Attributes:
+        topic_settings: the defaults for topics, which all brokers have; an operator's decisions need them, too.
         processes: the newest process of each running broker.
         replaced: the processes that others have replaced, as long as they run.
     """
@@ -233,6 +235,7 @@ class SimulatedCluster:
         self._rng = rng
         self._domain = domain
         self._hosts = self._build_hosts(count, racks, clock_rates, settings)
+        self.topic_settings = topic_settings(self._hosts[1][0].config)
         if spare_hosts and not one_process:
             spares = self._build_hosts(count, racks, clock_rates, settings, name="spare", first_port=FIRST_SPARE_PORT)
             for broker_id, hosts in spares.items():

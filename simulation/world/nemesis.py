@@ -19,7 +19,6 @@ from purgatorio.broker.metadata.controller import (
     NewTopic,
     Reassignment,
     TopicReference,
-    TopicSettings,
     create_topics,
     delete_topics,
     reassign_partitions,
@@ -316,7 +315,8 @@ class Nemesis:
             return
         self._note(f"reassign {topic}-{index} to {', '.join(map(str, replicas))}")
         self._operator.submit(
-            lambda image: reassign_partitions(image, [wanted], settings=TopicSettings()), lambda results: None
+            lambda image: reassign_partitions(image, [wanted], settings=self._cluster.topic_settings),
+            lambda results: None,
         )
 
     async def delete_records(self, end: float) -> None:
@@ -349,7 +349,9 @@ class Nemesis:
         await asyncio.sleep(self._rng.uniform(*RECREATION_SECONDS))
         self._note(f"create topic {name} again")
         while name not in self._cluster.image.topics:  # too few brokers may run
-            await self._change(lambda image: create_topics(image, [new], settings=TopicSettings(), rng=self._rng))
+            await self._change(
+                lambda image: create_topics(image, [new], settings=self._cluster.topic_settings, rng=self._rng)
+            )
             await asyncio.sleep(0.1)
         self._recreating = False
 
