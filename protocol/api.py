@@ -200,13 +200,13 @@ class EncodedResponse:
     """A response that its handler has encoded: where many responses are alike, that takes less than its encoder does.
 
     Attributes:
-        message: the message, without size and header.
+        parts: the message, without size and header; the first part is `bytes`.
     """
 
-    __slots__ = ("message",)
+    __slots__ = ("parts",)
 
-    def __init__(self, message: bytes) -> None:
-        self.message = message
+    def __init__(self, *parts: Buffer) -> None:
+        self.parts = parts
 
 
 class _Codecs(dict[tuple[int, int], F]):
@@ -298,27 +298,25 @@ def encode_response(
         EncodeError: the response cannot be encoded in this version.
     """
     if isinstance(response, EncodedResponse):
-        return _with_prefix(api_key, version, correlation_id, [response.message])
-    return _with_prefix(api_key, version, correlation_id, _response_encoders[api_key, version](response))
-
-
-def encode_response_in_steps(
-    api_key: int, version: int, correlation_id: int, response: Message | EncodedResponse
-) -> Generator[None, None, list[Buffer]]:
-    """Encode as `encode_response` does, a long response in steps, between which other work can be done."""
-    if isinstance(response, EncodedResponse):
-        return encode_response(api_key, version, correlation_id, response)
-    parts = yield from _stepped_response_encoders[api_key, version](response)
-    return _with_prefix(api_key, version, correlation_id, parts)
-
-
-def _with_prefix(api_key: int, version: int, correlation_id: int, parts: list[Buffer]) -> list[Buffer]:
+        parts = list(response.parts)
+    else:
+        parts = _response_encoders[api_key, version](response)
     size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
     if _flexible_response_headers[api_key, version]:
         parts[0] = _FLEXIBLE_RESPONSE_PREFIX.pack(size + 5, correlation_id) + parts[0]
     else:
         parts[0] = _RESPONSE_PREFIX.pack(size + 4, correlation_id) + parts[0]
     return parts
+
+
+def encode_response_in_steps(
+    api_key: int, version: int, correlation_id: int, response: Message | EncodedResponse
+) -> Generator[None, None, list[Buffer]]:
+    """Encode as `encode_response` does, a long response in steps, between which other work can be done."""
+    if not isinstance(response, EncodedResponse):
+        parts = yield from _stepped_response_encoders[api_key, version](response)
+        response = EncodedResponse(*parts)
+    return encode_response(api_key, version, correlation_id, response)
 
 
 def encode_request(

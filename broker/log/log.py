@@ -203,11 +203,9 @@ class Log:
     def _reserve(self, memory_bytes: int, uncommitted_bytes: int) -> None:
         """Count the memory of an append, of which a part will be uncommitted, or raise MemoryExhausted."""
         share, memory = self._share, self._memory
-        if share.used_bytes and not share.has_room(self.uncommitted_bytes, uncommitted_bytes):
-            raise MemoryExhausted(
-                f"{self.uncommitted_bytes} bytes of the log are not committed, and {share.used_bytes} bytes of all "
-                f"logs that the broker {share.verb}, of at most {share.limit_bytes}"
-            )
+        # Nothing is uncommitted: then a batch may be larger than the share.
+        if share.used_bytes and self.uncommitted_bytes + uncommitted_bytes > share.limit_bytes - share.used_bytes:
+            raise share.refusal(self.uncommitted_bytes)
         if memory.used_bytes + memory_bytes > memory.limit_bytes and not memory.make_room(self, memory_bytes):
             raise MemoryExhausted(
                 f"the logs of this broker hold {memory.used_bytes} bytes of at most {memory.limit_bytes}, "
@@ -219,23 +217,25 @@ class Log:
 
     def _append(self, header: BatchHeader, batch: bytes, offset: int, leader_epoch: int, wall_ms: int) -> None:
         """Append a batch that was checked and for which memory is reserved; cannot fail."""
-        segment = self._segments.active
+        segment, timestamp_ms = self._segments.active, header.max_timestamp
+        before_bytes = segment.size_bytes
         ages = not segment.batches
-        if not ages and segment.is_full_for(
-            len(batch), header.max_timestamp, wall_ms, self._segment_bytes, self._segment_ms
-        ):
-            segment = self._segments.roll(offset, wall_ms, self.producers.snapshot())
-            ages = len(self._segments) == 2
+        if (
+            not ages
+        ):  # a new segment, by size or by the records' own time if they have one, so that all replicas roll alike
+            first_ms = segment.first_timestamp_ms
+            age_ms = timestamp_ms - first_ms if first_ms >= 0 else wall_ms - segment.created_ms
+            if before_bytes + len(batch) > self._segment_bytes or age_ms > self._segment_ms:
+                segment, before_bytes = self._segments.roll(offset, wall_ms, self.producers.snapshot()), 0
+                ages = len(self._segments) == 2
         last_offset = offset + header.last_offset_delta
-        small_bytes = self._memory.small_bytes
-        ages = ages or segment.size_bytes < small_bytes <= segment.size_bytes + len(batch)
-        segment.append(batch, last_offset, header.max_timestamp, wall_ms)
+        segment.append(batch, last_offset, timestamp_ms, wall_ms)
         self.log_end_offset = last_offset + 1
         if leader_epoch != self.epochs.latest_epoch:
             self.epochs.assign(leader_epoch, offset)
         if header.producer_id >= 0:
             self.producers.appended(header, batch, offset, wall_ms)
-        if ages:
+        if ages or before_bytes < self._memory.small_bytes <= segment.size_bytes:
             self._memory.aged(self)
 
     # --- read ----------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from purgatorio.broker.log.errors import MemoryExhausted
 from purgatorio.logger import get_logger
 
 MIN_SEGMENT_BYTES: Final = 1024 * 1024
@@ -77,12 +78,12 @@ class UncommittedShare:
         self.limit_bytes = 0
         self.used_bytes = 0
 
-    def has_room(self, held_bytes: int, size_bytes: int) -> bool:
-        """Return whether a log that has `held_bytes` uncommitted may append more.
-
-        Not to be asked if nothing is uncommitted: then a log may append a batch that is larger than the share.
-        """
-        return held_bytes + size_bytes <= self.limit_bytes - self.used_bytes
+    def refusal(self, held_bytes: int) -> MemoryExhausted:
+        """Return the error for an append to a log that has `held_bytes` uncommitted, for which too little is left."""
+        return MemoryExhausted(
+            f"{held_bytes} bytes of the log are not committed, and {self.used_bytes} bytes of all logs that the broker "
+            f"{self.verb}, of at most {self.limit_bytes}"
+        )
 
 
 class MemoryBudget:

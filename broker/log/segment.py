@@ -79,17 +79,6 @@ class Segment:
         self.max_timestamps.append(max_timestamp_ms)
         self.appended_ms = wall_ms
 
-    def is_full_for(self, size_bytes: int, timestamp_ms: int, wall_ms: int, max_bytes: int, max_ms: int) -> bool:
-        """Whether a batch of this size and timestamp starts a new segment, by size or by time.
-
-        The records' own time counts if they have one, so that all replicas roll alike.
-        """
-        if self.size_bytes + size_bytes > max_bytes:
-            return True
-        first_ms = self.first_timestamp_ms
-        age_ms = timestamp_ms - first_ms if first_ms >= 0 else wall_ms - self.created_ms
-        return age_ms > max_ms
-
     @property
     def next_offset(self) -> int:
         """The offset after the last batch."""

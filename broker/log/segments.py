@@ -99,6 +99,10 @@ class Segments:
 
     def memory_between(self, start_offset: int, end_offset: int) -> int:
         """Memory of the batches from the one that contains `start_offset` to before the one with `end_offset`."""
+        active = self.active
+        if start_offset >= active.base_offset:  # the usual case
+            start, stop = active.index_of(start_offset), active.index_of(end_offset)
+            return active.start_of(stop) - active.start_of(start) + BATCH_OVERHEAD_BYTES * (stop - start)
         memory_bytes = 0
         first, last = self.number_of(start_offset), self.number_of(end_offset)
         for number in range(first, last + 1):

@@ -52,17 +52,20 @@ class RecordValidation:
     Args:
         full: whether the records are checked in any case (record.validation), or only where the topic needs it.
         work: the work for the records of one request.
+
+    Attributes:
+        left: what is left of it for the present request.
     """
 
-    __slots__ = ("_left", "_work", "full")
+    __slots__ = ("_work", "full", "left")
 
     def __init__(self, *, full: bool = True, work: int = WORK_PER_REQUEST) -> None:
         self.full = full
-        self._work = self._left = work
+        self._work = self.left = work
 
     def begin_request(self) -> None:
         """Let the next batches, those of one request, share the work of one request."""
-        self._left = self._work
+        self.left = self._work
 
     def unpack(self, header: BatchHeader, batch: Buffer) -> bytes | None:
         """Return the records of a batch, decompressed; None if too little work is left for them.
@@ -71,21 +74,21 @@ class RecordValidation:
             CorruptRecordError: as `decompress`; MESSAGE_TOO_LARGE if the batch alone needs more than a whole request's
                 work.
         """
-        if self._left <= 0:
+        if self.left <= 0:
             return None
         packed = batch[HEADER_SIZE:]
         if not header.attributes & CODEC_MASK:
-            self._left -= len(packed) // COPIED_PER_UNIT
+            self.left -= len(packed) // COPIED_PER_UNIT
             return bytes(packed)
-        left, max_bytes = self._left, self._left * UNPACKED_PER_UNIT
-        self._left = 0
+        left, max_bytes = self.left, self.left * UNPACKED_PER_UNIT
+        self.left = 0
         try:
             data = decompress(header.compression, packed, max_bytes)
         except RecordTooLargeError:
             if left == self._work:
                 raise
             return None
-        self._left = left - len(data) // UNPACKED_PER_UNIT
+        self.left = left - len(data) // UNPACKED_PER_UNIT
         return data
 
     def check(self, header: BatchHeader, data: bytes, keyless: list[int] | None = None, start: int = 0) -> None:
@@ -94,14 +97,14 @@ class RecordValidation:
         Raises:
             InvalidRecordError: as `check_records`.
         """
-        self._left = check_records(data, header.record_count, self._left, keyless, start)
+        self.left = check_records(data, header.record_count, self.left, keyless, start)
 
     def may_read(self, count: int) -> bool:
         """Return whether work is left for reading so many records in full; if so, take it."""
         units = count * UNITS_PER_RECORD_READ
-        if units > self._left:
+        if units > self.left:
             return False
-        self._left -= units
+        self.left -= units
         return True
 
     def may_compress(self, codec: Compression, size_bytes: int) -> bool:
@@ -109,9 +112,9 @@ class RecordValidation:
 
         gzip would leave most topics that want it with a mixture otherwise: 400 KB take a whole request's work.
         """
-        if self._left <= 0:
+        if self.left <= 0:
             return False
-        self._left -= size_bytes // COMPRESSED_PER_UNIT[codec]
+        self.left -= size_bytes // COMPRESSED_PER_UNIT[codec]
         return True
 
 
@@ -198,10 +201,12 @@ class Admission:
 
     def _check_form(self, header: BatchHeader, batch: Buffer, covered: bytes) -> None:
         """Check the form of the records; `covered` are the bytes that the CRC covers, which spare another copy."""
-        if not header.attributes & CODEC_MASK:
-            self._validation.check(header, covered, start=RECORDS_AFTER_CRC)
-        elif (data := self._validation.unpack(header, batch)) is not None:
-            self._validation.check(header, data)
+        validation = self._validation
+        if not header.attributes & CODEC_MASK:  # as `RecordValidation.check`, without the call
+            left = validation.left
+            validation.left = check_records(covered, header.record_count, left, None, RECORDS_AFTER_CRC)
+        elif (data := validation.unpack(header, batch)) is not None:
+            validation.check(header, data)
 
     def _check(self, header: BatchHeader, batch: Buffer, wall_ms: int) -> tuple[BatchHeader, Buffer]:
         """Check the records, and compress the batch anew if the topic wants another codec than the producer's."""

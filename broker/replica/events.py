@@ -75,7 +75,9 @@ class ReplicaEvents:
         tp, watch = partition.tp, self._watch
         if high_watermark_moved:
             self._produce_purgatory.check_and_complete(tp, "append")
-        self._mark(tp, watch.take_followers(tp), "append")
+        followers = watch.take_followers(tp)
+        if followers:  # most appends find none that waits
+            self._mark(tp, followers, "append")
         # A new segment is enough to read for a consumer that waits at the end of the one before.
         if watch.has_consumers(tp):
             is_new_segment = partition.log.active_segment_start_offset == first_offset

@@ -263,7 +263,7 @@ class RunningClock:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._clock_now_ms = clock.now_ms
-        self._beat_ms = clock.now_ms()
+        self._latest_ms = clock.now_ms() + self.MAX_GAP_MS
         self._stood_still_ms = 0
         self.now_seconds = clock.now_seconds
         self.wall_ms = clock.wall_ms
@@ -277,14 +277,14 @@ class RunningClock:
 
     def now_ms(self) -> int:
         """Monotonic milliseconds in which the event loop ran."""
-        now_ms, latest_ms = self._clock_now_ms(), self._beat_ms + self.MAX_GAP_MS
+        now_ms, latest_ms = self._clock_now_ms(), self._latest_ms
         return (now_ms if now_ms < latest_ms else latest_ms) - self._stood_still_ms
 
     def beat(self) -> None:
         """Note that the event loop has made enough turns for a heartbeat."""
         now_ms = self._clock.now_ms()
-        self._stood_still_ms += max(0, now_ms - self._beat_ms - self.MAX_GAP_MS)
-        self._beat_ms = now_ms
+        self._stood_still_ms += max(0, now_ms - self._latest_ms)
+        self._latest_ms = now_ms + self.MAX_GAP_MS
 
     async def run(self) -> None:
         """Beat until cancelled."""

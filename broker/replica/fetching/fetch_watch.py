@@ -6,7 +6,7 @@ answers any more (sessions of clients that are gone), an append costs no more th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.fetching.fetch_context import PartitionFetch
@@ -55,7 +55,7 @@ class FetchWatch:
         """Return the fetches of followers that wait for a partition, and leave them there."""
         return self._followers.get(tp, ())
 
-    def take_followers(self, tp: TopicPartition) -> Iterable[PartitionFetch]:
+    def take_followers(self, tp: TopicPartition) -> Collection[PartitionFetch]:
         """Take out the fetches of followers that wait for a partition."""
         return self._followers.pop(tp, ())
 

@@ -355,7 +355,7 @@ def test_a_corrupt_fetch_answer_has_a_wrong_bit_in_its_records(broker: FakeBroke
 
 def test_a_corrupt_answer_without_records_is_cut_short(broker: FakeBroker) -> None:
     broker.fault(api="Heartbeat", corrupt=True)
-    assert len(heartbeat(broker).answer.message) == 3
+    assert len(heartbeat(broker).answer.parts[0]) == 3
 
 
 def test_a_function_answers_or_leaves_it_to_the_broker(broker: FakeBroker) -> None:
