@@ -26,10 +26,10 @@ from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operator import OperationRefused, snapshots
-from purgatorio.broker.operator.leadership import Leadership
-from purgatorio.broker.operator.network import Network
-from purgatorio.broker.operator.snapshots import Snapshot
+from purgatorio.broker.operations.control import OperationRefused, snapshots
+from purgatorio.broker.operations.control.leadership import Leadership
+from purgatorio.broker.operations.control.network import Network
+from purgatorio.broker.operations.control.snapshots import Snapshot
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
 from purgatorio.broker.time.clock import Alarm, Clock, RunningClock, SystemClock

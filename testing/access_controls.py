@@ -68,7 +68,7 @@ class AccessControls(FaultControls):
         Raises:
             ValueError: the brokers refuse it, with their sentence.
         """
-        from purgatorio.broker.operator.quotas import Quotas
+        from purgatorio.broker.operations.control.quotas import Quotas
 
         entity = entity_of(user=user, client_id=client_id, ip=ip)
         edited = Quotas(self._controls.cluster.network)

@@ -19,11 +19,10 @@ from purgatorio.broker.metadata.acls import AclBinding
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operator import OperationRefused, TransactionControl
-from purgatorio.broker.operator.acls import Acls
-from purgatorio.broker.operator.network import ConnectedBroker
-from purgatorio.broker.operator.sessions import expire_member
-from purgatorio.broker.operator.upkeep import apply_retention, compact
+from purgatorio.broker.operations.control import OperationRefused, TransactionControl
+from purgatorio.broker.operations.control.acls import Acls
+from purgatorio.broker.operations.control.sessions import expire_member
+from purgatorio.broker.operations.control.upkeep import apply_retention, compact
 from purgatorio.broker.purgatory import ParkedOperation
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.results import AppendResult
@@ -404,7 +403,7 @@ def _all_committed(replica: Partition) -> bool:
     return replica.high_watermark >= replica.log.log_end_offset
 
 
-def _knows_leaders(broker: ConnectedBroker, name: str) -> bool:
+def _knows_leaders(broker: Broker, name: str) -> bool:
     """Return whether a broker knows the leaders of a topic, and has the replicas that it shall have."""
     topic = broker.image.topics.get(name)
     return (

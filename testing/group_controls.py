@@ -8,7 +8,7 @@ from typing import Final
 
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.group.overview import MemberOverview, members, overview
-from purgatorio.broker.operator.group_control import GroupControl
+from purgatorio.broker.operations.control.group_control import GroupControl
 from purgatorio.testing.values import Group
 
 POLL_SECONDS: Final = 0.001

@@ -18,7 +18,7 @@ from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 if TYPE_CHECKING:
     # Tests import `Kafka` for their annotations: the broker is imported by the first cluster, not by this module.
     from purgatorio.broker.cluster import Cluster
-    from purgatorio.broker.operator.snapshots import Snapshot
+    from purgatorio.broker.operations.control.snapshots import Snapshot
     from purgatorio.testing.controls import Controls
     from purgatorio.testing.keywords import BrokerSettings, TopicConfigs
     from purgatorio.testing.values import Group, IsolationLevel, Parked, Record

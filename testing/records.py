@@ -8,7 +8,7 @@ from typing import Final, get_args
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.transactions import AbortedTransaction
-from purgatorio.broker.operator.transaction_control import TransactionControl
+from purgatorio.broker.operations.control.transaction_control import TransactionControl
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.protocol.records import BatchHeader, iter_batches, iter_records
 from purgatorio.testing.values import IsolationLevel, Record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.broker.cluster import Cluster
-from purgatorio.broker.operator.clock_control import ClockControl, EndedOperation
+from purgatorio.broker.operations.control.clock_control import ClockControl, EndedOperation
 from purgatorio.broker.time.movable_clock import MovableClock
 from purgatorio.testing.timeline import Timeline
 from purgatorio.testing.values import Advanced, Ended, Parked

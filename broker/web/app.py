@@ -1,4 +1,4 @@
-"""The admin HTTP's application: the live page, metrics, health, and the JSON API of `purgatorio.broker.web.api`."""
+"""The admin HTTP's application: the live page, metrics, health, and the JSON API of `purgatorio.broker.web.router`."""
 
 from __future__ import annotations
 
@@ -14,30 +14,17 @@ from starlette.types import ASGIApp
 
 from purgatorio.broker.metrics.collectors import FaultsCollector, LoopLagCollector
 from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
-from purgatorio.broker.operator import ClusterControl, GroupControl, OperationRefused, TransactionControl
+from purgatorio.broker.operations.control import ClusterControl, OperatedCluster, OperationRefused
+from purgatorio.broker.operations.operator import Operator
 from purgatorio.broker.web import pages
-from purgatorio.broker.web.acls import AclsApi
-from purgatorio.broker.web.api import JsonApi, near_path
-from purgatorio.broker.web.clock import ClockApi
-from purgatorio.broker.web.connections import ConnectionsApi
-from purgatorio.broker.web.control import ControlApi, not_done
-from purgatorio.broker.web.faults import FaultsApi
-from purgatorio.broker.web.groups import GroupsApi
 from purgatorio.broker.web.guard import HostGuard, SecurityHeaders
-from purgatorio.broker.web.leadership import LeadershipApi
-from purgatorio.broker.web.network import NetworkApi
-from purgatorio.broker.web.quotas import QuotasApi
 from purgatorio.broker.web.requests import json_response
-from purgatorio.broker.web.snapshots import SnapshotsApi
+from purgatorio.broker.web.router import near_path, refused, routes
 from purgatorio.broker.web.tokens import AdminTokens, TokenGuard
-from purgatorio.broker.web.transactions import TransactionsApi
-from purgatorio.broker.web.upkeep import UpkeepApi
-from purgatorio.broker.web.users import UsersApi
-from purgatorio.broker.web.views import ClusterView
 
 
 def create_app(
-    cluster: ClusterView,
+    cluster: OperatedCluster,
     control: ClusterControl,
     *,
     allowed_host: str,
@@ -54,8 +41,6 @@ def create_app(
         metrics_per_partition: whether /metrics has series for each partition, not only for each topic.
         tokens: what requests need; None: whoever reaches the address may do everything.
     """
-    groups = GroupControl(cluster, lambda: control.image)
-    transactions = TransactionControl(cluster, lambda: control.image)
     health = _Health(cluster, control, metrics_per_partition=metrics_per_partition)
     app = Starlette(
         routes=[
@@ -64,22 +49,9 @@ def create_app(
             Route("/metrics", health.metrics),
             Route("/healthz", health.alive),
             Route("/readyz", health.ready),
-            *JsonApi(cluster, control, groups, transactions, allowed_host).routes(),
-            *ControlApi(cluster, control, allowed_host).routes(),
-            *GroupsApi(cluster, control, groups, allowed_host).routes(),
-            *FaultsApi(cluster, allowed_host).routes(),
-            *ClockApi(cluster, allowed_host).routes(),
-            *NetworkApi(cluster, allowed_host).routes(),
-            *LeadershipApi(cluster, allowed_host).routes(),
-            *UpkeepApi(cluster, allowed_host).routes(),
-            *SnapshotsApi(cluster, control, allowed_host).routes(),
-            *AclsApi(cluster, allowed_host).routes(),
-            *UsersApi(cluster, allowed_host).routes(),
-            *ConnectionsApi(cluster).routes(),
-            *QuotasApi(cluster, allowed_host).routes(),
-            *TransactionsApi(cluster, control, transactions, allowed_host).routes(),
+            *routes(Operator(cluster, control), allowed_host),
         ],
-        exception_handlers={HTTPException: _refused, OperationRefused: not_done, Exception: _failed},
+        exception_handlers={HTTPException: _not_answered, OperationRefused: refused, Exception: _failed},
     )
     # A redirect would repeat any Host header, and no route needs one.
     app.router.redirect_slashes = False
@@ -90,7 +62,7 @@ def create_app(
 class _Health:
     """The handlers for monitoring systems."""
 
-    def __init__(self, cluster: ClusterView, control: ClusterControl, *, metrics_per_partition: bool) -> None:
+    def __init__(self, cluster: OperatedCluster, control: ClusterControl, *, metrics_per_partition: bool) -> None:
         self._cluster = cluster
         self._control = control
         self._process = process_registry()
@@ -124,7 +96,7 @@ class _Health:
         return json_response({"ready": not missing, "missing": missing}, status_code=503 if missing else 200)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _not_answered(request: Request, error: Exception) -> Response:
     """Answer an expected failure with JSON."""
     assert isinstance(error, HTTPException)
     detail = error.detail

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.time.clock import Clock
+from purgatorio.broker.web.bodies import Body
 from purgatorio.broker.web.guard import check_may_change, read_body
 
-MAX_BROKER_ID: Final = 2**31 - 1
 MAX_FIELD_CHARS: Final = 100
 """A longer name is near no field."""
-
-
-class Body(BaseModel):
-    """The body of a request: JSON types are not converted, unknown fields are refused."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Nothing(Body):
-    """An empty object."""
 
 
 B = TypeVar("B", bound=Body)
@@ -67,18 +56,6 @@ def _in_words(error: ValidationError, model: type[Body]) -> str:
             what = f"there is no such field{nearest(where, model.model_fields)}"
         clauses.append(f"{where}: {what}" if where else what)
     return "; ".join(clauses[:5])
-
-
-def broker_id_of(request: Request, known: Sequence[int]) -> int:
-    """Return the id of the broker that a path names.
-
-    Raises:
-        HTTPException: 404 if it is none of the known ones.
-    """
-    given = whole_number(request.path_params["broker_id"], MAX_BROKER_ID)
-    if given is None or given not in known:
-        raise HTTPException(404, f"there is no such broker, only {', '.join(map(str, known))}")
-    return given
 
 
 def int_param(request: Request, name: str, default: int, *, most: int) -> int:

@@ -10,14 +10,13 @@ import socket
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from purgatorio.broker.operator import ClusterControl
+from purgatorio.broker.operations.control import ClusterControl, OperatedCluster
 from purgatorio.broker.server.listening import open_sockets
 from purgatorio.logger import get_logger
 
 if TYPE_CHECKING:
     from purgatorio.broker.web.http_server import HttpServer
     from purgatorio.broker.web.tokens import AdminTokens
-    from purgatorio.broker.web.views import AdministeredCluster
 
 _log = get_logger(__name__)
 
@@ -40,7 +39,7 @@ class AdminServer:
 
     def __init__(
         self,
-        cluster: AdministeredCluster,
+        cluster: OperatedCluster,
         *,
         metrics_per_partition: bool = False,
         token: str | None = None,

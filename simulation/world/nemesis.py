@@ -24,7 +24,7 @@ from purgatorio.broker.metadata.controller import (
     reassign_partitions,
 )
 from purgatorio.broker.metadata.store import Decision
-from purgatorio.broker.operator import NotInSync, rolling_restart, wait_until_in_sync
+from purgatorio.broker.operations.control import NotInSync, rolling_restart, wait_until_in_sync
 from purgatorio.simulation.history.history import Fault, History
 from purgatorio.simulation.world.cluster import Process, SimulatedCluster
 

@@ -12,10 +12,10 @@ from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.purgatories import BrokerPurgatories
-from purgatorio.broker.operator import TransactionControl
+from purgatorio.broker.operations.control import TransactionControl
+from purgatorio.broker.operations.reading.state import read_purgatory
 from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.time.clock import ManualClock, RunningClock
-from purgatorio.broker.web.state import read_purgatory
 
 SESSION_MS = 1_000
 IMAGE = ClusterImage(0, "test", 1, {}, {})

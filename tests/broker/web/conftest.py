@@ -24,10 +24,10 @@ from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.metrics.loop_lag import LoopLag
-from purgatorio.broker.operator import ClusterControl, GroupControl, TransactionControl
-from purgatorio.broker.operator.leadership import Leadership
-from purgatorio.broker.operator.network import Network
-from purgatorio.broker.operator.snapshots import Snapshot
+from purgatorio.broker.operations.control import ClusterControl, GroupControl, TransactionControl
+from purgatorio.broker.operations.control.leadership import Leadership
+from purgatorio.broker.operations.control.network import Network
+from purgatorio.broker.operations.control.snapshots import Snapshot
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache

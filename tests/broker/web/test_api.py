@@ -7,22 +7,10 @@ import httpx
 import pytest
 from starlette.requests import Request
 
+from purgatorio.broker.operations.table import OPERATIONS
 from purgatorio.broker.time.clock import Clock
-from purgatorio.broker.web import (
-    api,
-    control,
-    groups,
-    guard,
-    leadership,
-    network,
-    quotas,
-    requests,
-    snapshots,
-    transactions,
-    upkeep,
-    users,
-)
-from purgatorio.broker.web.api import ENDPOINTS
+from purgatorio.broker.web import guard, requests
+from purgatorio.broker.web.router import ENDPOINTS
 
 FOLLOWER = "/api/v1/brokers/2/follower"
 
@@ -178,21 +166,10 @@ async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient,
         assert response.status_code == expected_here, path
 
 
-def test_every_handler_says_how_it_is_called(cluster: Any) -> None:
-    for route in [
-        *api.JsonApi(cluster, cluster.control, cluster.groups, cluster.transactions, "").routes(),
-        *control.ControlApi(cluster, cluster.control, "").routes(),
-        *groups.GroupsApi(cluster, cluster.control, cluster.groups, "").routes(),
-        *transactions.TransactionsApi(cluster, cluster.control, cluster.transactions, "").routes(),
-        *network.NetworkApi(cluster, "").routes(),
-        *leadership.LeadershipApi(cluster, "").routes(),
-        *upkeep.UpkeepApi(cluster, "").routes(),
-        *snapshots.SnapshotsApi(cluster, cluster.control, "").routes(),
-        *users.UsersApi(cluster, "").routes(),
-        *quotas.QuotasApi(cluster, "").routes(),
-    ]:
-        said = route.endpoint.__doc__ or ""
-        assert any(f"``{method} " in said for method in ("GET", "POST", "DELETE")), route.path
+def test_every_operation_says_what_it_does_and_what_is_given_to_it() -> None:
+    for kind in OPERATIONS:
+        assert len(kind.does().split()) > 2, kind
+        assert all(each.told.words for each in kind.arguments()), kind
 
 
 async def test_a_request_is_checked_before_its_body_is_read(

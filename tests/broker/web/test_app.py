@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.web import api
+from purgatorio.broker.operations.reading import state
 
 WAITING = 'kafka_server_delayedoperationpurgatory_numdelayedoperations{broker="1",delayedOperation="Produce"} 1.0'
 
@@ -84,7 +84,7 @@ async def test_a_bug_is_a_500_that_gives_nothing_away(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(api, "read_state", fail)
+    monkeypatch.setattr(state, "read_state", fail)
     response = await client.get("/api/v1/state")
     assert (response.status_code, response.json()) == (500, {"error": "internal error; the broker's log says more"})
     assert "content-security-policy" in response.headers

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from purgatorio.broker.operator.cluster_control import ELECTION_TIME_LIMIT_MS
-from purgatorio.broker.operator.restart import IN_SYNC_POLL_MS, RESTART_TIME_LIMIT_MS
+from purgatorio.broker.operations.control.cluster_control import ELECTION_TIME_LIMIT_MS
+from purgatorio.broker.operations.control.restart import IN_SYNC_POLL_MS, RESTART_TIME_LIMIT_MS
 
 LAST = (
     "broker 1 is the last in-sync replica of orders-0, which would go offline and lose all records; "

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from purgatorio.broker.group.offsets import CommittedOffset
-from purgatorio.broker.operator.group_control import GROUP_TIME_LIMIT_MS
-from purgatorio.broker.web import group_state
-from purgatorio.broker.web.state import FINISHED_OF_KIND, read_state
+from purgatorio.broker.operations.control.group_control import GROUP_TIME_LIMIT_MS
+from purgatorio.broker.operations.reading import group_state
+from purgatorio.broker.operations.reading.state import FINISHED_OF_KIND, read_state
 from purgatorio.protocol.consumer_protocol import (
     ASSIGNMENT,
     SUBSCRIPTION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from purgatorio.broker.web.state import read_partitions, read_state
+from purgatorio.broker.operations.reading.state import read_partitions, read_state
 from tests.broker.transacting import begin, end
 
 

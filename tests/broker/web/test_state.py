@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.web import state
-from purgatorio.broker.web.state import read_finished, read_partitions, read_state
+from purgatorio.broker.operations.reading import state
+from purgatorio.broker.operations.reading.state import read_finished, read_partitions, read_state
 
 
 def test_a_parked_operation_is_shown_with_its_times_and_what_it_misses(cluster: Any) -> None:

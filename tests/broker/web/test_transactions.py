@@ -11,13 +11,13 @@ import httpx
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.operations.reading import transaction_state
+from purgatorio.broker.operations.reading.stable_offsets import with_fates
+from purgatorio.broker.operations.reading.state import read_partitions, read_state
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.delayed_transition import PATIENCE_MS
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.producers import Producer
-from purgatorio.broker.web import transaction_state
-from purgatorio.broker.web.stable_offsets import with_fates
-from purgatorio.broker.web.state import read_partitions, read_state
 from purgatorio.protocol.records import Record, build_batch
 from tests.broker.replica.harness import topic
 from tests.broker.txn.harness import TIMEOUT_MS, TransactionHarness, state_topic

@@ -1,0 +1,67 @@
+"""Operations on the brokers' time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from purgatorio.broker.operations.declare import Answer, Limits, Operation, arg
+
+if TYPE_CHECKING:
+    from purgatorio.broker.operations.control.clock_control import EndedOperation
+    from purgatorio.broker.operations.operator import Operator
+
+ENDED_SHOWN: Final = 1_000
+"""Operations that one answer lists."""
+MAX_ADVANCE_SECONDS: Final = 100 * 366 * 24 * 3600
+"""A hundred years: farther, timestamps and deadlines would leave their ranges."""
+
+
+class ShowClock(Operation, http="GET /clock", command="clock show"):
+    """The brokers' time, and whether it can be moved or stands still."""
+
+    async def run(self, operator: Operator) -> Answer:
+        """Tell it."""
+        return operator.clock.state()
+
+
+class AdvanceClock(Operation, http="POST /clock/advance", command="clock advance"):
+    """Move the brokers' time forward; answers with the operations whose time was over."""
+
+    seconds: Annotated[float, Limits(ge=0, le=MAX_ADVANCE_SECONDS, finite=True)] = arg("how far", positional=True)
+    sessions: bool = arg("true: also for members of groups, who cannot send heartbeats at that pace", default=False)
+
+    async def run(self, operator: Operator) -> Answer:
+        """Move it."""
+        ended = await operator.clock.advance(self.seconds, sessions=self.sessions)
+        shown = [_ended(each) for each in ended[:ENDED_SHOWN]]
+        return {**operator.clock.state(), "ended_count": len(ended), "ended": shown}
+
+
+class FreezeClock(Operation, http="POST /clock/freeze", command="clock freeze"):
+    """Stop the brokers' time."""
+
+    async def run(self, operator: Operator) -> Answer:
+        """Stop it."""
+        operator.clock.clock.freeze()
+        return operator.clock.state()
+
+
+class UnfreezeClock(Operation, http="POST /clock/unfreeze", command="clock unfreeze"):
+    """Let the brokers' time go on."""
+
+    async def run(self, operator: Operator) -> Answer:
+        """Let it go on."""
+        operator.clock.clock.unfreeze()
+        return operator.clock.state()
+
+
+def _ended(ended: EndedOperation) -> dict[str, Any]:
+    operation = ended.operation
+    return {
+        "broker": ended.broker_id,
+        "purgatory": operation.purgatory,
+        "client": operation.client,
+        "keys": [str(key) for key in operation.keys],
+        "missing": operation.detail,
+        "waited_ms": operation.done_ms - operation.parked_ms,
+    }

@@ -1,0 +1,200 @@
+"""What an operator does to a consumer group: reset its offsets, or delete it, while it has no members.
+
+Both go through the group's coordinator, as the requests of Kafka's tools do: it must run in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Final, Literal, NamedTuple
+
+from purgatorio.broker.coordinator.coordinator_log import Committed
+from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.group.config import OFFSETS_TOPIC
+from purgatorio.broker.group.offsets import CommittedOffset
+from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.layers.faults.names import nearest
+from purgatorio.broker.log.time_index import LookUpBudget
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.operations.control.coordinators import answer_of, led_shards, running_leader
+from purgatorio.broker.operations.control.operated import OperatedCluster
+from purgatorio.broker.operations.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.protocol.coordinator_partition import coordinator_partition
+from purgatorio.protocol.errors import ErrorCode
+
+GROUP_TIME_LIMIT_MS: Final = 10_000
+"""Time that the replicas have for a change of a group; more than offsets.commit.timeout.ms, after which the coordinator
+answers itself."""
+OFFSETS_PER_COMMIT: Final = 500
+"""Offsets that one batch resets: some milliseconds of the loop."""
+OFFSET_COMMIT_VERSION: Final = 9
+"""As which version of OffsetCommit the coordinator treats a reset."""
+_TRY_LATER: Final = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+
+
+class Target(NamedTuple):
+    """Where offsets are reset to.
+
+    Attributes:
+        kind: the log's start, its high watermark, an offset (the nearest one that the log has), or the first record
+            with this timestamp or a later one (the high watermark if there is none).
+        value: the offset, or the timestamp in milliseconds.
+    """
+
+    kind: Literal["earliest", "latest", "offset", "timestamp"]
+    value: int = 0
+
+
+class Reset(NamedTuple):
+    """A partition whose committed offset was reset; `before` is None if there was none."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+
+
+class GroupControl:
+    """Finds groups by their coordinator, resets their offsets and deletes them.
+
+    Args:
+        cluster: the brokers.
+        image: the newest metadata.
+    """
+
+    def __init__(self, cluster: OperatedCluster, image: Callable[[], ClusterImage]) -> None:
+        self._cluster = cluster
+        self._image = image
+
+    def shards(self) -> Iterator[tuple[Broker, GroupShard]]:
+        """Return the partitions of groups with their coordinators; loading ones too, but not those of former ones."""
+        return led_shards(self._cluster.brokers, self._image(), lambda broker: broker.groups.coordinator.shards)
+
+    def find(self, group_id: str) -> tuple[Broker, GroupShard]:
+        """Return the coordinator of a group, and the partition that keeps it; the group need not exist.
+
+        Raises:
+            ClusterUnavailable: the coordinator does not run, or loads its groups.
+            NotThere: there are no groups at all.
+        """
+        image = self._image()
+        topic = image.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            raise NotThere("there are no groups yet")
+        tp = TopicPartition(OFFSETS_TOPIC, coordinator_partition(group_id, len(topic.partitions)))
+        broker = running_leader(self._cluster.brokers, image, tp, f"{tp}, which keeps group {group_id},")
+        try:
+            return broker, broker.groups.coordinator.shard_of(group_id)
+        except CoordinatorError as error:
+            raise ClusterUnavailable(f"broker {broker.broker_id}, the coordinator of {group_id}: {error}") from error
+
+    def unknown(self, group_id: str) -> NotThere:
+        """Return the refusal for a group that does not exist; it names one that is near."""
+        known = (each for _, shard in self.shards() for each in shard.group_ids())
+        return NotThere(f"there is no group {group_id}{nearest(group_id, islice(known, NAMES_COMPARED))}")
+
+    # --- changes ---
+
+    async def reset_offsets(self, group_id: str, topic: str, partition: int | None, target: Target) -> list[Reset]:
+        """Commit offsets of a topic for a group without members; a group that does not exist comes to be by it.
+
+        Args:
+            partition: this partition only; None: all partitions of the topic.
+            target: where to.
+
+        Raises:
+            NotThere: there is no such topic or partition.
+            OperationRefused: the group has members.
+            ClusterUnavailable: the coordinator, or the leader of a partition, does not run, or the replicas do not
+                follow in time; some partitions may have been reset.
+        """
+        found = self._image().topics.get(topic)
+        if found is None:
+            raise NotThere(f"there is no topic {topic}")
+        if partition is not None and partition >= len(found.partitions):
+            raise NotThere(f"topic {topic} has no partition {partition}")
+        broker, shard = self.find(group_id)
+        wanted = range(len(found.partitions)) if partition is None else (partition,)
+        budget = LookUpBudget()
+        resets = []
+        for index in wanted:
+            before = shard.offsets.get(group_id, topic, index)
+            after = self._resolve(TopicPartition(topic, index), target, budget)
+            resets.append(Reset(topic, index, None if before is None else before.offset, after))
+        for start in range(0, len(resets), OFFSETS_PER_COMMIT):
+            await self._commit(broker, group_id, found, resets[start : start + OFFSETS_PER_COMMIT])
+        return resets
+
+    def _resolve(self, tp: TopicPartition, target: Target, budget: LookUpBudget) -> int:
+        """Return the offset that a target is in a partition."""
+        replica = self._led(tp)
+        start, end = replica.log.log_start_offset, max(replica.high_watermark, replica.log.log_start_offset)
+        match target.kind:
+            case "earliest":
+                return start
+            case "latest":
+                return end
+            case "offset":
+                return min(max(target.value, start), end)
+        at = replica.log.offset_for_timestamp(target.value, end, budget)
+        return end if at is None else at[0]
+
+    def _led(self, tp: TopicPartition) -> Partition:
+        broker = running_leader(self._cluster.brokers, self._image(), tp, str(tp))
+        try:
+            replica = broker.replicas.lookup.find(tp)
+            replica.check_leader(-1)
+        except PartitionError as error:
+            raise ClusterUnavailable(f"{tp}: {error}") from error
+        return replica
+
+    async def _commit(self, broker: Broker, group_id: str, topic: Topic, resets: Sequence[Reset]) -> None:
+        now_ms = self._cluster.clock.wall_ms()
+        offsets = [
+            (topic.name, each.partition, CommittedOffset(each.after, -1, "", now_ms, topic_id=topic.topic_id))
+            for each in resets
+        ]
+
+        def commit(done: Committed) -> None:
+            broker.groups.offsets.commit(group_id, offsets, done, version=OFFSET_COMMIT_VERSION, client="operator")
+
+        await self._change(group_id, commit)
+
+    async def delete(self, group_id: str) -> None:
+        """Delete a group without members, with its offsets.
+
+        Raises:
+            NotThere: there is no such group.
+            OperationRefused: the group has members.
+            ClusterUnavailable: the coordinator does not run, or the replicas do not follow in time.
+        """
+        broker, _ = self.find(group_id)
+        await self._change(group_id, lambda done: broker.groups.cleaner.delete_group(group_id, done))
+
+    async def _change(self, group_id: str, change: Callable[[Committed], None]) -> None:
+        """Make a change, and wait until it is committed."""
+        what = f"the coordinator of {group_id}"
+        try:
+            error_code = await answer_of(change, self._cluster.clock, GROUP_TIME_LIMIT_MS, what)
+        except CoordinatorError as error:
+            raise self._refusal(group_id, error.error_code, str(error)) from error
+        if error_code:
+            raise self._refusal(group_id, error_code, f"the change was not replicated: {error_code.name}")
+
+    def _refusal(self, group_id: str, error_code: ErrorCode, message: str) -> OperationRefused:
+        if error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+            return self.unknown(group_id)
+        if error_code in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID):
+            return OperationRefused(f"group {group_id} has members; stop its consumers first")
+        return (ClusterUnavailable if error_code in _TRY_LATER else OperationRefused)(message)

@@ -1,0 +1,109 @@
+"""A cluster as its operator sees it: that of `purgatorio.broker.cluster`, or in tests one without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from purgatorio.broker.layers.faults import Faults
+from purgatorio.broker.metadata.embedded import DirectLink
+from purgatorio.broker.metrics.loop_lag import LoopLag
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.time.clock import Clock, RunningClock
+from purgatorio.broker.time.movable_clock import MemberClock
+
+if TYPE_CHECKING:
+    from purgatorio.broker.operations.control.leadership import Leadership
+    from purgatorio.broker.operations.control.network import Network
+    from purgatorio.broker.operations.control.snapshots import Snapshot
+
+
+class OperatedCluster(Protocol):
+    """The brokers of one process: each can be stopped, killed and started."""
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster, as clients are told it."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of all brokers."""
+        ...
+
+    @property
+    def loop_lag(self) -> LoopLag:
+        """How late this process's event loop is."""
+        ...
+
+    @property
+    def lease_clock(self) -> RunningClock:
+        """The clock of leases."""
+        ...
+
+    @property
+    def member_clock(self) -> MemberClock:
+        """The clock of groups' members."""
+        ...
+
+    @property
+    def faults(self) -> Faults:
+        """The fault rules."""
+        ...
+
+    @property
+    def network(self) -> Network:
+        """Lets brokers stand still, and cuts them off from each other."""
+        ...
+
+    @property
+    def leadership(self) -> Leadership:
+        """Moves leaders and coordinators."""
+        ...
+
+    @property
+    def broker_ids(self) -> Sequence[int]:
+        """The ids of all brokers, running or not."""
+        ...
+
+    @property
+    def brokers(self) -> Sequence[Broker]:
+        """The running brokers."""
+        ...
+
+    def store_link(self, broker_id: int) -> DirectLink:
+        """The link between a running broker and the metadata store."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """What the cluster has now."""
+        ...
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Make the cluster as it was at a snapshot."""
+        ...
+
+    async def stop_broker(self, broker_id: int) -> None:
+        """Stop a running broker in good order."""
+        ...
+
+    async def kill_broker(self, broker_id: int) -> None:
+        """End a running broker as a crash would."""
+        ...
+
+    async def start_broker(self, broker_id: int) -> None:
+        """Start a broker that is not running.
+
+        Raises:
+            OSError: its port is taken.
+        """
+        ...
+
+    async def add_broker(self, rack: str | None) -> int:
+        """Start one more broker; return its id.
+
+        Raises:
+            OperationRefused: a broker is being stopped or started, or there are as many as there may be.
+            OSError: its port is taken.
+        """
+        ...

@@ -1,0 +1,196 @@
+"""How an operation on a cluster is declared.
+
+An operation is a class. Its attributes are what is given to it, wherever it comes from; its docstring says what it
+does, in the list of the HTTP API and in the command's help; `run` does it::
+
+    class Kill(Operation, http="POST /brokers/{id}/kill", command="broker kill", says="broker {id} was killed"):
+        \"\"\"End a broker without unregistering it.\"\"\"
+
+        id: int = arg("the broker's id")
+
+        async def run(self, operator: Operator) -> Answer:
+            ...
+
+Attributes that the path names are in the path; the others are in the query of a GET, and else in the body.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    NamedTuple,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+if TYPE_CHECKING:
+    from purgatorio.broker.operations.operator import Operator
+
+MAX_INT32: Final = 2**31 - 1
+MAX_INT64: Final = 2**63 - 1
+
+Answer = dict[str, Any]
+"""What an operation answers, as JSON."""
+
+
+class Limits(NamedTuple):
+    """What a value may be; `base64` says that bytes are given as such text."""
+
+    ge: float | None = None
+    le: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    finite: bool = False
+    base64: bool = False
+
+
+Int32 = Annotated[int, Limits(ge=0, le=MAX_INT32)]
+Int64 = Annotated[int, Limits(ge=0, le=MAX_INT64)]
+TopicName = Annotated[str, Limits(min_length=1, max_length=249)]
+Base64 = Annotated[bytes, Limits(base64=True)]
+
+
+class Told(NamedTuple):
+    """What is told of an attribute of an operation.
+
+    Attributes:
+        words: what it is.
+        metavar: how the command's help names its value; None: as the attribute is named, in capitals.
+        positional: whether the command takes it without a ``--name``; None: if it is in the path.
+        whole: whether it is the whole body, whose names are these with their words.
+    """
+
+    words: str
+    metavar: str | None = None
+    positional: bool | None = None
+    whole: Mapping[str, str] | None = None
+
+
+def arg(
+    words: str,
+    *,
+    default: Any = MISSING,
+    metavar: str | None = None,
+    positional: bool | None = None,
+    whole: Mapping[str, str] | None = None,
+) -> Any:
+    """Declare an attribute of an operation. See `Told`."""
+    return field(default=default, metadata={"told": Told(words, metavar, positional, whole)})
+
+
+class Argument(NamedTuple):
+    """An attribute of an operation.
+
+    Attributes:
+        place: where HTTP has it.
+        hint: its type, with `Limits`.
+        default: its value if it is not given; MISSING if it must be.
+    """
+
+    name: str
+    place: Literal["path", "query", "body"]
+    hint: Any
+    default: Any
+    told: Told
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is MISSING
+
+    @property
+    def kind(self) -> Any:
+        """Its type without None and limits: str, int, float, bool, or a generic one."""
+        return bare(self.hint)
+
+
+def limits_of(hint: Any) -> Limits:
+    """Return the limits of a type, which None may be beside."""
+    if get_origin(hint) is Annotated:
+        return next(each for each in get_args(hint)[1:] if isinstance(each, Limits))
+    return next((limits_of(each) for each in get_args(hint) if get_origin(each) is Annotated), Limits())
+
+
+def bare(hint: Any) -> Any:
+    """Return a type without None and limits."""
+    if get_origin(hint) is Annotated:
+        return bare(get_args(hint)[0])
+    if get_origin(hint) in (Union, types.UnionType):
+        (left,) = [each for each in get_args(hint) if each is not type(None)]
+        return bare(left)
+    return hint
+
+
+@dataclass_transform(field_specifiers=(arg,))
+class Operation:
+    """An operation on a cluster.
+
+    Attributes:
+        method, path: where HTTP has it, below ``/api/v1``. A name with ``:path`` may have slashes.
+        command: the words of the command that does it; "" if there is none, or one with words of its own.
+        says: what the command prints, with the names of attributes and of the answer in braces; "": the answer.
+        patience_seconds: the longest wait of a command for the answer.
+    """
+
+    method: ClassVar[str]
+    path: ClassVar[str]
+    command: ClassVar[str]
+    says: ClassVar[str]
+    patience_seconds: ClassVar[float]
+
+    def __init_subclass__(cls, *, http: str, command: str = "", says: str = "", patience_seconds: float = 15.0) -> None:
+        cls.method, _, cls.path = http.partition(" ")
+        cls.command, cls.says, cls.patience_seconds = command, says, patience_seconds
+        dataclass(repr=False, eq=False, match_args=False)(cls)
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Check attributes together; raise a ValueError with a sentence about what is wrong."""
+
+    async def run(self, operator: Operator) -> Answer:
+        """Do it, and return the answer.
+
+        Raises:
+            OperationRefused: why it is not done.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def does(cls) -> str:
+        """What it does, as the end of a sentence."""
+        words = " ".join((cls.__doc__ or "").split()).removesuffix(".")
+        return words[:1].lower() + words[1:]
+
+    @classmethod
+    def needs(cls) -> Literal["read", "admin"]:
+        """Which token it needs, if the admin HTTP has tokens."""
+        return "read" if cls.method == "GET" else "admin"
+
+    @classmethod
+    def public_path(cls) -> str:
+        """Its path as users see it."""
+        return "/api/v1" + cls.path.replace(":path}", "}")
+
+    @classmethod
+    def arguments(cls) -> Iterator[Argument]:
+        """Yield the attributes in the order of their declaration."""
+        hints = get_type_hints(cls, include_extras=True)
+        own_path = cls.public_path()
+        for each in fields(cls):  # type: ignore[arg-type]  # each subclass is made a dataclass
+            place: Literal["path", "query", "body"] = "query" if cls.method == "GET" else "body"
+            if f"{{{each.name}}}" in own_path:
+                place = "path"
+            yield Argument(each.name, place, hints[each.name], each.default, each.metadata["told"])

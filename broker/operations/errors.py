@@ -1,0 +1,58 @@
+"""Why an operation on a cluster was not done.
+
+::
+
+    OperationRefused
+    ├── Invalid
+    ├── NotThere
+    ├── ClusterUnavailable
+    └── NotInSync
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from purgatorio.broker.log.topic_partition import TopicPartition
+
+PARTITIONS_NAMED: Final = 10
+"""Partitions that a message names at most."""
+NAMES_COMPARED: Final = 200
+"""Names among which a refusal looks for the one nearest to a wrong name; it takes 5 ms."""
+
+
+class OperationRefused(Exception):
+    """The state of the cluster does not allow the operation. The message says what was changed, if anything was."""
+
+
+class Invalid(OperationRefused):
+    """What was asked for cannot be, whatever the state of the cluster is."""
+
+
+class NotThere(OperationRefused):
+    """There is no such broker, topic or partition."""
+
+
+class ClusterUnavailable(OperationRefused):
+    """No broker runs, or the metadata store does not answer; a later attempt may succeed."""
+
+
+class NotInSync(OperationRefused):
+    """Replicas were not in sync within the time limit.
+
+    Attributes:
+        partitions: the partitions whose ISR lacks a replica.
+    """
+
+    def __init__(self, partitions: Sequence[TopicPartition], time_limit_ms: float) -> None:
+        super().__init__(f"not fully in sync after {time_limit_ms / 1000:g} s: {named(partitions)}")
+        self.partitions = tuple(partitions)
+
+
+def named(partitions: Sequence[TopicPartition]) -> str:
+    """The names of the first `PARTITIONS_NAMED` partitions, and how many more there are, for a message."""
+    first = ", ".join(map(str, partitions[:PARTITIONS_NAMED]))
+    further = len(partitions) - PARTITIONS_NAMED
+    return first if further <= 0 else f"{first} and {further} more"

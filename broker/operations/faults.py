@@ -1,0 +1,125 @@
+"""Operations on fault rules.
+
+The admin HTTP is beyond every rule: a rule acts on requests of Kafka's protocol only, and can always be removed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from purgatorio.broker.operations.declare import MAX_INT64, Answer, Limits, Operation, arg
+from purgatorio.broker.operations.errors import Invalid, NotThere, OperationRefused
+
+if TYPE_CHECKING:
+    from purgatorio.broker.layers.faults import AnyLive
+    from purgatorio.broker.operations.operator import Operator
+
+FIRED_SHOWN: Final = 100
+MAX_FIRED_SHOWN: Final = 1_000
+_RULE: Final = {
+    "api, version, client, topic, topic_id, partition, group, transactional_id, broker": "which requests",
+    "replica": "those of this broker instead of those of clients",
+    "nth, count, probability": "how often",
+    "error, errors": "answer with this error, or with these in turn; the work is not done",
+    "delay_ms, hold": "wait before the work, or until the rule is released",
+    "answer_delay_ms": "do the work, and answer later",
+    "disconnect": "before or after the work",
+    "drop": "request or answer",
+    "throttle_ms, corrupt, observe": "change the answer, or only count",
+    "hide": "leave the broker of this id out of the answers to Metadata and DescribeCluster",
+    "name": "for lists",
+    "toxic": "a rule about connections instead: latency, bandwidth, slow_close, timeout, reset_peer, slicer or "
+    "limit_data",
+    "stream, toxicity, client, broker, replica": "downstream or upstream, a share, and which connections",
+    "latency_ms, jitter_ms, rate_kb, delay_ms, timeout_ms": "what the toxic is told",
+    "average_size_bytes, size_variation_bytes, limit_bytes": "what the toxic is told",
+}
+_ID: Final = "the rule's id, as listed"
+_RuleId = Annotated[int, Limits(le=MAX_INT64)]
+
+
+class ListFaults(Operation, http="GET /faults", command="fault list"):
+    """The fault rules with their counts, oldest first, and the faults that fired last, newest first."""
+
+    fired: Annotated[int, Limits(ge=0, le=MAX_FIRED_SHOWN)] = arg(
+        f"how many faults that fired, up to {MAX_FIRED_SHOWN}", default=FIRED_SHOWN
+    )
+
+    async def run(self, operator: Operator) -> Answer:
+        """List them."""
+        faults = operator.cluster.faults
+        fired = list(faults.fired)[-self.fired :] if self.fired else []
+        return {
+            "now_ms": operator.cluster.clock.now_ms(),
+            "faults": [live.as_data() for live in faults.rules],
+            "fired": [each._asdict() for each in reversed(fired)],
+        }
+
+
+class AddFault(Operation, http="POST /faults"):
+    """Add a fault rule: what is done to which requests; the newest rule that matches a request acts."""
+
+    rule: dict[str, Any] = arg("its names and values", whole=_RULE)
+
+    async def run(self, operator: Operator) -> Answer:
+        """Apply it to the requests that are received from now on."""
+        from purgatorio.broker.layers.faults import FaultError, TooManyFaults, parse_fault
+
+        try:
+            return operator.cluster.faults.add(parse_fault(self.rule)).as_data()
+        except FaultError as error:
+            raise Invalid(str(error)) from None
+        except TooManyFaults as error:
+            raise OperationRefused(str(error)) from None
+
+
+class ClearFaults(Operation, http="DELETE /faults", command="fault clear", says="{removed} fault rules are removed"):
+    """Remove all fault rules."""
+
+    async def run(self, operator: Operator) -> Answer:
+        """Remove them; requests that they hold go on."""
+        removed = len(operator.cluster.faults.rules)
+        operator.cluster.faults.clear()
+        return {"removed": removed}
+
+
+class RemoveFault(
+    Operation,
+    http="DELETE /faults/{id}",
+    command="fault remove",
+    says="fault {id} is removed; it fired {fired} times",
+):
+    """Remove a fault rule; requests that it holds go on."""
+
+    id: _RuleId = arg(_ID)
+
+    async def run(self, operator: Operator) -> Answer:
+        """Remove it."""
+        live = _found(operator, self.id)
+        operator.cluster.faults.remove(live.id)
+        return live.as_data()
+
+
+class ReleaseFault(
+    Operation,
+    http="POST /faults/{id}/release",
+    command="fault release",
+    says="fault {id} is removed; {released} requests that it held go on",
+):
+    """Let the requests go on that a fault rule holds, and remove it."""
+
+    id: _RuleId = arg(_ID)
+
+    async def run(self, operator: Operator) -> Answer:
+        """Release them."""
+        live = _found(operator, self.id)
+        released = live.held
+        live.release()
+        return {**live.as_data(), "released": released}
+
+
+def _found(operator: Operator, rule_id: int) -> AnyLive:
+    for live in operator.cluster.faults.rules:
+        if live.id == rule_id:
+            return live
+    raise NotThere("there is no such fault rule, or no longer")

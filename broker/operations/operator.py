@@ -1,0 +1,93 @@
+"""The operator of a running cluster, which all operations are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.operations.control.acls import Acls
+from purgatorio.broker.operations.control.clock_control import ClockControl
+from purgatorio.broker.operations.control.cluster_control import ClusterControl
+from purgatorio.broker.operations.control.group_control import GroupControl
+from purgatorio.broker.operations.control.hanging_transactions import HangingTransactions
+from purgatorio.broker.operations.control.operated import OperatedCluster
+from purgatorio.broker.operations.control.quotas import Quotas
+from purgatorio.broker.operations.control.snapshots import KeptSnapshots
+from purgatorio.broker.operations.control.transaction_control import TransactionControl
+from purgatorio.broker.operations.control.users import Users
+from purgatorio.broker.operations.errors import NotThere, OperationRefused
+from purgatorio.broker.purgatory import Purgatory
+
+
+class Operator:
+    """Has all by which a cluster is operated.
+
+    Args:
+        cluster: the cluster.
+        control: stops and starts its brokers.
+
+    Attributes:
+        cluster, control: as given.
+        groups, transactions, hanging, clock, quotas, users: the parts of the cluster.
+        snapshots: those that were taken by operations.
+    """
+
+    def __init__(self, cluster: OperatedCluster, control: ClusterControl) -> None:
+        self.cluster = cluster
+        self.control = control
+        self.groups = GroupControl(cluster, lambda: control.image)
+        self.transactions = TransactionControl(cluster, lambda: control.image)
+        self.hanging = HangingTransactions(cluster, lambda: control.image, self.transactions)
+        self.clock = ClockControl(cluster)
+        self.quotas = Quotas(cluster.network)
+        self.users = Users(cluster.network)
+        self.snapshots = KeptSnapshots()
+
+    @property
+    def image(self) -> ClusterImage:
+        """The newest metadata that a broker of this process has seen."""
+        return self.control.image
+
+    @property
+    def acls(self) -> Acls:
+        """The access control lists."""
+        return Acls(self.cluster.network, has_authorizer=any(each.access is not None for each in self.cluster.brokers))
+
+    def known(self, broker_id: int) -> int:
+        """Return the id of a broker that exists, running or not.
+
+        Raises:
+            NotThere: there is none of that id.
+        """
+        known = self.control.broker_ids
+        if broker_id not in known:
+            raise NotThere(f"there is no such broker, only {', '.join(map(str, known))}")
+        return broker_id
+
+    def running(self, broker_id: int) -> Broker:
+        """Return a running broker.
+
+        Raises:
+            NotThere: there is none of that id.
+            OperationRefused: it does not run.
+        """
+        self.known(broker_id)
+        for broker in self.cluster.brokers:
+            if broker.broker_id == broker_id:
+                return broker
+        raise OperationRefused(f"broker {broker_id} is not running")
+
+    def purgatory(self, broker_id: int, name: str) -> Purgatory[Any]:
+        """Return a purgatory of a running broker.
+
+        Raises:
+            NotThere: there is no such broker or purgatory.
+            OperationRefused: the broker does not run.
+        """
+        purgatories = list(self.running(broker_id).purgatories)
+        for purgatory in purgatories:
+            if purgatory.name == name:
+                return purgatory
+        known = ", ".join(purgatory.name for purgatory in purgatories)
+        raise NotThere(f"broker {broker_id} has no such purgatory, only {known}")

@@ -1,0 +1,93 @@
+"""Operations that look at what waits, and at what has ended; and one that ends it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+from purgatorio.broker.operations.declare import MAX_INT64, Answer, Limits, Operation, arg
+from purgatorio.broker.operations.errors import NotThere
+
+if TYPE_CHECKING:
+    from purgatorio.broker.operations.operator import Operator
+
+MAX_OPERATIONS: Final = 1000
+"""Parked or finished operations that one request may ask for."""
+OPERATIONS_PER_PURGATORY: Final = 60
+"""Parked operations of each purgatory in the state: with three brokers and five purgatories each, up to 900."""
+_Count = Annotated[int, Limits(ge=0, le=MAX_OPERATIONS)]
+
+
+class State(Operation, http="GET /state"):
+    """Brokers, purgatories, parked and finished operations, wheels, partitions; every list is bounded."""
+
+    operations: _Count = arg(
+        f"parked operations per purgatory, up to {MAX_OPERATIONS}", default=OPERATIONS_PER_PURGATORY
+    )
+    since_ms: Annotated[int, Limits(ge=0, le=2**63)] | None = arg(
+        "only operations that finished since then, on the clock of now_ms", default=None
+    )
+
+    async def run(self, operator: Operator) -> Answer:
+        """Read the whole content of the page, at one moment."""
+        from purgatorio.broker.operations.reading import state
+
+        shown = state.read_state(
+            operator.cluster,
+            operator.control,
+            operator.groups,
+            operator.transactions,
+            operations=self.operations,
+            since_ms=self.since_ms,
+        )
+        return {**shown}
+
+
+class Finished(Operation, http="GET /finished"):
+    """The operations that ended last, newest first."""
+
+    limit: _Count = arg(f"how many, up to {MAX_OPERATIONS}", default=100)
+
+    async def run(self, operator: Operator) -> Answer:
+        """List them."""
+        from purgatorio.broker.operations.reading.state import read_finished
+
+        cluster = operator.cluster
+        return {"now_ms": cluster.clock.now_ms(), "finished": read_finished(cluster.brokers, self.limit)}
+
+
+class ShowPurgatory(Operation, http="GET /brokers/{id}/purgatories/{name}"):
+    """One purgatory with its parked operations, oldest first."""
+
+    id: int = arg("the broker's id")
+    name: str = arg("the purgatory's name, such as Produce")
+    operations: _Count = arg(f"how many, up to {MAX_OPERATIONS}", default=MAX_OPERATIONS)
+
+    async def run(self, operator: Operator) -> Answer:
+        """Read it."""
+        from purgatorio.broker.operations.reading.state import read_purgatory
+
+        purgatory = operator.purgatory(self.id, self.name)
+        now_ms = operator.cluster.clock.now_ms()
+        return {"now_ms": now_ms, **read_purgatory(purgatory, operator.transactions, now_ms, self.operations)}
+
+
+class Expire(
+    Operation,
+    http="POST /brokers/{id}/purgatories/{name}/operations/{operation}/expire",
+    command="parked expire",
+    says="{purgatory} operation {operation} of broker {broker} has expired",
+):
+    """Let the deadline of a parked operation come now."""
+
+    id: int = arg("its broker", metavar="BROKER")
+    name: str = arg("its purgatory, as listed", metavar="PURGATORY")
+    operation: Annotated[int, Limits(le=MAX_INT64)] = arg("its id, as listed", metavar="ID")
+
+    async def run(self, operator: Operator) -> Answer:
+        """Expire it, unless it has ended."""
+        purgatory = operator.purgatory(self.id, self.name)
+        found = purgatory.find(self.operation)
+        if found is None or not found.expire():
+            where = f"in purgatory {purgatory.name} of broker {self.id}"
+            raise NotThere(f"there is no such operation parked {where}, or no longer")
+        return {"broker": self.id, "purgatory": purgatory.name, "id": self.operation}

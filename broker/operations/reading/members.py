@@ -1,0 +1,117 @@
+"""Reads the cluster's brokers, and the leader and replicas of each partition, from the metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from purgatorio.broker.metadata.controller import ElectionResult
+from purgatorio.broker.metadata.image import NO_LEADER, NO_LEASE, ClusterImage, PartitionState
+from purgatorio.broker.metadata.topic_name import is_internal
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.operations.control import ClusterControl, Member
+from purgatorio.broker.operations.control.network import Network
+from purgatorio.broker.operations.reading import document
+
+
+def read_members(brokers: Sequence[Broker], control: ClusterControl) -> list[document.Member]:
+    """Return all brokers, running or not."""
+    network = control.network
+    running = {broker.broker_id: broker for broker in brokers}
+    image = control.image
+    return [read_member(member, running.get(member.broker_id), image, network) for member in control.members]
+
+
+def read_member(member: Member, broker: Broker | None, image: ClusterImage, network: Network) -> document.Member:
+    """Return one broker.
+
+    Args:
+        member: the broker's place in the cluster.
+        broker: the broker itself if it runs.
+        image: the newest metadata.
+        network: knows whether it stands still or is cut off.
+    """
+    host, port = member.address or ("", 0)
+    registration = image.brokers.get(member.broker_id)
+    return {
+        "id": member.broker_id,
+        "state": member.state,
+        "host": host,
+        "port": port,
+        "registered": registration is not None,
+        "controller": image.controller_id == member.broker_id,
+        "broker_epoch": -1 if registration is None else registration.broker_epoch,
+        "fenced": registration is not None and registration.fenced,
+        "lease": {
+            "id": NO_LEASE if registration is None else registration.lease_id,
+            "held": broker is not None and broker.lifecycle.has_lease(),
+        },
+        "paused": member.broker_id in network.paused,
+        "cut_off_from": network.cut_off_from(member.broker_id),
+    }
+
+
+def read_placements(image: ClusterImage, topic: str | None, limit: int) -> tuple[list[document.Placement], int, int]:
+    """Return up to `limit` partitions of one topic or all, by name, those of internal topics last.
+
+    Also returns the number of all, and the number of offline ones.
+    """
+    states = [
+        (name, index, state)
+        for name, found in sorted(image.topics.items(), key=lambda item: (is_internal(item[0]), item[0]))
+        if topic in (None, name)
+        for index, state in enumerate(found.partitions)
+    ]
+    offline = sum(state.leader == NO_LEADER for _, _, state in states)
+    return [read_placement(*row) for row in islice(states, limit)], len(states), offline
+
+
+def read_placement(topic: str, partition: int, state: PartitionState) -> document.Placement:
+    """Return the leader and replicas of a partition."""
+    reassigned = bool(state.adding or state.removing)
+    return {
+        "topic": topic,
+        "partition": partition,
+        "internal": is_internal(topic),
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "partition_epoch": state.partition_epoch,
+        "offline": state.leader == NO_LEADER,
+        "replicas": list(state.replicas),
+        "isr": list(state.isr_ids),
+        "elr": list(state.elr_ids),
+        "reassignment": {"adding": list(state.adding), "removing": list(state.removing)} if reassigned else None,
+    }
+
+
+def read_elected(result: ElectionResult) -> document.Elected:
+    """Return the result of an election."""
+    state = result.state
+    return {
+        "topic": result.topic,
+        "partition": result.partition,
+        "error": result.error.name,
+        "message": result.message or "",
+        "leader": -1 if state is None else state.leader,
+        "leader_epoch": -1 if state is None else state.leader_epoch,
+    }
+
+
+def read_connections(brokers: Iterable[Broker], limit: int) -> Iterator[document.Connection]:
+    """Yield connections, oldest first at each listener, and at least `limit` if there are so many."""
+    for broker in brokers:
+        for listener in broker.listeners.values():
+            for each in listener.connections(limit):
+                yield {
+                    "broker": broker.broker_id,
+                    "id": each.connection_id,
+                    "listener": each.listener,
+                    "peer": each.peer,
+                    "client": each.client_id or "",
+                    "principal": each.principal,
+                    "age_ms": each.age_ms,
+                    "in_flight": each.in_flight,
+                    "waiting": each.waiting,
+                    "bytes_in": each.bytes_in,
+                    "bytes_out": each.bytes_out,
+                }

@@ -1,0 +1,358 @@
+"""Reads the content of the page from a cluster, at a cost that does not grow with the number of parked operations.
+
+Every list is bounded, since the document is made on the event loop that also answers clients. Longer lists are cut to
+their most telling part: the operations that have waited longest, the partitions that lag.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from purgatorio.broker.delays.finished import kind_of
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
+from purgatorio.broker.metadata.topic_name import is_internal
+from purgatorio.broker.metrics.views import PartitionView
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.operations.control import ClusterControl, GroupControl, TransactionControl
+from purgatorio.broker.operations.control.operated import OperatedCluster
+from purgatorio.broker.operations.purgatories import OPERATIONS_PER_PURGATORY
+from purgatorio.broker.operations.reading import document
+from purgatorio.broker.operations.reading.fault_state import FAULTS, FIRED, fault_row, fired_row
+from purgatorio.broker.operations.reading.group_state import LAGS, Ends, read_groups_for_page
+from purgatorio.broker.operations.reading.members import read_members, read_placement
+from purgatorio.broker.operations.reading.stable_offsets import read_holding, with_fates
+from purgatorio.broker.operations.reading.transaction_state import read_transactions_for_page
+from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation, Purgatory
+
+WATCH_LISTS_PER_PURGATORY: Final = 20
+PARTITIONS: Final = 40
+FINISHED: Final = 100
+FINISHED_OF_KIND: Final = {"follower fetch": 30, "heartbeat": 30}
+"""The most of these kinds among them: follower fetches end all the time, and the sessions of a thousand members may end
+together; they must not crowd out the rest."""
+_ONLY_EXPIRED: Final = frozenset({"heartbeat", "transaction timeout"})
+"""Kinds that are told only at their deadlines: they end without one when a member leaves, or a transaction ends."""
+FINISHED_LOOKED_AT: Final = 300
+"""Finished operations of each broker that are searched for them."""
+KEYS: Final = 8
+"""Keys shown of an operation; a fetch may have thousands."""
+TEXT_CHARS: Final = 500
+"""The length to which texts are cut."""
+
+
+def read_state(
+    cluster: OperatedCluster,
+    control: ClusterControl,
+    groups: GroupControl,
+    transactions: TransactionControl,
+    *,
+    operations: int = OPERATIONS_PER_PURGATORY,
+    since_ms: int | None = None,
+) -> document.State:
+    """Return the whole content of the page.
+
+    Args:
+        cluster: the cluster that is shown.
+        control: knows the brokers that do not run.
+        groups: finds the groups.
+        transactions: finds the transactions.
+        operations: the most parked operations of each purgatory.
+        since_ms: return only operations that finished at this time or later; None: the newest ones.
+    """
+    now_ms = cluster.clock.now_ms()
+    brokers, image = cluster.brokers, control.image
+    running = {broker.broker_id: broker for broker in brokers}
+    partitions, partition_count = read_partitions(brokers, image, transactions, cluster.clock.wall_ms())
+    shown_groups, group_count = read_groups_for_page(groups, Ends(brokers, image, LAGS), now_ms)
+    shown_transactions, transaction_counts = read_transactions_for_page(transactions)
+    return {
+        "cluster_id": cluster.cluster_id,
+        "now_ms": now_ms,
+        "wall_ms": cluster.clock.wall_ms(),
+        "brokers": [
+            _broker(shown, running.get(shown["id"]), transactions, now_ms, operations)
+            for shown in read_members(cluster.brokers, control)
+        ],
+        "partitions": partitions,
+        "partition_count": partition_count,
+        "groups": shown_groups,
+        "group_count": group_count,
+        "transactions": shown_transactions,
+        "transaction_counts": transaction_counts,
+        "faults": [fault_row(live) for live in cluster.faults.rules[-FAULTS:]],
+        "fault_count": len(cluster.faults.rules),
+        "fired": [fired_row(each) for each in itertools.islice(reversed(cluster.faults.fired), FIRED)],
+        "finished": _finished_for_page(brokers, since_ms),
+    }
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT_CHARS else text[: TEXT_CHARS - 1] + "…"
+
+
+# --- brokers and their parked operations ---
+
+
+def _broker(
+    shown: document.Member,
+    broker: Broker | None,
+    transactions: TransactionControl,
+    now_ms: int,
+    operations: int,
+) -> document.Broker:
+    if broker is None:
+        return {**shown, "connections": 0, "follower": None, "finished_total": 0, "purgatories": []}
+    return {
+        **shown,
+        "connections": broker.metrics.connections,
+        "follower": read_follower(broker),
+        "finished_total": broker.finished.total,
+        "purgatories": [
+            read_purgatory(purgatory, transactions, now_ms, operations) for purgatory in broker.purgatories
+        ],
+    }
+
+
+def read_follower(broker: Broker) -> document.Follower:
+    """Return how the broker's follower fetches are held back."""
+    return {"held": broker.gate.held, "delay_ms": broker.gate.delay_ms}
+
+
+def read_purgatory(
+    purgatory: Purgatory[Any], transactions: TransactionControl, now_ms: int, operations: int
+) -> document.Purgatory:
+    """Return a purgatory with up to `operations` of its operations, all its times on the clock of `now_ms`."""
+    shift_ms = now_ms - purgatory.now_ms()
+    return {
+        "name": purgatory.name,
+        "watched": purgatory.watched,
+        "num_delayed": purgatory.num_delayed,
+        "operations": [
+            _operation(parked, transactions, now_ms, shift_ms) for parked in purgatory.operations(operations)
+        ],
+        "watch_lists": [
+            {"key": str(watch_list.key), "watched": watch_list.watched}
+            for watch_list in purgatory.watch_lists(WATCH_LISTS_PER_PURGATORY)
+        ],
+        "wheel": [
+            {
+                "tick_ms": level.tick_ms,
+                "wheel_size": level.wheel_size,
+                "current_ms": level.current_ms + shift_ms,
+                "buckets": [
+                    {"expiration_ms": bucket.expiration_ms + shift_ms, "entries": bucket.entries}
+                    for bucket in level.buckets
+                ],
+            }
+            for level in purgatory.wheel()
+        ],
+    }
+
+
+def _operation(
+    parked: ParkedOperation, transactions: TransactionControl, now_ms: int, shift_ms: int
+) -> document.Operation:
+    parked_ms, deadline_ms = parked.parked_ms + shift_ms, parked.deadline_ms + shift_ms
+    return {
+        "id": parked.id,
+        "kind": kind_of(parked.purgatory, parked.keys),
+        "keys": [str(key) for key in parked.keys[:KEYS]],
+        "key_count": len(parked.keys),
+        "parked_ms": parked_ms,
+        "deadline_ms": deadline_ms,
+        "waited_ms": now_ms - parked_ms,
+        "remaining_ms": deadline_ms - now_ms,
+        "checks": parked.checks,
+        "missing": _cut(with_fates(_cut(parked.missing), transactions)),
+        "client": _cut(parked.client),
+    }
+
+
+# --- partitions ---
+
+
+def read_partitions(
+    brokers: Iterable[Broker],
+    image: ClusterImage,
+    transactions: TransactionControl,
+    wall_ms: int,
+    limit: int = PARTITIONS,
+) -> tuple[list[document.Partition], int]:
+    """Return up to `limit` partitions by name, preferring those that are offline or lag; and the number of all.
+
+    Args:
+        brokers: the running brokers, whose replicas have the logs.
+        image: has the partitions and their leaders.
+        transactions: finds the transactions that consumers wait for.
+        wall_ms: the wall time now.
+        limit: the most partitions.
+    """
+    running = {broker.broker_id: broker for broker in brokers}
+    shown = sorted(_most_telling(running, image, limit), key=_internal_last)
+    rows = []
+    for tp in shown:
+        state = image.topics[tp.topic].partitions[tp.partition]
+        held = {key: replica for key, broker in running.items() if (replica := broker.replica(tp)) is not None}
+        seen = _seen(state, held)
+        held_by = None if seen is None else read_holding(seen, transactions, wall_ms)
+        rows.append(_partition(tp, state, seen, held, held_by))
+    return rows, image.partition_count
+
+
+def _most_telling(running: Mapping[int, Broker], image: ClusterImage, limit: int) -> list[TopicPartition]:
+    """Return up to `limit` partitions: offline ones, then those that wait for a replica or a transaction, then others,
+    each by name.
+
+    Makes names for these only: there may be thousands of partitions, and the page asks each second. Those of internal
+    topics come last, and only those that are offline or have records: most are empty, and all lack a replica while a
+    broker is down.
+    """
+    offline, waiting = [], []
+    for topic in image.topics.values():
+        for index, state in enumerate(topic.partitions):
+            if state.leader == NO_LEADER or running.keys().isdisjoint(state.replicas):
+                offline.append(TopicPartition(topic.name, index))
+            elif len(state.isr) < len(state.replicas) and not is_internal(topic.name):
+                waiting.append(TopicPartition(topic.name, index))
+    waiting += (
+        replica.tp
+        for broker in running.values()
+        for replica in broker.partitions
+        if replica.is_leader
+        and (replica.high_watermark < replica.log.log_end_offset or replica.log.producers.open_count)
+        and not is_internal(replica.tp.topic)
+    )
+    chosen = dict.fromkeys(
+        tp
+        for tp in (
+            *heapq.nsmallest(limit, offline, key=_internal_last),
+            *heapq.nsmallest(limit, dict.fromkeys(waiting)),
+        )
+        if image.partition(*tp) is not None  # a broker may still have a topic that the image has lost
+    )
+    names = heapq.nsmallest(2 * limit, itertools.filterfalse(is_internal, image.topics))
+    others = (TopicPartition(name, index) for name in names for index in range(len(image.topics[name].partitions)))
+    chosen.update(dict.fromkeys(itertools.islice(others, 2 * limit)))
+    if len(chosen) < limit:
+        chosen.update(dict.fromkeys(_internal_with_records(running, image)))
+    return list(itertools.islice(chosen, limit))
+
+
+def _internal_last(tp: TopicPartition) -> tuple[bool, TopicPartition]:
+    return is_internal(tp.topic), tp
+
+
+def _internal_with_records(running: Mapping[int, Broker], image: ClusterImage) -> Iterator[TopicPartition]:
+    for name in sorted(filter(is_internal, image.topics)):
+        for index, state in enumerate(image.topics[name].partitions):
+            tp = TopicPartition(name, index)
+            broker = running.get(state.leader)
+            replica = None if broker is None else broker.replica(tp)
+            if replica is not None and replica.log.log_end_offset > 0:
+                yield tp
+
+
+def _seen(state: PartitionState, held: Mapping[int, PartitionView]) -> PartitionView | None:
+    """Return the leader's view of a partition; if the leader does not run here, that of the first replica that does."""
+    return held.get(state.leader) or next(iter(held.values()), None)
+
+
+def _partition(
+    tp: TopicPartition,
+    state: PartitionState,
+    seen: PartitionView | None,
+    held: Mapping[int, PartitionView],
+    held_by: document.Holding | None,
+) -> document.Partition:
+    return {
+        **read_placement(tp.topic, tp.partition, state),
+        "log_start_offset": seen.log.log_start_offset if seen is not None else 0,
+        "log_end_offset": seen.log.log_end_offset if seen is not None else 0,
+        "high_watermark": seen.high_watermark if seen is not None else 0,
+        "last_stable_offset": seen.last_stable_offset if seen is not None else 0,
+        "held_by": held_by,
+        "min_in_sync_replicas": seen.min_in_sync_replicas if seen is not None else None,
+        "replicas": [_replica(broker_id, state, seen, held.get(broker_id)) for broker_id in state.replicas],
+    }
+
+
+def _replica(
+    broker_id: int, state: PartitionState, seen: PartitionView | None, own: PartitionView | None
+) -> document.Replica:
+    """Return a replica from the leader's view of the partition (`seen`) and from the replica itself (`own`)."""
+    end_offset = seen.log.log_end_offset if seen is not None else 0
+    start_offset = seen.log.log_start_offset if seen is not None else 0
+    follower = seen.followers.get(broker_id) if seen is not None else None
+    if broker_id == state.leader:
+        acknowledged_offset = end_offset
+    else:
+        acknowledged_offset = follower.log_end_offset if follower is not None else -1
+    return {
+        "broker": broker_id,
+        "leader": broker_id == state.leader,
+        "in_sync": broker_id in state.isr_ids,
+        "eligible": broker_id in state.elr_ids,
+        "log_end_offset": own.log.log_end_offset if own is not None else None,
+        "acknowledged_offset": acknowledged_offset,
+        "lag": max(0, end_offset - max(acknowledged_offset, start_offset)),
+        "refusal": (own.refusal or None) if own is not None else None,
+    }
+
+
+# --- finished operations ---
+
+
+def read_finished(brokers: Sequence[Broker], limit: int) -> list[document.Finished]:
+    """Return the last `limit` operations that ended on any broker, newest first."""
+    found = heapq.merge(*(_ended_on(broker, limit) for broker in brokers), key=lambda row: -row["done_ms"])
+    return [row for row, _ in zip(found, range(limit), strict=False)]
+
+
+def _finished_for_page(brokers: Sequence[Broker], since_ms: int | None) -> list[document.Finished]:
+    """Return the newest operations, with a limit of their own for some kinds; of others only those that expired."""
+    rows: list[document.Finished] = []
+    left = dict(FINISHED_OF_KIND)
+    newest_first = (_ended_on(broker, FINISHED_LOOKED_AT) for broker in brokers)
+    for row in heapq.merge(*newest_first, key=lambda row: -row["done_ms"]):
+        if len(rows) == FINISHED or (since_ms is not None and row["done_ms"] < since_ms):
+            break
+        kind = row["kind"]
+        if kind in _ONLY_EXPIRED and row["outcome"] != "expired":
+            continue
+        if kind in left:
+            if left[kind] == 0:
+                continue
+            left[kind] -= 1
+        rows.append(row)
+    return rows
+
+
+def _ended_on(broker: Broker, limit: int) -> Iterator[document.Finished]:
+    """Yield a broker's finished operations, newest first."""
+    for ended in broker.finished.last(limit):
+        yield _finished(broker.broker_id, ended)
+
+
+def _finished(broker_id: int, ended: FinishedOperation) -> document.Finished:
+    return {
+        "broker": broker_id,
+        "purgatory": ended.purgatory,
+        "id": ended.id,
+        "kind": kind_of(ended.purgatory, ended.keys),
+        "keys": [str(key) for key in ended.keys[:KEYS]],
+        "key_count": len(ended.keys),
+        "parked_ms": ended.parked_ms,
+        "done_ms": ended.done_ms,
+        "deadline_ms": ended.deadline_ms,
+        "waited_ms": ended.done_ms - ended.parked_ms,
+        "outcome": ended.outcome,
+        "cause": _cut(ended.cause),
+        "checks": ended.checks,
+        "detail": _cut(ended.detail),
+        "client": _cut(ended.client),
+        "held_by": [holder for holder in ended.held_by if isinstance(holder, int)][:KEYS],
+    }

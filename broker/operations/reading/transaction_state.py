@@ -1,0 +1,198 @@
+"""Reads transactions from their coordinators, at a bounded cost: there may be hundreds of thousands of ids."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, islice
+from typing import Final, NamedTuple
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.operations.control import Hanging, OperationRefused, TransactionControl
+from purgatorio.broker.operations.reading import document
+from purgatorio.broker.txn.delayed_transition import TransactionKey
+from purgatorio.broker.txn.overview import TransactionOverview, overview
+from purgatorio.broker.txn.shard import TransactionShard
+from purgatorio.broker.txn.transaction import Transaction
+
+TRANSACTIONS: Final = 20
+"""Transactional ids on the page."""
+IDS_LOOKED_AT: Final = 5_000
+"""Transactional ids among which those are chosen, beside the longest open ones: two milliseconds."""
+IDS_PER_STEP: Final = 2_000
+"""Transactional ids that a list looks at between two turns of the loop: two milliseconds."""
+ROWS_PER_STEP: Final = 250
+"""Transactions that it describes between two turns: two milliseconds."""
+PARTITIONS: Final = 10
+"""Partitions of each transaction on the page."""
+MAX_PARTITIONS: Final = 2_000
+"""Partitions that the description of one transaction lists."""
+
+Found = tuple[Broker, Transaction]
+"""A transactional id with its coordinator."""
+Filter = Callable[[Transaction], bool]
+
+
+class Wanted(NamedTuple):
+    """Which transactions are listed.
+
+    Attributes:
+        state: those in this state; None: in any.
+        producer_id: this producer's; -1: any.
+        before_ms: those that were begun before, by wall time, and have not ended; None: any.
+    """
+
+    state: str | None
+    producer_id: int
+    before_ms: int | None
+
+    def has(self, transaction: Transaction) -> bool:
+        """Return whether a transaction is listed."""
+        value = transaction.value
+        return (
+            self.state in (None, value.state.state_name)
+            and self.producer_id in (-1, value.producer_id)
+            and (self.before_ms is None or (not value.is_idle and value.started_ms < self.before_ms))
+        )
+
+
+async def read_transactions(
+    control: TransactionControl, limit: int, passes: Filter
+) -> tuple[list[document.Transaction], int, int]:
+    """Return up to `limit` transactions that pass, their number, and the number of partitions of ids being loaded.
+
+    Open ones come first, the oldest of all first; then the others, by id. Other tasks run meanwhile.
+    """
+    active, loading = _active(control)
+    chosen: list[Found] = []
+    count = 0
+    for broker, shard in active:
+        known = [each for each in shard.transactions.values() if not each.value.is_new]
+        for start in range(0, len(known), IDS_PER_STEP):
+            passed = [(broker, each) for each in known[start : start + IDS_PER_STEP] if passes(each)]
+            count += len(passed)
+            chosen = heapq.nsmallest(limit, chain(chosen, passed), key=_rank_by_id)
+            await asyncio.sleep(0)
+    rows = []
+    for nth, (broker, transaction) in enumerate(chosen, 1):
+        rows.append(_read(broker, overview(broker.transactions, transaction)))
+        if nth % ROWS_PER_STEP == 0:
+            await asyncio.sleep(0)
+    return rows, count, loading
+
+
+def _rank_by_id(found: Found) -> tuple[bool, int, str]:
+    value = found[1].value
+    return value.is_idle, 0 if value.is_idle else value.started_ms, found[1].transactional_id
+
+
+def read_transactions_for_page(
+    control: TransactionControl,
+) -> tuple[list[document.ShownTransaction], document.TransactionCounts]:
+    """Return the most telling transactions with their first partitions, and the numbers of all.
+
+    Open ones come first, the oldest of all first; then those that ended last, of `IDS_LOOKED_AT`.
+    """
+    active, _ = _active(control)
+    some = ((broker, each) for broker, shard in active for each in shard.transactions.values())
+    known = {found[1].transactional_id: found for found in chain(_longest_open(control), islice(some, IDS_LOOKED_AT))}
+    chosen = heapq.nsmallest(TRANSACTIONS, known.values(), key=_rank)
+    rows: list[document.ShownTransaction] = []
+    for broker, transaction in chosen:
+        view = overview(broker.transactions, transaction)
+        rows.append({**_read(broker, view), "partitions": [str(tp) for tp in islice(view.partitions, PARTITIONS)]})
+    return rows, _counts(control.brokers)
+
+
+def _longest_open(control: TransactionControl) -> Iterator[Found]:
+    """Yield the transactions of each coordinator that wait for their deadline longest."""
+    for broker in control.brokers:
+        for parked in broker.transactions.timeout_purgatory.operations(TRANSACTIONS):
+            (key,) = parked.keys
+            assert isinstance(key, TransactionKey)
+            with suppress(OperationRefused):  # the broker has just lost the partition
+                yield control.find(key.transactional_id)
+
+
+def _rank(found: Found) -> tuple[bool, int]:
+    value = found[1].value
+    return (True, -value.updated_ms) if value.is_idle else (False, value.started_ms)
+
+
+def _counts(brokers: Sequence[Broker]) -> document.TransactionCounts:
+    counted = [broker.transactions for broker in brokers]
+    return {
+        "ids": sum(each.id_count for each in counted),
+        "open": sum(each.open_count for each in counted),
+        "committed": sum(each.completion.committed_count for each in counted),
+        "aborted": sum(each.completion.aborted_count for each in counted),
+        "timed_out": sum(each.completion.timed_out_count for each in counted),
+    }
+
+
+def _active(control: TransactionControl) -> tuple[list[tuple[Broker, TransactionShard]], int]:
+    """Return the active shards with their coordinators, and the number of shards that are being loaded."""
+    shards = list(control.shards())
+    active = [(broker, shard) for broker, shard in shards if shard.is_active]
+    return active, len(shards) - len(active)
+
+
+def _read(broker: Broker, view: TransactionOverview) -> document.Transaction:
+    return {
+        "id": view.transactional_id,
+        "state": view.state,
+        "producer_id": view.producer_id,
+        "producer_epoch": view.producer_epoch,
+        "coordinator": broker.broker_id,
+        "open_ms": view.open_ms,
+        "timeout_ms": view.timeout_ms,
+        "timeout_left_ms": view.time_left_ms,
+        "idle_ms": view.idle_ms,
+        "partition_count": len(view.partitions),
+        "missing_markers": len(view.unmarked or ()),
+        "waits_for": view.waits_for,
+    }
+
+
+def read_transaction(
+    control: TransactionControl, image: ClusterImage, transactional_id: str
+) -> document.DescribedTransaction:
+    """Return a transactional id with the partitions of its transaction.
+
+    Raises:
+        OperationRefused: there is no such id, or its coordinator does not run, or loads its ids.
+    """
+    broker, transaction = control.find(transactional_id)
+    view = overview(broker.transactions, transaction)
+    unmarked = view.unmarked or ()
+    rows = [_partition(tp, image, unmarked) for tp in heapq.nsmallest(MAX_PARTITIONS, view.partitions)]
+    return {**_read(broker, view), "partitions": rows}
+
+
+def _partition(
+    tp: TopicPartition, image: ClusterImage, unmarked: Collection[TopicPartition]
+) -> document.TransactionPartition:
+    state = image.partition(*tp)
+    return {
+        "topic": tp.topic,
+        "partition": tp.partition,
+        "leader": NO_LEADER if state is None else state.leader,
+        "marker_missing": tp in unmarked,
+    }
+
+
+def read_hanging(hanging: Hanging, now_ms: int) -> document.HangingTransaction:
+    """Return a hanging transaction, at this wall time."""
+    return {
+        "topic": hanging.tp.topic,
+        "partition": hanging.tp.partition,
+        "producer_id": hanging.producer_id,
+        "producer_epoch": hanging.producer_epoch,
+        "start_offset": hanging.start_offset,
+        "open_ms": max(0, now_ms - hanging.started_ms),
+        "id": hanging.transactional_id,
+    }

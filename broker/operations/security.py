@@ -1,0 +1,179 @@
+"""Operations on what clients may do: users, access control lists, quotas.
+
+Names may contain anything, so they are in bodies. A password is salted by the client that sets it, and never gets here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from purgatorio.broker.operations.declare import Answer, Base64, Limits, Operation, arg
+from purgatorio.broker.operations.errors import Invalid
+
+if TYPE_CHECKING:
+    from purgatorio.broker.metadata.acls import AclBinding
+    from purgatorio.broker.operations.operator import Operator
+    from purgatorio.broker.security.scram_users import ScramEdit
+
+MAX_ENTITIES: Final = 1_000
+"""Users, or entities with quotas, that one answer lists."""
+MIN_ITERATIONS: Final = 4_096
+MAX_ITERATIONS: Final = 16_384
+MAX_LISTED: Final = 10_000
+LISTED: Final = 1_000
+"""ACLs that one answer lists, unless more are asked for."""
+_ACLS: Final = "a list of texts like 'allow User:alice READ,WRITE topic orders', or of their words"
+_THE_USER: Final = "the user's"
+_MECHANISMS: Final = "SCRAM-SHA-256 or SCRAM-SHA-512"
+_UserName = Annotated[str, Limits(min_length=1, max_length=1_000)]
+_Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
+_Text = Annotated[str, Limits(max_length=4_096)]
+_Texts = Annotated[list[_Text | Annotated[list[_Text], Limits(max_length=7)]], Limits(min_length=1, max_length=1_000)]
+_EntityName = Annotated[str, Limits(max_length=1_000)]
+_ENTITY: Final = "the entity: a name, null for the default of its kind, or absent"
+ABSENT: Final = "\0absent"
+"""Stands for a name that is not given, where None is the default of its kind."""
+
+
+class ListUsers(Operation, http="GET /users", command="users list"):
+    """Users with SCRAM credentials: mechanisms and iterations."""
+
+    async def run(self, operator: Operator) -> Answer:
+        """List them by name."""
+        from purgatorio.broker.security.scram import NAMES
+
+        listed = operator.users.listed()
+        users = [
+            {"name": each.name, "mechanism": NAMES[each.mechanism], "iterations": each.iterations}
+            for each in listed[:MAX_ENTITIES]
+        ]
+        return {"users": users, "credential_count": len(listed)}
+
+
+class SetUser(Operation, http="POST /users/set"):
+    """Set a user's SCRAM credential; answers when all brokers know it."""
+
+    name: _UserName = arg(_THE_USER)
+    mechanism: _Mechanism = arg(_MECHANISMS)
+    iterations: Annotated[int, Limits(ge=MIN_ITERATIONS, le=MAX_ITERATIONS)] = arg(
+        f"{MIN_ITERATIONS} to {MAX_ITERATIONS}"
+    )
+    salt: Base64 = arg("in base64")
+    salted_password: Base64 = arg("in base64: PBKDF2 of the password with this salt and these iterations (RFC 5802)")
+
+    async def run(self, operator: Operator) -> Answer:
+        """Set it in place of the one that is there."""
+        await operator.users.edit(_edit(self.name, self.mechanism, self.iterations, self.salt, self.salted_password))
+        return {"name": self.name, "mechanism": self.mechanism}
+
+
+class DeleteUser(Operation, http="POST /users/delete"):
+    """Delete a user's SCRAM credential; open connections stay."""
+
+    name: _UserName = arg(_THE_USER)
+    mechanism: _Mechanism = arg(_MECHANISMS)
+
+    async def run(self, operator: Operator) -> Answer:
+        """Delete it."""
+        await operator.users.edit(_edit(self.name, self.mechanism))
+        return {"name": self.name, "mechanism": self.mechanism}
+
+
+class ListQuotas(Operation, http="GET /quotas", command="quotas list"):
+    """Client quotas by user, client id and IP address."""
+
+    async def run(self, operator: Operator) -> Answer:
+        """List them by entity."""
+        listed = operator.quotas.listed()
+        quotas = [
+            {**{kind.replace("-", "_"): name for kind, name in each.entity}, "quotas": dict(each.values)}
+            for each in listed[:MAX_ENTITIES]
+        ]
+        return {"quotas": quotas, "entity_count": len(listed)}
+
+
+class EditQuotas(Operation, http="POST /quotas/edit"):
+    """Set and remove quotas of an entity; answers when all brokers apply them."""
+
+    quotas: Annotated[dict[str, float | None], Limits(min_length=1, max_length=10)] = arg(
+        "values by Kafka's names, such as producer_byte_rate; null removes one"
+    )
+    user: _EntityName | None = arg(_ENTITY, default=ABSENT)
+    client_id: _EntityName | None = arg(_ENTITY, default=ABSENT)
+    ip: _EntityName | None = arg(_ENTITY, default=ABSENT)
+
+    async def run(self, operator: Operator) -> Answer:
+        """Edit them; connections that are muted stay so."""
+        named = (("user", self.user), ("client-id", self.client_id), ("ip", self.ip))
+        await operator.quotas.edit([(kind, name) for kind, name in named if name != ABSENT], self.quotas)
+        return {"quotas": self.quotas}
+
+
+class ListAcls(Operation, http="GET /acls"):
+    """The access control lists, oldest first."""
+
+    limit: Annotated[int, Limits(ge=0, le=MAX_LISTED)] = arg(f"how many, up to {MAX_LISTED}", default=LISTED)
+
+    async def run(self, operator: Operator) -> Answer:
+        """List them."""
+        listed = operator.acls.listed()
+        return {
+            "authorizer": operator.acls.has_authorizer,
+            "acls": [_shown(each) for each in listed[: self.limit]],
+            "acl_count": len(listed),
+        }
+
+
+class AddAcls(Operation, http="POST /acls/add"):
+    """Add ACLs, all or none; answers when they are in effect at all brokers."""
+
+    acls: _Texts = arg(_ACLS)
+
+    async def run(self, operator: Operator) -> Answer:
+        """Add them."""
+        acls = _parsed(self.acls)
+        await operator.acls.add(acls)
+        return {"acls": [_shown(each) for each in acls]}
+
+
+class RemoveAcls(Operation, http="POST /acls/remove"):
+    """Remove ACLs, all or none."""
+
+    acls: _Texts = arg(_ACLS)
+
+    async def run(self, operator: Operator) -> Answer:
+        """Remove them."""
+        acls = _parsed(self.acls)
+        await operator.acls.remove(acls)
+        return {"acls": [_shown(each) for each in acls]}
+
+
+def _edit(name: str, mechanism: str, *credential: Any) -> ScramEdit:
+    from purgatorio.broker.security.scram import NAMES
+    from purgatorio.broker.security.scram_users import ScramEdit
+
+    return ScramEdit(name, next(each for each, known in NAMES.items() if known == mechanism), *credential)
+
+
+def _parsed(texts: Any) -> list[AclBinding]:
+    from purgatorio.broker.security.acl_text import AclTextError, parse_acls
+
+    try:
+        return parse_acls(texts)
+    except AclTextError as error:
+        raise Invalid(str(error)) from None
+
+
+def _shown(acl: AclBinding) -> dict[str, str]:
+    from purgatorio.broker.security.acl_text import acl_text
+
+    return {
+        "text": acl_text(acl),
+        "permission": acl.permission.name,
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation.name,
+        "resource_type": acl.resource_type.name,
+        "resource_name": acl.resource_name,
+        "pattern_type": acl.pattern_type.name,
+    }

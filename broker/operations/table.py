@@ -1,0 +1,39 @@
+"""All operations, in the order of the list of the HTTP API. A class in one of these files is in the table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from purgatorio.broker.operations import (
+    brokers,
+    clock,
+    faults,
+    groups,
+    network,
+    purgatories,
+    security,
+    snapshots,
+    topics,
+    transactions,
+)
+from purgatorio.broker.operations.declare import Operation
+
+_SUBJECTS: Final = (
+    purgatories,
+    brokers,
+    topics,
+    groups,
+    transactions,
+    faults,
+    clock,
+    network,
+    snapshots,
+    security,
+)
+
+OPERATIONS: Final[tuple[type[Operation], ...]] = tuple(
+    each
+    for subject in _SUBJECTS
+    for each in vars(subject).values()
+    if isinstance(each, type) and issubclass(each, Operation) and each is not Operation
+)

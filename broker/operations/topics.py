@@ -1,0 +1,115 @@
+"""Operations on topics and partitions: list them, elect, move and remove leaders, compact, apply retention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+from purgatorio.broker.operations.declare import Answer, Int32, Limits, Operation, TopicName, arg
+
+if TYPE_CHECKING:
+    from purgatorio.broker.operations.operator import Operator
+
+MAX_PLACEMENTS: Final = 1000
+"""Partitions that one answer lists."""
+TO: Final = "the broker; any other in-sync replica if it is not given"
+
+
+class ListTopics(Operation, http="GET /topics"):
+    """Leader, replicas, ISR and ELR of each partition, by name."""
+
+    topic: str | None = arg("only this topic's", default=None)
+    limit: Annotated[int, Limits(ge=0, le=MAX_PLACEMENTS)] = arg(
+        f"how many, up to {MAX_PLACEMENTS}", default=MAX_PLACEMENTS
+    )
+
+    async def run(self, operator: Operator) -> Answer:
+        """List them."""
+        from purgatorio.broker.operations.reading.members import read_placements
+
+        placements, count, offline = read_placements(operator.image, self.topic, self.limit)
+        return {"partitions": placements, "partition_count": count, "offline_count": offline}
+
+
+class ElectLeaders(Operation, http="POST /topics/elect", command="topics elect"):
+    """Elect preferred leaders, or unclean leaders for partitions that have none."""
+
+    topic: TopicName | None = arg("all topics if it is not given", default=None)
+    partition: Int32 | None = arg("of that topic; all its partitions if it is not given", default=None, metavar="N")
+    unclean: bool = arg(
+        "true: any live replica may lead where there is no leader; acknowledged records may be lost", default=False
+    )
+
+    def check(self) -> None:
+        """Check that a partition has its topic."""
+        if self.partition is not None and self.topic is None:
+            raise ValueError("give the topic of that partition")
+
+    async def run(self, operator: Operator) -> Answer:
+        """Elect them; a result for each partition that needed an election."""
+        from purgatorio.broker.operations.reading.members import read_elected
+
+        results = await operator.control.elect_leaders(self.topic, self.partition, unclean=self.unclean)
+        return {"unclean": self.unclean, "partitions": [read_elected(result) for result in results]}
+
+
+class MoveLeader(
+    Operation,
+    http="POST /topics/move-leader",
+    command="topics move-leader",
+    says="{topic}-{partition}: broker {leader} is the leader",
+):
+    """Have an in-sync replica lead a partition; answers when all brokers know."""
+
+    topic: TopicName = arg("the topic", positional=True)
+    partition: Int32 = arg("of that topic; 0 if it is not given", default=0, positional=True, metavar="N")
+    to: Int32 | None = arg(TO, default=None, metavar="BROKER")
+
+    async def run(self, operator: Operator) -> Answer:
+        """Move it."""
+        leader = await operator.cluster.leadership.move_leader(self.topic, self.partition, self.to)
+        return {"topic": self.topic, "partition": self.partition, "leader": leader}
+
+
+class NoLeader(
+    Operation,
+    http="POST /topics/no-leader",
+    command="topics no-leader",
+    says="{topic}-{partition} has no leader, until one is moved there or a broker comes or goes",
+):
+    """Take a partition's leader away, until it is moved or a broker comes or goes."""
+
+    topic: TopicName = arg("the topic", positional=True)
+    partition: Int32 = arg("of that topic; 0 if it is not given", default=0, positional=True, metavar="N")
+
+    async def run(self, operator: Operator) -> Answer:
+        """Take it away."""
+        await operator.cluster.leadership.no_leader(self.topic, self.partition)
+        return {"topic": self.topic, "partition": self.partition, "leader": -1}
+
+
+class Compact(Operation, http="POST /topics/compact", command="topics compact"):
+    """Compact logs now, with their active segments, whatever their dirty ratio."""
+
+    topic: TopicName | None = arg(
+        "only this one; all that are compacted if it is not given", default=None, positional=True
+    )
+
+    async def run(self, operator: Operator) -> Answer:
+        """Run the cleaner."""
+        from purgatorio.broker.operations.control.upkeep import compact
+
+        await compact(operator.cluster, self.topic)
+        return {"topic": self.topic, "state": "compacted"}
+
+
+class ApplyRetention(
+    Operation, http="POST /topics/apply-retention", command="topics apply-retention", says="retention is applied"
+):
+    """Delete now what is older than retention.ms or beyond retention.bytes."""
+
+    async def run(self, operator: Operator) -> Answer:
+        """Delete it."""
+        from purgatorio.broker.operations.control.upkeep import apply_retention
+
+        await apply_retention(operator.cluster)
+        return {"state": "applied"}

@@ -1,0 +1,145 @@
+"""The JSON API under /api/v1: a route for each operation of `purgatorio.broker.operations`, their list, and OpenAPI.
+
+Errors are ``{"error": "…"}`` with status 400 (malformed), 403 (another site, or unknown host name), 404, 405, 408, 409
+(the cluster refuses), 413, 415, 503 (no broker can do it now) or 504 (replicas were not in sync in time). Unknown query
+parameters are ignored.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from purgatorio.broker.layers.faults.names import nearest
+from purgatorio.broker.operations.declare import Argument, Operation, limits_of
+from purgatorio.broker.operations.errors import ClusterUnavailable, Invalid, NotInSync, NotThere, OperationRefused
+from purgatorio.broker.operations.operator import Operator
+from purgatorio.broker.operations.table import OPERATIONS
+from purgatorio.broker.web.bodies import body_of
+from purgatorio.broker.web.openapi import openapi
+from purgatorio.broker.web.requests import int_param, json_response, read_change, whole_number
+
+MAX_PATH_COMPARED: Final = 200
+"""Characters of a path for which the nearest one is looked for."""
+MAX_PARTITIONS_TOLD: Final = 1_000
+"""Partitions that a refusal lists."""
+_STATUS: Final = {Invalid: 400, NotThere: 404, ClusterUnavailable: 503, NotInSync: 504}
+
+
+def routes(operator: Operator, allowed_host: str) -> list[Route]:
+    """Return the routes of the API.
+
+    Args:
+        operator: does what is asked for.
+        allowed_host: the configured host (see `purgatorio.broker.web.guard`).
+    """
+    return [
+        Route("/api/v1", partial(_told, {"endpoints": ENDPOINTS})),
+        Route("/api/v1/openapi.json", _openapi),
+        *(
+            Route(f"/api/v1{each.path}", partial(_run, each, operator, allowed_host), methods=[each.method])
+            for each in OPERATIONS
+        ),
+    ]
+
+
+async def _told(content: object, request: Request) -> Response:
+    return json_response(content)
+
+
+async def _openapi(request: Request) -> Response:
+    return json_response(openapi())
+
+
+async def _run(kind: type[Operation], operator: Operator, allowed_host: str, request: Request) -> Response:
+    """Answer a request for an operation. What is given is the content of an object, and never names of parameters."""
+    given: dict[str, Any] = {}
+    if kind.method != "GET":
+        read = await read_change(request, body_of(kind), allowed_host, operator.cluster.clock)
+        given = read.given()
+    for argument in kind.arguments():
+        if argument.place == "path":
+            given[argument.name] = _in_path(argument, request)
+        elif argument.place == "query" and argument.name in request.query_params:
+            given[argument.name] = _in_query(argument, request)
+    try:
+        operation = kind(**given)
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from None
+    return json_response(await operation.run(operator))
+
+
+def _in_path(argument: Argument, request: Request) -> object:
+    """Return a value of the path; -1, which nothing has, for a number that is none."""
+    text = request.path_params[argument.name]
+    if argument.kind is not int:
+        return text
+    number = whole_number(text, most=_most(argument))
+    return -1 if number is None else number
+
+
+def _in_query(argument: Argument, request: Request) -> object:
+    if argument.kind is not int:
+        return request.query_params[argument.name]
+    return int_param(request, argument.name, 0, most=_most(argument))
+
+
+def _most(argument: Argument) -> int:
+    most = limits_of(argument.hint).le
+    return 2**63 if most is None else int(most)
+
+
+async def refused(request: Request, error: Exception) -> Response:
+    """Answer an `OperationRefused` with JSON."""
+    assert isinstance(error, OperationRefused)
+    content: dict[str, Any] = {"error": str(error)}
+    if isinstance(error, NotInSync):
+        content["not_in_sync"] = [str(tp) for tp in error.partitions[:MAX_PARTITIONS_TOLD]]
+    return json_response(content, next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 409))
+
+
+def near_path(path: str) -> str:
+    """Return the end of a sentence that tells the path of the API nearest to a wrong one; empty if none is near."""
+    if len(path) > MAX_PATH_COMPARED:
+        return ""
+    parts = path.split("/")
+    patterns = (endpoint["path"].split("/") for endpoint in ENDPOINTS)
+    known = {
+        "/".join(part if own.startswith("{") else own for own, part in zip(pattern, parts, strict=True))
+        for pattern in patterns
+        if len(pattern) == len(parts)
+    }
+    return nearest(path, sorted(known - {path}))
+
+
+def _listed(kind: type[Operation]) -> dict[str, Any]:
+    """Return an operation as the list of the API has it."""
+    listed: dict[str, Any] = {"method": kind.method, "path": kind.public_path(), "does": kind.does()}
+    arguments = [each for each in kind.arguments() if each.place != "path"]
+    told: dict[str, str] = {}
+    for words, alike in groupby(arguments, key=lambda each: each.told.words):
+        told[", ".join(each.name for each in alike)] = words
+    if arguments and arguments[0].told.whole is not None:
+        told = dict(arguments[0].told.whole)
+    if kind.method != "GET":
+        listed["body"] = told
+    elif told:
+        listed["query"] = told
+    return listed
+
+
+ENDPOINTS: Final[list[dict[str, Any]]] = [
+    {"method": "GET", "path": "/", "does": "the live page"},
+    {"method": "GET", "path": "/metrics", "does": "metrics of all brokers and the process, for Prometheus"},
+    {"method": "GET", "path": "/healthz", "does": "200 while the process answers"},
+    {"method": "GET", "path": "/readyz", "does": "200 when every broker runs and is registered, else 503"},
+    {"method": "GET", "path": "/api/v1", "does": "this list"},
+    {"method": "GET", "path": "/api/v1/openapi.json", "does": "this list as an OpenAPI document"},
+    *map(_listed, OPERATIONS),
+]
