@@ -65,16 +65,30 @@ class Listings:
 class _Listing:
     """A listing that took its first step, and the connection that is muted for it."""
 
-    __slots__ = ("_channel", "_finishes", "_session", "_steps")
+    __slots__ = ("_channel", "_finishes", "_session", "_steps", "_timer")
 
     def __init__(self, steps: Iterator[None], session: Session | None, finishes: bool) -> None:
         self._steps = steps
         self._finishes = finishes
         self._session = session
+        self._timer = None if session is None else session.timed_by
         self._channel = NO_CHANNEL if session is None else session.channel
         self._channel.mute()
 
     def goes_on(self) -> bool:
+        """Take a step, which a quota may time; return whether there are others."""
+        session, timer = self._session, self._timer
+        if session is None or timer is None:
+            return self._step()
+        session.timed_by = timer  # also of what the step begins
+        timer.resumed()
+        try:
+            return self._step()
+        finally:
+            timer.paused()
+            session.timed_by = None
+
+    def _step(self) -> bool:
         """Take a step; return whether there are others. A connection that is gone needs none."""
         is_lost = self._session is not None and self._session.channel is not self._channel
         if not is_lost and next(self._steps, _DONE) is not _DONE:

@@ -86,6 +86,18 @@ class Throttled(Protocol):
         ...
 
 
+class Stopwatch(Protocol):
+    """What times a request whose answer is made in steps."""
+
+    def resumed(self) -> None:
+        """Begin to count: a step of the request is taken."""
+        ...
+
+    def paused(self) -> None:
+        """Count no more, until the next step."""
+        ...
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Session:
     """A client's connection, as handlers see it; all requests of the connection share it.
@@ -102,6 +114,7 @@ class Session:
         channel: the connection, to be muted; `NO_CHANNEL` as soon as it is gone.
         throttled_by: what throttles the connection now, if anything does.
         parked_partitions: the partitions of its fetches that wait, but for those of a fetch session.
+        timed_by: what times the request that is worked on now, if a quota is about it.
         permissions: the authorizer's, of this connection; None if there is no authorizer, and before its first request.
     """
 
@@ -113,6 +126,7 @@ class Session:
     principal: Principal = ANONYMOUS
     channel: Channel = NO_CHANNEL
     throttled_by: Throttled | None = None
+    timed_by: Stopwatch | None = None
     permissions: Any = None
     parked_partitions: int = 0
 

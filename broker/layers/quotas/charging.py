@@ -128,9 +128,7 @@ class ChargedApi:
 
     def start(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
         """Let the handler work on a request, and charge its answer."""
-        charged = ChargedRequest(self, ctx, self.before(ctx, request), reply)
-        self._handler(ctx, request, charged)
-        charged.handled()
+        ChargedRequest(self, ctx, self.before(ctx, request), reply).begin(self._handler, request)
 
     def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
         """Return the accounts under which a request of a muted client has to wait.
@@ -154,24 +152,52 @@ class ChargedApi:
         """
         return response, self.charges.charge_time(ctx, seconds)
 
+    def spend_late(self, ctx: RequestContext, known: Any, seconds: float) -> None:
+        """Charge time that was spent on an answer after its throttle time was told: the next request pays for it."""
+        self.charges.charge_time(ctx, seconds)
+
 
 class ChargedRequest:
-    """One request, from the call of its handler to its answer; the `Reply` that the handler gets."""
+    """One request, from the call of its handler to its answer; the `Reply` that the handler gets.
 
-    __slots__ = ("_api", "_ctx", "_known", "_reply", "_seconds", "_started_seconds")
+    It counts the time of the handler, and that of all steps of an answer that is made in steps: a `Stopwatch`.
+    """
+
+    __slots__ = ("_api", "_ctx", "_is_judged", "_known", "_reply", "_seconds", "_since_seconds")
 
     def __init__(self, api: ChargedApi, ctx: RequestContext, known: Any, reply: Reply) -> None:
         self._api = api
         self._ctx = ctx
         self._known = known
         self._reply = reply
-        self._seconds = -1.0
-        self._started_seconds = api.charges.now_seconds()
+        self._is_judged = False
+        self._seconds = 0.0
+        self._since_seconds = api.charges.now_seconds()
 
-    def handled(self) -> None:
-        """Stop the watch: the handler has answered, or the request waits for an event."""
-        if self._seconds < 0:
-            self._seconds = max(0.0, self._api.charges.now_seconds() - self._started_seconds)
+    def begin(self, handler: Handler, request: Any) -> None:
+        """Let the handler work on the request."""
+        session = self._ctx.session
+        before, session.timed_by = session.timed_by, self
+        try:
+            handler(self._ctx, request, self)
+        finally:
+            session.timed_by = before
+        self.paused()
+
+    def resumed(self) -> None:
+        """Begin to count: a step of the request is taken."""
+        self._since_seconds = self._api.charges.now_seconds()
+
+    def paused(self) -> None:
+        """Count no more: the handler has answered, or the request waits for an event or for its next step."""
+        since_seconds, self._since_seconds = self._since_seconds, -1.0
+        if since_seconds < 0:
+            return
+        seconds = max(0.0, self._api.charges.now_seconds() - since_seconds)
+        if self._is_judged:
+            self._api.spend_late(self._ctx, self._known, seconds)
+        else:
+            self._seconds += seconds
 
     def __call__(self, response: Any) -> None:
         """Charge, answer, and then mute."""
@@ -195,7 +221,8 @@ class ChargedRequest:
         self._reply.close(reason)
 
     def _judge(self, response: Any) -> tuple[Any, Throttle | None]:
-        self.handled()
+        self.paused()
+        self._is_judged = True
         return self._api.judge(self._ctx, self._known, response, self._seconds)
 
 
@@ -274,6 +301,13 @@ class ChargedFetch(ChargedApi):
             charges.fetch.take_back(limit, size_bytes)
         return self._emptied(response, known), larger(over_bytes, over_time)
 
+    def spend_late(self, ctx: RequestContext, known: Any, seconds: float) -> None:
+        """See `ChargedApi.spend_late`."""
+        if known is None:
+            self.charges.spend_exempt(seconds)
+        else:
+            self.charges.charge_time(ctx, seconds)
+
     def _emptied(self, response: Any, was_full: bool) -> Any:
         """Return an answer without topics, for the same fetch session if it goes on (KAFKA-6946)."""
         if not isinstance(response, FetchResponse) or response.error_code:
@@ -300,6 +334,10 @@ class ExemptApi(ChargedApi):
         self.charges.spend_exempt(seconds)
         return response, None
 
+    def spend_late(self, ctx: RequestContext, known: Any, seconds: float) -> None:
+        """See `ChargedApi.spend_late`."""
+        self.charges.spend_exempt(seconds)
+
 
 class ChargedUnlessFollower(ChargedApi):
     """Charges the time of requests that followers send as well, but not theirs."""
@@ -322,3 +360,10 @@ class ChargedUnlessFollower(ChargedApi):
             return response, self.charges.charge_time(ctx, seconds)
         self.charges.spend_exempt(seconds)
         return response, None
+
+    def spend_late(self, ctx: RequestContext, known: Any, seconds: float) -> None:
+        """See `ChargedApi.spend_late`."""
+        if known:
+            self.charges.spend_exempt(seconds)
+        else:
+            self.charges.charge_time(ctx, seconds)

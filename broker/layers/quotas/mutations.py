@@ -108,8 +108,7 @@ class ChargedMutations(ChargedApi):
         if refused and not self._shape.topics(request):
             charged(self._error_response(request, _REFUSED))
         else:
-            self._handler(ctx, request, charged)
-        charged.handled()
+            charged.begin(self._handler, request)
 
     def _take(
         self, limit: Limit, request: Any, is_strict: bool, taken: dict[str | bytes, int]

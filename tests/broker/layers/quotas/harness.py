@@ -135,6 +135,10 @@ class FakeBroker:
 
         return handler
 
+    def handler_takes(self, seconds: float) -> None:
+        """Let time pass, as a handler takes it."""
+        self._seconds += seconds
+
     def limit(self, *, user: str | None = None, client_id: str | None = None, **values: float) -> None:
         """Set quotas of an entity, and no others of it; without values it has none."""
         entity = QuotaEntity(user, client_id)

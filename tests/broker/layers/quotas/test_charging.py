@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from purgatorio.broker.coordinator.turns import Listings
 from purgatorio.broker.layers.quotas.throttle import QuotaKind
+from purgatorio.broker.routing.request import NO_CHANNEL
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from purgatorio.protocol.messages.fetch import (
@@ -399,6 +402,38 @@ def test_the_wait_of_a_parked_request_is_not_its_time(broker: FakeBroker) -> Non
     waiting[0](ListGroupsResponse())
     (account,) = broker.quotas.charges.request.accounts()
     assert account.meter.total(broker.clock.now_ms()) == 6.25
+
+
+def test_all_steps_of_an_answer_are_charged(broker: FakeBroker) -> None:
+    """Also those that encode it, after the throttle time was told: the next request pays for them."""
+    broker.limit(client_id="", request_percentage=10)
+    listings = Listings(lambda: None)
+    client = broker.client()
+    client.session.channel = NO_CHANNEL
+
+    def works(steps: int, then: Callable[[], object]) -> Iterator[None]:
+        for _ in range(steps):
+            broker.handler_takes(0.25)
+            yield
+        then()
+
+    def handle(reply: Any, request: Any) -> None:
+        def answer() -> None:
+            reply(ListGroupsResponse())
+            listings.begin(works(3, lambda: None), client.session)
+
+        listings.begin(works(4, answer), client.session)
+
+    broker.handle[ApiKey.LIST_GROUPS] = handle
+    client.ask(ApiKey.LIST_GROUPS, version=4)
+    broker.handler_takes(5.0)  # other work, between the steps
+    while not client.answers:
+        listings.step()
+    (account,) = broker.quotas.charges.request.accounts()
+    assert account.meter.total(broker.clock.now_ms()) == 4 * 25
+    list(listings.steps())
+    assert account.meter.total(broker.clock.now_ms()) == 4 * 25 + 2 * 25
+    assert client.session.timed_by is None
 
 
 def test_brokers_requests_are_exempt(broker: FakeBroker) -> None:
