@@ -26,9 +26,12 @@ def handle(groups: Groups, ctx: RequestContext, request: ConsumerGroupHeartbeatR
     """Answer with the member's epoch, and with its partitions if they have changed."""
     client = Client(ctx.client_id or "", f"/{ctx.session.host}", ctx.api_version)
     try:
-        groups.consumer.heartbeats.heartbeat(request, client, reply)
+        left = groups.consumer.heartbeats.heartbeat(request, client, reply)
     except CoordinatorError as error:
         reply(ConsumerGroupHeartbeatResponse(error_code=error.error_code, error_message=str(error)))
+        return
+    if left is not None:
+        groups.listings.begin(left, ctx.session)
 
 
 def error_response(request: ConsumerGroupHeartbeatRequest, error_code: ErrorCode) -> ConsumerGroupHeartbeatResponse:

@@ -8,8 +8,8 @@ everything that it was decided on is committed, which is nearly always the case.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
 
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -38,6 +38,9 @@ from purgatorio.protocol.messages.consumer_group_heartbeat import (
 )
 
 logger = get_logger(__name__)
+
+ASSIGNMENT_TRIES: Final = 3
+"""How often the target assignment of a group of very many topics is begun, if others change the group meanwhile."""
 
 Answer = Callable[[ConsumerGroupHeartbeatResponse], None]
 
@@ -90,8 +93,13 @@ class ConsumerHeartbeats:
         self.writer = GroupWriter(services.log, services.clock, self.timers, index)
         self.upgrade: Callable[[GroupShard, Group], ConsumerGroup] = _stay_classic
 
-    def heartbeat(self, request: ConsumerGroupHeartbeatRequest, client: Client, answer: Answer) -> None:
+    def heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client, answer: Answer
+    ) -> Iterator[None] | None:
         """Handle a heartbeat; `answer` is called once, now or later, unless this raises.
+
+        Returns:
+            The steps that are left to be taken, of which the last one answers; mostly none.
 
         Raises:
             CoordinatorError: the heartbeat is refused; nothing has changed.
@@ -100,20 +108,23 @@ class ConsumerHeartbeats:
         shard = self._shard_of(request.group_id)
         if request.member_epoch < 0:
             self._leave(shard, request, client, answer)
-            return
+            return None
         self._check_size(shard, request)
         group = self._group(shard, request)
         member_id = request.member_id or self._new_member_id()
         sender = identify(group, request, member_id, max_size=self._services.config.consumer_max_size)
         update = GroupUpdate(group, self._services.image())
         subscription = subscription_of(sender, request, client.client_id, client.host)
-        self.subscribing.subscribe(update, sender, subscription)
+        owes_assignment = self.subscribing.subscribe(update, sender, subscription)
         reported = None if request.topic_partitions is None else from_wire(request.topic_partitions)
         following = self.reconcile(update, sender, reported)
         response = ConsumerGroupHeartbeatResponse(member_id=sender.member_id, member_epoch=following.epoch)
+        if owes_assignment:
+            return self._answer_later(shard, update, response, client, answer)
         if _must_tell_assignment(request, reported, sender.current, following):
             response.assignment = Assignment(topic_partitions=to_wire(following.assigned, TopicPartitions))
         self._answer(shard, update, response, client, answer)
+        return None
 
     def fence(self, shard: GroupShard, group: ConsumerGroup, member: Member, why: str) -> bool:
         """Remove a member that is taken for dead, and return whether that could be written."""
@@ -222,6 +233,60 @@ class ConsumerHeartbeats:
         else:
             applied()
             self.writer.when_committed(shard, group, done, client=client.client_id)
+
+    def _answer_later(
+        self,
+        shard: GroupShard,
+        update: GroupUpdate,
+        response: ConsumerGroupHeartbeatResponse,
+        client: Client,
+        answer: Answer,
+    ) -> Iterator[None] | None:
+        """Write what has changed, the epoch among it, and return steps that make the target assignment and answer."""
+        group_id, member_id = update.group.group_id, response.member_id or ""
+        if update.changes:
+            failures: list[ErrorCode] = []
+            if not self.writer.write(shard, update, failures.append, client=client.client_id):
+                answer(ConsumerGroupHeartbeatResponse(error_code=failures[0]))
+                return None
+
+        return self._assign_in_steps(group_id, member_id, client, answer)
+
+    def _assign_in_steps(self, group_id: str, member_id: str, client: Client, answer: Answer) -> Iterator[None]:
+        """Make the target assignment of a group of very many topics, if no other member did, and answer a member."""
+        yield
+        try:
+            for _ in range(ASSIGNMENT_TRIES):
+                shard, member, update = self._update_of(group_id, member_id)
+                group, nth = update.group, update.group.appended
+                if update.epoch > update.target_epoch:
+                    update.assign(self._services.clock.wall_ms())
+                yield
+                if self._shard_of(group_id).groups.get(group_id) is group and group.appended == nth:
+                    break
+            else:  # it changes all the time: a later heartbeat makes the assignment
+                shard, member, update = self._update_of(group_id, member_id)
+            following = self.reconcile(update, Sender(member_id, member.current, member.subscription), None)
+            response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=following.epoch)
+            response.assignment = Assignment(topic_partitions=to_wire(following.assigned, TopicPartitions))
+            self._answer(shard, update, response, client, answer)
+        except CoordinatorError as error:
+            answer(ConsumerGroupHeartbeatResponse(error_code=error.error_code, error_message=str(error)))
+
+    def _update_of(self, group_id: str, member_id: str) -> tuple[GroupShard, Member, GroupUpdate]:
+        """Return an update of a group, and one of its members.
+
+        Raises:
+            CoordinatorError: one of them is gone, or the group has another coordinator.
+        """
+        shard = self._shard_of(group_id)
+        group = shard.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
+        member = group.members.get(member_id)
+        if member is None:
+            raise unknown_member(group, member_id)
+        return shard, member, GroupUpdate(group, self._services.image())
 
     def _new_member_id(self) -> str:
         """Return an id for a member whose client makes none: 128 random bits, as in Kafka."""

@@ -29,6 +29,8 @@ ASSIGNMENT_MS_PER_MEMBER: Final = 1
 each, and when a thousand members join at once, not each of them is worth one (KIP-1263 waits a second, always)."""
 TOPICS_PER_HEARTBEAT: Final = 10_000
 """The topics of expressions that a heartbeat looks at and writes, but for its last expression: some milliseconds."""
+TOPICS_AT_ONCE: Final = 1_000
+"""Up to this many topics, a heartbeat begins an epoch and makes its target assignment at once: some milliseconds."""
 MAX_MATCHED: Final = 50_000
 """The most topics that all expressions of a group may match, each by itself: a new epoch looks at all. A single one may
 match more."""
@@ -46,8 +48,11 @@ class Subscribing:
         self._services = services
         self._expressions = expressions
 
-    def subscribe(self, update: GroupUpdate, sender: Sender, subscription: ConsumerGroupMemberMetadataValue) -> None:
+    def subscribe(self, update: GroupUpdate, sender: Sender, subscription: ConsumerGroupMemberMetadataValue) -> bool:
         """Write a member's subscription if it is new, and make the target assignment if that is due.
+
+        Returns:
+            Whether it is due, but left to a later turn of the event loop, since the group has very many topics.
 
         Raises:
             CoordinatorError: INVALID_REGULAR_EXPRESSION; GROUP_MAX_SIZE_REACHED if there is no memory for it.
@@ -68,8 +73,12 @@ class Subscribing:
             self._resolve(update, subscription.subscribed_topic_regex)
         if begins_epoch or group.is_metadata_stale:
             self._begin_epoch(update, is_needed=begins_epoch)
-        if update.epoch > update.target_epoch and self._is_due(group):
-            update.assign(self._services.clock.wall_ms())
+        if update.epoch <= update.target_epoch or not self._is_due(group):
+            return False
+        if len(group.counts.names) + len(subscription.subscribed_topic_names) + group.matched_count > TOPICS_AT_ONCE:
+            return True
+        update.assign(self._services.clock.wall_ms())
+        return False
 
     def _check_room(self, sender: Sender, subscription: ConsumerGroupMemberMetadataValue) -> None:
         """Check that there is memory for a member's subscription.

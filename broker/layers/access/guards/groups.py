@@ -89,8 +89,10 @@ def _may_describe_topics(permissions: Permissions, group: Any) -> bool:
 def _subscribe(
     access: Access, route: Route, ctx: RequestContext, request: ConsumerGroupHeartbeatRequest, reply: Reply
 ) -> None:
+    allows = access.of(ctx).allows
     for name in request.subscribed_topic_names or ():
-        if not access.may(ctx, AclOperation.DESCRIBE, TOPIC, name):
+        if not allows(AclOperation.DESCRIBE, TOPIC, name):
+            access.audit.refused(ctx, AclOperation.DESCRIBE, TOPIC, name, 0)
             refuse(route, request, reply, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             return
     route.handler(ctx, request, reply)

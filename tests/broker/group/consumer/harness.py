@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -30,6 +30,8 @@ class ConsumerHarness(GroupHarness):
     def __init__(self, replicas: tuple[int, ...] = (1,), **config: int) -> None:
         super().__init__(replicas, **config)
         self.replicas_of_offsets = replicas
+        self.left: list[Iterator[None]] = []
+        self.takes_steps = True
         self.create(orders=6, bills=2)
 
     def create(self, **partitions: int) -> None:
@@ -62,8 +64,18 @@ class ConsumerHarness(GroupHarness):
         answers: list[ConsumerGroupHeartbeatResponse] = []
         version = fields.pop("version", 1)
         request = ConsumerGroupHeartbeatRequest(**{"group_id": "app", **fields})
-        self.groups.consumer.heartbeats.heartbeat(request, CLIENT._replace(version=version), answers.append)
+        left = self.groups.consumer.heartbeats.heartbeat(request, CLIENT._replace(version=version), answers.append)
+        if left is not None:
+            self.left.append(left)
+            if self.takes_steps:
+                self.take_steps()
         return answers
+
+    def take_steps(self) -> None:
+        """Take the steps that heartbeats have left."""
+        while self.left:
+            for _ in self.left.pop(0):
+                pass
 
     def ask(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         """Send a heartbeat, and return the answer."""
