@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatorio.broker.cli.command import add_command, add_group, print_table
+from purgatorio.broker.cli.command import Answer, Refused, add_command, print_further, print_table
+from purgatorio.broker.cli.operation_commands import send
 from purgatorio.broker.cli.printable import printable
+from purgatorio.broker.operations.declare import Operation
+from purgatorio.broker.operations.security import AddAcls, ListAcls, RemoveAcls
 
 if TYPE_CHECKING:
     from purgatorio.broker.cli.admin_client import AdminClient
@@ -20,46 +23,47 @@ FORM: Final = (
 """What the words of an ACL are."""
 
 
-def add_acl_commands(commands: Any) -> None:
-    """Add the group to the subcommands of a parser."""
-    acls = add_group(commands, "acls", "add, list and remove access control lists")
-    for name, run, summary in (
-        ("add", _add, "let a principal do something, or not; answers when all brokers know"),
-        ("remove", _remove, "remove an ACL, in the words by which it is listed"),
-    ):
-        parser = add_command(acls, name, run, summary)
+def add(commands: Any) -> None:
+    """Add the commands, in which an ACL is several words."""
+    kinds: tuple[tuple[str, type[Operation], str], ...] = (
+        ("add", AddAcls, "let a principal do something, or not; answers when all brokers know"),
+        ("remove", RemoveAcls, "remove an ACL, in the words by which it is listed"),
+    )
+    for name, kind, summary in kinds:
+        parser = add_command(commands, name, partial(_change, kind), _show_changed, summary)
+        parser.set_defaults(done="added" if name == "add" else "removed")
         parser.add_argument("acl", metavar="WORD", nargs="+", help=FORM.replace("%", "%%"))
-    listing = add_command(acls, "list", _list, "list the ACLs, oldest first")
+    listing = add_command(commands, "list", _list, _show, "list the ACLs, oldest first")
     listing.add_argument("--principal", metavar="NAME", help="only this principal's, e.g. User:alice")
     listing.add_argument("--resource", metavar="TYPE", help="only those about topics, groups … (topic, group, cluster)")
 
 
-def _add(admin: AdminClient, args: argparse.Namespace) -> int:
-    for each in admin.post("acls/add", {"acls": [args.acl]})["acls"]:
-        print(f"added: {printable(each['text'])}")
-    return 0
+def _change(kind: type[Operation], admin: AdminClient, args: argparse.Namespace) -> Answer:
+    return send(kind, admin, {"acls": [args.acl]})
 
 
-def _remove(admin: AdminClient, args: argparse.Namespace) -> int:
-    for each in admin.post("acls/remove", {"acls": [args.acl]})["acls"]:
-        print(f"removed: {printable(each['text'])}")
-    return 0
+def _show_changed(answer: Answer, args: argparse.Namespace) -> None:
+    for each in answer["acls"]:
+        print(f"{args.done}: {printable(each['text'])}")
 
 
-def _list(admin: AdminClient, args: argparse.Namespace) -> int:
-    listed = admin.get("acls?limit=10000")
+def _list(admin: AdminClient, args: argparse.Namespace) -> Answer:
+    listed = send(ListAcls, admin, {"limit": 10_000})
     if not listed["authorizer"]:
-        print("the cluster has no authorizer: every client may do everything", file=sys.stderr)
-        return 1
+        raise Refused("the cluster has no authorizer: every client may do everything", 1)
     wanted = [
         each
         for each in listed["acls"]
         if args.principal in (None, each["principal"])
         and (args.resource is None or each["resource_type"] == args.resource.upper().replace("-", "_"))
     ]
-    if not wanted:
+    return {**listed, "acls": wanted, "further": listed["acl_count"] - len(listed["acls"])}
+
+
+def _show(listed: Answer, args: argparse.Namespace) -> None:
+    if not listed["acls"]:
         print("no ACL is listed")
-        return 0
+        return
     rows = [
         (
             each["permission"].lower(),
@@ -69,13 +73,10 @@ def _list(admin: AdminClient, args: argparse.Namespace) -> int:
             "" if each["resource_type"] == "CLUSTER" else printable(_name(each)),
             "" if each["host"] == "*" else f"from {printable(each['host'])}",
         )
-        for each in wanted
+        for each in listed["acls"]
     ]
     print_table(("ACL", "PRINCIPAL", "OPERATION", "RESOURCE", "NAME", "HOST"), rows)
-    further = listed["acl_count"] - len(listed["acls"])
-    if further > 0:
-        print(f"and {further} more")
-    return 0
+    print_further(listed["further"])
 
 
 def _name(acl: dict[str, str]) -> str:

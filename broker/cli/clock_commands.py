@@ -3,53 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import math
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-from purgatorio.broker.cli.command import add_command, add_group, print_table
+from purgatorio.broker.cli.command import Answer, Show, print_further, print_table
 from purgatorio.broker.cli.printable import printable
 
-if TYPE_CHECKING:
-    from purgatorio.broker.cli.admin_client import AdminClient
 
-
-def add_clock_commands(commands: Any) -> None:
-    """Add the group to the subcommands of a parser."""
-    clock = add_group(commands, "clock", "move, stop and show the time of a running cluster's brokers")
-    add_command(clock, "show", _show, "show the brokers' time")
-    advance = add_command(clock, "advance", _advance, "move the brokers' time forward, and list what ended by that")
-    advance.add_argument("seconds", metavar="SECONDS", type=_seconds, help="how far")
-    advance.add_argument(
-        "--sessions", action="store_true", help="also for members of groups, who cannot send heartbeats at that pace"
-    )
-    add_command(clock, "freeze", _freeze, "stop the brokers' time")
-    add_command(clock, "unfreeze", _unfreeze, "let the brokers' time go on")
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
-    return seconds
-
-
-def _show(admin: AdminClient, args: argparse.Namespace) -> int:
-    return _print_time(admin.get("clock"))
-
-
-def _freeze(admin: AdminClient, args: argparse.Namespace) -> int:
-    return _print_time(admin.post("clock/freeze"))
-
-
-def _unfreeze(admin: AdminClient, args: argparse.Namespace) -> int:
-    return _print_time(admin.post("clock/unfreeze"))
-
-
-def _advance(admin: AdminClient, args: argparse.Namespace) -> int:
-    moved = admin.post("clock/advance", {"seconds": args.seconds, "sessions": args.sessions})
+def _show_advance(moved: Answer, args: argparse.Namespace) -> None:
     print(f"the brokers' clock moved {args.seconds:g} s")
     if moved["ended"]:
         rows = [
@@ -63,13 +23,10 @@ def _advance(admin: AdminClient, args: argparse.Namespace) -> int:
             for each in moved["ended"]
         ]
         print_table(("BROKER", "PURGATORY", "CLIENT", "WAITED-MS", "MISSING"), rows)
-    further = moved["ended_count"] - len(moved["ended"])
-    if further:
-        print(f"and {further} more")
-    return 0
+    print_further(moved["ended_count"] - len(moved["ended"]))
 
 
-def _print_time(clock: Any) -> int:
+def _show_time(clock: Any, args: argparse.Namespace) -> None:
     from datetime import UTC, datetime
 
     try:
@@ -77,4 +34,11 @@ def _print_time(clock: Any) -> int:
     except (OverflowError, ValueError):  # beyond the year 9999
         shown = f"{clock['wall_ms']} ms since 1970"
     print(shown + (", and stands still" if clock["frozen"] else ""))
-    return 0
+
+
+SHOWN: Final[dict[str, Show]] = {
+    "show": _show_time,
+    "advance": _show_advance,
+    "freeze": _show_time,
+    "unfreeze": _show_time,
+}

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from purgatorio.broker.cli.printable import printable
+
 if TYPE_CHECKING:
     from purgatorio.broker.cli.admin_client import AdminClient
 
@@ -25,7 +27,19 @@ The cluster is the one whose admin HTTP is at --admin or, without it, at the add
 the cluster printed it. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
 """
 
-Command = Callable[["AdminClient", argparse.Namespace], int]
+Answer = dict[str, Any]
+Ask = Callable[["AdminClient", argparse.Namespace], Answer]
+"""Asks the cluster, and returns its answer."""
+Show = Callable[[Answer, argparse.Namespace], int | None]
+"""Prints an answer for people; returns the exit code if it is not 0."""
+
+
+class Refused(Exception):
+    """The command is not done; the message is printed as it stands, with this exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def add_group(commands: Any, name: str, summary: str) -> Any:
@@ -34,15 +48,17 @@ def add_group(commands: Any, name: str, summary: str) -> Any:
     return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
 
-def add_command(commands: Any, name: str, run: Command, summary: str) -> Any:
+def add_command(commands: Any, name: str, ask: Ask, show: Show, summary: str) -> Any:
     """Add a command that asks the cluster; returns its parser."""
     parser = _add_parser(commands, name, summary)
-    parser.set_defaults(run=lambda args: _run(run, args))
+    parser.set_defaults(run=lambda args: _run(ask, show, args))
     parser.add_argument("--admin", metavar="URL", help=f"the URL of the cluster's admin HTTP ({DEFAULT_ADMIN_URL})")
+    parser.add_argument("--json", action="store_true", help="print the cluster's answer as JSON")
     return parser
 
 
 def _add_parser(commands: Any, name: str, summary: str) -> Any:
+    summary = summary.replace("%", "%%")
     return commands.add_parser(
         name,
         help=summary,
@@ -53,13 +69,17 @@ def _add_parser(commands: Any, name: str, summary: str) -> Any:
     )
 
 
-def _run(command: Command, args: argparse.Namespace) -> int:
+def _run(ask: Ask, show: Show, args: argparse.Namespace) -> int:
     """Run a command; print one line if it fails."""
     from purgatorio.broker.cli.admin_client import AdminClient, AdminError, AdminUrlError
 
     try:
         url = args.admin or os.environ.get(ADMIN_VARIABLE) or DEFAULT_ADMIN_URL
-        return command(AdminClient(url, os.environ.get(TOKEN_VARIABLE)), args)
+        answer = ask(AdminClient(url, os.environ.get(TOKEN_VARIABLE)), args)
+        return (show_json if args.json else show)(answer, args) or 0
+    except Refused as refused:
+        print(refused, file=sys.stderr)
+        return refused.code
     except AdminError as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return 2 if isinstance(error, AdminUrlError) else 1
@@ -71,7 +91,36 @@ def _run(command: Command, args: argparse.Namespace) -> int:
         return 1
 
 
-# --- tables ---
+# --- what is printed ---
+
+
+def show_json(answer: Answer, args: argparse.Namespace) -> None:
+    """Print an answer as JSON."""
+    import json
+
+    print(json.dumps(answer, indent=2))
+
+
+def says(sentence: str) -> Show:
+    """Return what prints a sentence, with names of the answer and else of arguments in braces."""
+
+    def show(answer: Answer, args: argparse.Namespace) -> None:
+        known = {**vars(args), **answer}
+        shown = {key: printable(each) if isinstance(each, str) else each for key, each in known.items()}
+        print(sentence.format_map(shown))
+
+    return show
+
+
+def print_further(count: int, what: str = "") -> None:
+    """Print how many more there are than the answer lists, if any."""
+    if count > 0:
+        print(f"and {count} more{what}")
+
+
+def or_dash(number: int | None) -> str:
+    """Return a number as text; a dash for None."""
+    return "-" if number is None else str(number)
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -6,8 +6,10 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatorio.broker.cli.command import add_command, add_group, print_table
+from purgatorio.broker.cli.command import Answer, Show, add_command, or_dash, print_further, print_table
+from purgatorio.broker.cli.operation_commands import send
 from purgatorio.broker.cli.printable import printable
+from purgatorio.broker.operations.groups import ResetOffsets
 
 if TYPE_CHECKING:
     from purgatorio.broker.cli.admin_client import AdminClient
@@ -16,12 +18,10 @@ MEMBER_ID_CHARS: Final = 24
 """Characters that a table shows of a member's id, which ends with a random part."""
 
 
-def add_group_commands(commands: Any) -> None:
-    """Add the group to the subcommands of a parser."""
-    groups = add_group(commands, "groups", "list and describe consumer groups, reset their offsets, delete them")
-    add_command(groups, "list", _list, "list the groups with their state, coordinator, members and lag")
-    _add(groups, "describe", _describe, "show a group's members, what each owns, and the lag of each partition")
-    reset = _add(groups, "reset-offsets", _reset, "commit offsets for a group that has no members")
+def add(commands: Any) -> None:
+    """Add the command whose target is one word here, and one of three fields in JSON."""
+    reset = add_command(commands, "reset-offsets", _reset, _show_reset, ResetOffsets.does())
+    reset.add_argument("id", metavar="GROUP", help="the group's id")
     reset.add_argument("--topic", metavar="TOPIC", required=True, help="the topic whose offsets are reset")
     reset.add_argument("--partition", metavar="N", type=int, help="only this partition of the topic")
     reset.add_argument(
@@ -31,17 +31,6 @@ def add_group_commands(commands: Any) -> None:
         type=_target,
         help="earliest, latest, an offset, or a time such as 2026-11-21T20:15 or 2026-11-21T20:15:00Z",
     )
-    _add(groups, "delete", _delete, "delete a group that has no members, with its offsets")
-    move = _add(groups, "move-coordinator", _move, "move a group's coordinator, with all groups of its partition")
-    move.add_argument("--to", metavar="BROKER", type=int, help="the broker (any other in-sync replica)")
-    expire = _add(groups, "expire-member", _expire_member, "end a member's session now, as if it had fallen silent")
-    expire.add_argument("--member", metavar="ID", help="its member id or client id (the only member)")
-
-
-def _add(commands: Any, name: str, run: Any, summary: str) -> Any:
-    parser = add_command(commands, name, run, summary)
-    parser.add_argument("group", metavar="GROUP", help="the group's id")
-    return parser
 
 
 def _target(text: str) -> dict[str, str | int]:
@@ -58,40 +47,26 @@ def _target(text: str) -> dict[str, str | int]:
         raise argparse.ArgumentTypeError(f"{text!r} is not earliest, latest, an offset or a time") from None
 
 
-def _path(group_id: str) -> str:
-    from urllib.parse import quote
-
-    return f"groups/{quote(group_id, safe='')}"
-
-
-# --- look ---
-
-
-def _list(admin: AdminClient, args: argparse.Namespace) -> int:
-    listed = admin.get("groups")
+def _show_list(listed: Answer, args: argparse.Namespace) -> None:
     rows = [
         (
             printable(row["id"]),
             row["state"],
             row["type"],
             row["member_count"],
-            _or_dash(row["lag"]),
+            or_dash(row["lag"]),
             row["coordinator"],
             printable(row["waits_for"]),
         )
         for row in listed["groups"]
     ]
     print_table(("GROUP", "STATE", "PROTOCOL", "MEMBERS", "LAG", "COORDINATOR", "WAITS FOR"), rows)
-    further = listed["group_count"] - len(rows)
-    if further > 0:
-        print(f"and {further} more")
+    print_further(listed["group_count"] - len(rows))
     if listed["loading_partition_count"]:
         print("some groups are being loaded by their coordinators, and are not listed yet")
-    return 0
 
 
-def _describe(admin: AdminClient, args: argparse.Namespace) -> int:
-    group = admin.get(_path(args.group))
+def _show_group(group: Answer, args: argparse.Namespace) -> None:
     epoch = f", {'generation' if group['type'] == 'classic' else 'epoch'} {group['epoch']}" if group["epoch"] else ""
     assignor = f", assignor {printable(group['assignor'])}" if group["assignor"] else ""
     about = f"{group['state']}{epoch}{assignor}, coordinator broker {group['coordinator']}"
@@ -101,15 +76,10 @@ def _describe(admin: AdminClient, args: argparse.Namespace) -> int:
     names = _names(group["members"])
     print()
     _print_members(group["members"], names)
-    further = group["member_count"] - len(group["members"])
-    if further > 0:
-        print(f"and {further} more members")
+    print_further(group["member_count"] - len(group["members"]), " members")
     print()
     _print_offsets(group["offsets"], names)
-    further = group["offset_count"] - len(group["offsets"])
-    if further > 0:
-        print(f"and {further} more partitions")
-    return 0
+    print_further(group["offset_count"] - len(group["offsets"]), " partitions")
 
 
 def _print_members(members: Sequence[dict[str, Any]], names: Mapping[str, str]) -> None:
@@ -137,9 +107,9 @@ def _print_offsets(offsets: Sequence[dict[str, Any]], names: Mapping[str, str]) 
     rows = [
         (
             f"{row['topic']}-{row['partition']}",
-            _or_dash(row["offset"]),
-            _or_dash(row["end_offset"]),
-            _or_dash(row["lag"]),
+            or_dash(row["offset"]),
+            or_dash(row["end_offset"]),
+            or_dash(row["lag"]),
             names.get(row["owner"], printable(row["owner"])) or "-",
         )
         for row in offsets
@@ -172,39 +142,16 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ",".join("-".join(map(str, run)) for run in runs)
 
 
-def _or_dash(number: int | None) -> str:
-    return "-" if number is None else str(number)
-
-
-# --- change ---
-
-
-def _reset(admin: AdminClient, args: argparse.Namespace) -> int:
-    body = {"topic": args.topic, **args.to}
+def _reset(admin: AdminClient, args: argparse.Namespace) -> Answer:
+    given = {"id": args.id, "topic": args.topic, **args.to}
     if args.partition is not None:
-        body["partition"] = args.partition
-    rows = [
-        (f"{row['topic']}-{row['partition']}", _or_dash(row["before"]), row["after"])
-        for row in admin.post(f"{_path(args.group)}/reset-offsets", body)["offsets"]
-    ]
+        given["partition"] = args.partition
+    return send(ResetOffsets, admin, given)
+
+
+def _show_reset(answer: Answer, args: argparse.Namespace) -> None:
+    rows = [(f"{row['topic']}-{row['partition']}", or_dash(row["before"]), row["after"]) for row in answer["offsets"]]
     print_table(("PARTITION", "BEFORE", "NOW"), rows)
-    return 0
 
 
-def _delete(admin: AdminClient, args: argparse.Namespace) -> int:
-    admin.post(f"{_path(args.group)}/delete")
-    print(f"group {printable(args.group)} is deleted")
-    return 0
-
-
-def _move(admin: AdminClient, args: argparse.Namespace) -> int:
-    moved = admin.post(f"{_path(args.group)}/move-coordinator", {} if args.to is None else {"to": args.to})
-    print(f"broker {moved['coordinator']} is the coordinator of group {printable(args.group)}")
-    return 0
-
-
-def _expire_member(admin: AdminClient, args: argparse.Namespace) -> int:
-    body = {} if args.member is None else {"member": args.member}
-    expired = admin.post(f"{_path(args.group)}/expire-member", body)
-    print(f"the session of member {printable(expired['member'])} of group {printable(args.group)} has ended")
-    return 0
+SHOWN: Final[dict[str, Show]] = {"list": _show_list, "describe": _show_group}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from purgatorio.broker.cli.command import add_command, add_group, print_table
+from purgatorio.broker.cli.command import Answer, Refused, Show, add_command, print_table
+from purgatorio.broker.cli.operation_commands import send
 from purgatorio.broker.cli.printable import printable
+from purgatorio.broker.operations.security import EditQuotas
 
 if TYPE_CHECKING:
     from purgatorio.broker.cli.admin_client import AdminClient
@@ -16,18 +17,16 @@ _ENTITY = (("user", "user"), ("client_id", "client"), ("ip", "ip"))
 """The parts of an entity: their names in the API, and as options."""
 
 
-def add_quota_commands(commands: Any) -> None:
-    """Add the group to the subcommands of a parser."""
-    quotas = add_group(commands, "quotas", "list, set and remove the quotas of users, client ids and IP addresses")
-    add_command(quotas, "list", _list, "list all quotas")
-    setting = _add(quotas, "set", _set, "set quotas: purgatorio quotas set --client billing producer_byte_rate=1e6")
+def add(commands: Any) -> None:
+    """Add the commands that edit the quotas of an entity."""
+    setting = _add(commands, "set", _set, "set quotas: purgatorio quotas set --client billing producer_byte_rate=1e6")
     setting.add_argument("quotas", metavar="NAME=VALUE", nargs="+", type=_assignment, help="a quota by Kafka's name")
-    removing = _add(quotas, "remove", _remove, "remove quotas of an entity")
+    removing = _add(commands, "remove", _remove, "remove quotas of an entity")
     removing.add_argument("quotas", metavar="NAME", nargs="+", help="a quota by Kafka's name")
 
 
-def _add(commands: Any, name: str, run: Any, summary: str) -> Any:
-    parser = add_command(commands, name, run, summary)
+def _add(commands: Any, name: str, ask: Any, summary: str) -> Any:
+    parser = add_command(commands, name, ask, _show_edited, summary)
     for kind, option in _ENTITY:
         of = parser.add_mutually_exclusive_group()
         of.add_argument(f"--{option}", dest=kind, metavar="NAME", help=f"the {option} that they are for")
@@ -56,29 +55,29 @@ def _entity(args: argparse.Namespace) -> dict[str, str | None]:
     return given
 
 
-def _edit(admin: AdminClient, args: argparse.Namespace, quotas: dict[str, float | None]) -> int:
+def _edit(admin: AdminClient, args: argparse.Namespace, quotas: dict[str, float | None]) -> Answer:
     entity = _entity(args)
     if not entity:
-        print("error: for whom? --user, --client or --ip, or the default of one of them", file=sys.stderr)
-        return 2
-    admin.post("quotas/edit", {**entity, "quotas": quotas})
-    print(f"{_shown(entity)}: {', '.join(_shown_quota(*each) for each in quotas.items())}")
-    return 0
+        raise Refused("error: for whom? --user, --client or --ip, or the default of one of them", 2)
+    return {**entity, **send(EditQuotas, admin, {**entity, "quotas": quotas})}
 
 
-def _set(admin: AdminClient, args: argparse.Namespace) -> int:
+def _set(admin: AdminClient, args: argparse.Namespace) -> Answer:
     return _edit(admin, args, dict(args.quotas))
 
 
-def _remove(admin: AdminClient, args: argparse.Namespace) -> int:
+def _remove(admin: AdminClient, args: argparse.Namespace) -> Answer:
     return _edit(admin, args, dict.fromkeys(args.quotas))
 
 
-def _list(admin: AdminClient, args: argparse.Namespace) -> int:
-    listed = admin.get("quotas")
+def _show_edited(edited: Answer, args: argparse.Namespace) -> None:
+    print(f"{_shown(edited)}: {', '.join(_shown_quota(*each) for each in edited['quotas'].items())}")
+
+
+def _show_list(listed: Answer, args: argparse.Namespace) -> None:
     if not listed["quotas"]:
         print("there are no quotas")
-        return 0
+        return
     rows = [
         (_shown(each), _shown_quota(name, value)) for each in listed["quotas"] for name, value in each["quotas"].items()
     ]
@@ -86,7 +85,6 @@ def _list(admin: AdminClient, args: argparse.Namespace) -> int:
     further = listed["entity_count"] - len(listed["quotas"])
     if further > 0:
         print(f"and those of {further} more")
-    return 0
 
 
 def _shown(entity: dict[str, Any]) -> str:
@@ -96,3 +94,6 @@ def _shown(entity: dict[str, Any]) -> str:
 
 def _shown_quota(name: str, value: float | None) -> str:
     return f"no {name}" if value is None else f"{name}={value:g}" if value < 1e6 else f"{name}={value:.0f}"
+
+
+SHOWN: Final[dict[str, Show]] = {"list": _show_list}

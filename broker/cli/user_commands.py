@@ -8,41 +8,33 @@ import secrets
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatorio.broker.cli.command import add_command, add_group, print_table
+from purgatorio.broker.cli.command import Answer, Refused, Show, add_command, print_further, print_table, says
+from purgatorio.broker.cli.operation_commands import send
 from purgatorio.broker.cli.printable import printable
+from purgatorio.broker.operations.security import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, SetUser
 
 if TYPE_CHECKING:
     from purgatorio.broker.cli.admin_client import AdminClient
 
-MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-MIN_ITERATIONS: Final = 4_096
-MAX_ITERATIONS: Final = 16_384
 _SALT_BYTES: Final = 24
 
 
-def add_user_commands(commands: Any) -> None:
-    """Add the group to the subcommands of a parser."""
-    users = add_group(commands, "users", "add, list and delete users that log in by SCRAM")
-    add = _add(users, "add", _set, "add a user, or change the password of one")
-    add.add_argument(
+def add(commands: Any) -> None:
+    """Add the command that salts a password."""
+    summary = "add a user, or change the password of one"
+    adding = add_command(commands, "add", _set, says("user {name} can log in by {mechanism}"), summary)
+    adding.add_argument("name", metavar="USER", help="the user's name")
+    adding.add_argument("--mechanism", metavar="NAME", choices=MECHANISMS, required=True, help=" or ".join(MECHANISMS))
+    adding.add_argument(
         "--password", metavar="TEXT", help="the password; without it you are asked, or it is read from a pipe"
     )
-    add.add_argument(
+    adding.add_argument(
         "--iterations",
         metavar="N",
         type=_iterations,
         default=MIN_ITERATIONS,
         help=f"{MIN_ITERATIONS} (the default) to {MAX_ITERATIONS}: more make each login of the client slower",
     )
-    add_command(users, "list", _list, "list the users with their mechanisms")
-    _add(users, "delete", _delete, "delete a user's credential; open connections stay")
-
-
-def _add(commands: Any, name: str, run: Any, summary: str) -> Any:
-    parser = add_command(commands, name, run, summary)
-    parser.add_argument("user", metavar="USER", help="the user's name")
-    parser.add_argument("--mechanism", metavar="NAME", choices=MECHANISMS, required=True, help=" or ".join(MECHANISMS))
-    return parser
 
 
 def _iterations(text: str) -> int:
@@ -58,46 +50,36 @@ def _password(args: argparse.Namespace) -> str:
     if sys.stdin.isatty():
         import getpass
 
-        return getpass.getpass(f"password of {printable(args.user)}: ")
+        return getpass.getpass(f"password of {printable(args.name)}: ")
     return sys.stdin.readline().rstrip("\r\n")
 
 
-def _set(admin: AdminClient, args: argparse.Namespace) -> int:
+def _set(admin: AdminClient, args: argparse.Namespace) -> Answer:
     import hashlib
 
     password = _password(args)
     if not password:
-        print("error: the password is empty", file=sys.stderr)
-        return 2
+        raise Refused("error: the password is empty", 2)
     salt = secrets.token_bytes(_SALT_BYTES)
     kind = "sha256" if args.mechanism == MECHANISMS[0] else "sha512"
     salted = hashlib.pbkdf2_hmac(kind, password.encode(), salt, args.iterations)
     body = {
-        "name": args.user,
+        "name": args.name,
         "mechanism": args.mechanism,
         "iterations": args.iterations,
         "salt": base64.b64encode(salt).decode(),
         "salted_password": base64.b64encode(salted).decode(),
     }
-    admin.post("users/set", body)
-    print(f"user {printable(args.user)} can log in by {args.mechanism}")
-    return 0
+    return send(SetUser, admin, body)
 
 
-def _delete(admin: AdminClient, args: argparse.Namespace) -> int:
-    admin.post("users/delete", {"name": args.user, "mechanism": args.mechanism})
-    print(f"user {printable(args.user)} can no longer log in by {args.mechanism}")
-    return 0
-
-
-def _list(admin: AdminClient, args: argparse.Namespace) -> int:
-    listed = admin.get("users")
+def _show_list(listed: Answer, args: argparse.Namespace) -> None:
     if not listed["users"]:
         print("no user has SCRAM credentials")
-        return 0
+        return
     rows = [(printable(each["name"]), each["mechanism"], each["iterations"]) for each in listed["users"]]
     print_table(("USER", "MECHANISM", "ITERATIONS"), rows)
-    further = listed["credential_count"] - len(rows)
-    if further > 0:
-        print(f"and {further} more")
-    return 0
+    print_further(listed["credential_count"] - len(rows))
+
+
+SHOWN: Final[dict[str, Show]] = {"list": _show_list}

@@ -24,7 +24,7 @@ LISTED: Final = 1_000
 """ACLs that one answer lists, unless more are asked for."""
 _ACLS: Final = "a list of texts like 'allow User:alice READ,WRITE topic orders', or of their words"
 _THE_USER: Final = "the user's"
-_MECHANISMS: Final = "SCRAM-SHA-256 or SCRAM-SHA-512"
+MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _UserName = Annotated[str, Limits(min_length=1, max_length=1_000)]
 _Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 _Text = Annotated[str, Limits(max_length=4_096)]
@@ -54,7 +54,7 @@ class SetUser(Operation, http="POST /users/set"):
     """Set a user's SCRAM credential; answers when all brokers know it."""
 
     name: _UserName = arg(_THE_USER)
-    mechanism: _Mechanism = arg(_MECHANISMS)
+    mechanism: _Mechanism = arg(" or ".join(MECHANISMS), metavar="NAME")
     iterations: Annotated[int, Limits(ge=MIN_ITERATIONS, le=MAX_ITERATIONS)] = arg(
         f"{MIN_ITERATIONS} to {MAX_ITERATIONS}"
     )
@@ -67,11 +67,16 @@ class SetUser(Operation, http="POST /users/set"):
         return {"name": self.name, "mechanism": self.mechanism}
 
 
-class DeleteUser(Operation, http="POST /users/delete"):
+class DeleteUser(
+    Operation,
+    http="POST /users/delete",
+    command="users delete",
+    says="user {name} can no longer log in by {mechanism}",
+):
     """Delete a user's SCRAM credential; open connections stay."""
 
-    name: _UserName = arg(_THE_USER)
-    mechanism: _Mechanism = arg(_MECHANISMS)
+    name: _UserName = arg(_THE_USER, metavar="USER", positional=True)
+    mechanism: _Mechanism = arg(" or ".join(MECHANISMS), metavar="NAME")
 
     async def run(self, operator: Operator) -> Answer:
         """Delete it."""

@@ -14,7 +14,7 @@ MAX_PLACEMENTS: Final = 1000
 TO: Final = "the broker; any other in-sync replica if it is not given"
 
 
-class ListTopics(Operation, http="GET /topics"):
+class ListTopics(Operation, http="GET /topics", command="topics list"):
     """Leader, replicas, ISR and ELR of each partition, by name."""
 
     topic: str | None = arg("only this topic's", default=None)

@@ -7,6 +7,7 @@ parameters are ignored.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
@@ -32,7 +33,7 @@ MAX_PARTITIONS_TOLD: Final = 1_000
 _STATUS: Final = {Invalid: 400, NotThere: 404, ClusterUnavailable: 503, NotInSync: 504}
 
 
-def routes(operator: Operator, allowed_host: str) -> list[Route]:
+def routes(operator: Operator, allowed_host: str, operations: Iterable[type[Operation]] = OPERATIONS) -> list[Route]:
     """Return the routes of the API.
 
     Args:
@@ -44,7 +45,7 @@ def routes(operator: Operator, allowed_host: str) -> list[Route]:
         Route("/api/v1/openapi.json", _openapi),
         *(
             Route(f"/api/v1{each.path}", partial(_run, each, operator, allowed_host), methods=[each.method])
-            for each in OPERATIONS
+            for each in operations
         ),
     ]
 
@@ -118,7 +119,7 @@ def near_path(path: str) -> str:
     return nearest(path, sorted(known - {path}))
 
 
-def _listed(kind: type[Operation]) -> dict[str, Any]:
+def listed(kind: type[Operation]) -> dict[str, Any]:
     """Return an operation as the list of the API has it."""
     listed: dict[str, Any] = {"method": kind.method, "path": kind.public_path(), "does": kind.does()}
     arguments = [each for each in kind.arguments() if each.place != "path"]
@@ -141,5 +142,5 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
     {"method": "GET", "path": "/readyz", "does": "200 when every broker runs and is registered, else 503"},
     {"method": "GET", "path": "/api/v1", "does": "this list"},
     {"method": "GET", "path": "/api/v1/openapi.json", "does": "this list as an OpenAPI document"},
-    *map(_listed, OPERATIONS),
+    *map(listed, OPERATIONS),
 ]
