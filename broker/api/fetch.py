@@ -235,8 +235,11 @@ class FetchHandler:
 
 def _count(request: FetchRequest) -> int:
     """Return the number of topics and partitions of a request."""
-    topics = request.topics
-    return len(topics) if len(topics) > MAX_CONSUMER_PARTITIONS else sum(1 + len(topic.partitions) for topic in topics)
+    count = len(request.topics)
+    if count <= MAX_CONSUMER_PARTITIONS:
+        for topic in request.topics:
+            count += len(topic.partitions)
+    return count
 
 
 def _is_too_large(session: FetchSession) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from typing import cast
 
 from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -95,13 +94,16 @@ class ReplicaFetches:
             with self._actions:
                 self._note_progress(context, named)
         # The producers that waited for this progress have been answered.
-        with self._actions:
+        self._actions.depth += 1  # as `with self._actions`, without its calls
+        try:
             entries = self._entries_if_due(context)
             if entries is not None:
                 self._count(params, entries)
                 answer(entries)
             else:
                 self._park(context, answer)
+        finally:
+            self._actions.leave()
 
     def fetch_in_steps(
         self, context: FetchContext, answer: Callable[[list[FetchEntry] | None], None], take_steps: TakeSteps
@@ -228,7 +230,8 @@ class ReplicaFetches:
         observer = self._observer
         racks = self._racks()
         for fetch, data in entries:
-            size_bytes = sum(map(len, cast("list[bytes]", data.records))) if data.records else 0
+            # The reader gives the parts of the records as a list.
+            size_bytes = sum(map(len, data.records)) if data.records else 0  # type: ignore[arg-type]
             if params.replica_id >= 0:
                 observer.replicated_out(size_bytes)
                 if self._throttle.limit is not None and size_bytes:
