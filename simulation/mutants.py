@@ -10,6 +10,7 @@ function that fails for its wrong parameters would be found as well, as an inter
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -39,6 +40,7 @@ from purgatorio.broker.replica.fetching.reader import ReplicaReader
 from purgatorio.broker.replica.following.refused_batches import RefusedBatches
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.time.clock import Alarm, RunningClock
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import EpochEndOffset, FetchPartition
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
@@ -297,6 +299,25 @@ def _ended_sessions() -> Patches:
     yield replaced(ClassicGroups, "_beat", beat_always)
 
 
+def _slow_turns() -> Patches:
+    """27. Time counts for leases as the event loop makes turns. Without: a beat takes one turn, a heartbeat several."""
+
+    async def beat_each_turn(clock: RunningClock) -> None:
+        alarms: list[Alarm] = []
+
+        def beat() -> None:
+            clock.beat()
+            alarms[:] = [clock._clock.call_later(clock.BEAT_MS, beat)]
+
+        beat()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            alarms.pop().cancel()
+
+    yield replaced(RunningClock, "run", beat_each_turn)
+
+
 _LOSS: Final = frozenset(
     {"lost-write", "unseen", "vanished", "inconsistent-offsets", "consumer-reset", "committed-prefix"}
 )
@@ -331,6 +352,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "whole-loads": Rule(_whole_loads, frozenset({"lost-commit"})),
     "ended-sessions": Rule(_ended_sessions, frozenset({"stale-beat"})),
     **TRANSACTION_RULES,
+    "slow-turns": Rule(_slow_turns, frozenset({"lease-while-slow"})),
 }
 """Every rule, by its name on the command line."""
 

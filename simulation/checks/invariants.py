@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch
@@ -27,12 +28,15 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "unequal-replicas": "Two replicas that end in the same record differ before it, in producers or transactions.",
     "watermark-back": "A replica's high watermark went back in one leader epoch, or past its log's end.",
     "memory-account": "The bytes of a broker's logs were not those that its memory budget counted.",
+    "lease-while-slow": "A broker lost its lease while the one process of all was slow, and nothing else was wrong.",
     "lost-wake-up": "A parked operation could have been completed, or was past its deadline, and nothing woke it.",
 }
 """Each invariant's name, and the meaning of a violation in one sentence."""
 MAX_VIOLATIONS: Final = 100
 LOOK_SECONDS: Final = 1.0
 WAKE_UP_SECONDS: Final = 0.25
+SETTLED_SECONDS: Final = 1.0
+"""After a fault of a broker or of its link to the store so much time passes until its lease tells nothing of it."""
 OVERDUE_MS: Final = 100
 """The reaper wakes with the wheel's tick, and the loop may be busy for a moment."""
 _last_offset = attrgetter("last_offset")
@@ -61,6 +65,7 @@ class Invariants:
         self._known_logs: dict[tuple[str, TopicPartition], KnownLog] = {}
         self._pools: dict[tuple[bytes, TopicPartition], BatchPool] = {}
         self._seen: dict[tuple[str, TopicPartition], _Seen] = {}
+        cluster.store.committed.append(self._check_fenced)
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
@@ -71,6 +76,7 @@ class Invariants:
             if looks % int(LOOK_SECONDS / WAKE_UP_SECONDS) == 0:
                 self.look()
             self.look_for_lost_wake_ups()
+            self.look_at_leases()
 
     def look(self) -> None:
         """Check the logs, high watermarks and memory of all running brokers."""
@@ -101,6 +107,31 @@ class Invariants:
             self._known.add((invariant, where))
             now_ms = self._cluster.clock.now_ms()
             self.anomalies.append(Anomaly(invariant, where, f"at {now_ms} ms: {message}"))
+
+    # --- leases ---
+
+    def look_at_leases(self) -> None:
+        """Demand of brokers that are slow, and no more, that none of them takes its lease for lost."""
+        for process in self._cluster.all_processes():
+            if self._is_only_slow(process) and not process.broker.lifecycle.has_lease():
+                self._violated("lease-while-slow", process.host.name, f"{process.host.name} took its lease for lost")
+
+    def _check_fenced(self, before: ClusterImage, after: ClusterImage) -> None:
+        """Demand of a change that it fences no broker that is slow, and no more."""
+        for broker_id, registration in after.brokers.items():
+            known, process = before.brokers.get(broker_id), self._cluster.processes.get(broker_id)
+            is_new = registration.fenced and known is not None and not known.fenced
+            if process is None or process.broker.lifecycle.broker_epoch != registration.broker_epoch:
+                continue  # it is gone, or another has replaced it
+            if is_new and self._is_only_slow(process):
+                self._violated("lease-while-slow", process.host.name, f"{process.host.name} was fenced")
+
+    def _is_only_slow(self, process: Process) -> bool:
+        """Return whether a broker's process is that of all, its turns are slow, and there was no other fault lately."""
+        slow_since = process.node.slow_since
+        if slow_since is None or not self._cluster.one_process or not process.link.is_whole:
+            return False
+        return max(process.node.resumed_at, process.link.healed_at) <= slow_since - SETTLED_SECONDS
 
     # --- logs ---
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
@@ -42,6 +43,7 @@ class StoreLink:
 
     Attributes:
         latency_ms: the range that each message's delay is drawn from.
+        healed_at: the loop's time at which it was healed or resumed last.
     """
 
     def __init__(self, network: Network, rng: random.Random, node: Node, store: Node | None = None) -> None:
@@ -50,6 +52,7 @@ class StoreLink:
         self._node = node
         self._store = store
         self.latency_ms = STORE_LATENCY_MS
+        self.healed_at = -math.inf
         self._suspended = False
         self._to_store: deque[Callable[[], None]] = deque()
         self._to_broker: deque[Callable[[], None]] = deque()
@@ -87,10 +90,16 @@ class StoreLink:
             self._suspended = False
             self._deliver_held([self._to_store, self._to_broker])
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is wrong with it."""
+        return self.latency_ms == STORE_LATENCY_MS and not self._cut and not self._suspended
+
     def _holds(self, queue: deque[Callable[[], None]]) -> bool:
         return self._suspended or any(queue is cut for cut in self._cut)
 
     def _deliver_held(self, queues: list[deque[Callable[[], None]]]) -> None:
+        self.healed_at = self._network.loop.time()
         for queue in queues:
             if not self._holds(queue):
                 for _ in range(len(queue)):
@@ -450,7 +459,7 @@ class SimulatedCluster:
     def slow_down(self, broker_ids: Collection[int]) -> None:
         """Let these brokers, or their one process with its store, make a turn of the event loop only at each `turn`."""
         for node in self._nodes_of(broker_ids):
-            node.pause()
+            node.slow_down()
 
     def turn(self, broker_ids: Collection[int]) -> None:
         """Let slow brokers make a turn."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import heapq
+import math
 import random
 import threading
 from collections import deque
@@ -44,13 +45,20 @@ def current_node() -> Node | None:
 
 
 class Node:
-    """One simulated process, from start to kill; `SimulatedLoop.node` makes it."""
+    """One simulated process, from start to kill; `SimulatedLoop.node` makes it.
+
+    Attributes:
+        slow_since: the loop's time since which it makes a turn only at each `turn`; None: it makes as many as it needs.
+        resumed_at: the loop's time of the last `resume`.
+    """
 
     def __init__(self, loop: SimulatedLoop, name: str) -> None:
         self.name = name
         self.alive = True
         self.paused = False
         self.pauses_again = False  # after one turn
+        self.slow_since: float | None = None
+        self.resumed_at = -math.inf
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.held: deque[asyncio.Handle] = deque()
         self.on_kill: list[Callable[[], None]] = []
@@ -83,15 +91,25 @@ class Node:
 
     def resume(self) -> None:
         """Run the held callbacks, in order, and continue."""
+        self.slow_since = None
+        self.resumed_at = self._loop.time()
         self.pauses_again = False
+        self._go_on()
+
+    def _go_on(self) -> None:
         if self.paused:
             self.paused = False
             self._loop.resuming.append(self)
 
+    def slow_down(self) -> None:
+        """Make a turn of the event loop only at each `turn`, until `resume`."""
+        self.slow_since = self._loop.time()
+        self.pause()
+
     def turn(self) -> None:
         """Let a paused node make one turn of its event loop, with all callbacks that are held, and pause it again."""
         if self.paused:
-            self.resume()
+            self._go_on()
             self.pauses_again = True
 
     def kill(self) -> None:

@@ -124,9 +124,12 @@ FOUND_AT = {
     "replicated-decisions": (19, 77),
     "truncated-index": (90,),
     "transactional-offsets": (3, 4, 11),
+    "slow-turns": (3, 4, 6),
 }
 
 SCENARIOS = {
+    # It takes the process of all brokers, and no fault of one.
+    "slow-turns": Scenario(faults=("slow-turns",)),
     # It takes a leader that cannot reach the store while a follower lags: with all faults one seed of hundreds has it.
     "maximal-isr": Scenario(faults=("hold-followers", "store")),
     # It takes a leader that refuses one batch and takes the next before its producer hears of the first.

@@ -11,7 +11,9 @@ from unittest import mock
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
+from purgatorio.broker.metadata.controller.brokers import fence_broker
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.partition import Partition
@@ -237,6 +239,54 @@ def test_a_high_watermark_that_does_not_wake_the_producer_is_found(loop: Simulat
             await three.append(1)
 
     assert run(loop, damage) == {"lost-wake-up"}
+
+
+@pytest.mark.parametrize(
+    ("one_process", "disturbed", "found"),
+    [(True, False, {"lease-while-slow"}), (True, True, set()), (False, False, set())],
+    ids=["only slow", "cut off before", "a process of its own"],
+)
+def test_a_broker_that_is_fenced_while_it_is_only_slow_is_found(
+    loop: SimulatedLoop, one_process: bool, disturbed: bool, found: set[str]
+) -> None:
+    async def main() -> set[str]:
+        cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2), one_process=one_process)
+        invariants = Invariants(cluster)
+        await cluster.start()
+        await asyncio.sleep(2.0)
+        if disturbed:
+            cluster.links[1].cut()
+            cluster.links[1].heal()
+        cluster.slow_down(cluster.broker_ids)
+        done: asyncio.Future[object] = loop.create_future()
+        lease_id = cluster.image.brokers[1].lease_id
+        cluster.store.open().submit(
+            lambda image: fence_broker(image, lease_id, settings=cluster.topic_settings), done.set_result
+        )
+        cluster.turn(cluster.broker_ids)
+        await done
+        cluster.resume_slow(cluster.broker_ids)
+        return {anomaly.name for anomaly in invariants.anomalies}
+
+    assert loop.run_until_complete(main()) == found
+
+
+@replaces_functions
+def test_a_broker_that_takes_its_lease_for_lost_while_it_is_only_slow_is_found(loop: SimulatedLoop) -> None:
+    async def main() -> set[str]:
+        cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2), one_process=True)
+        invariants = Invariants(cluster)
+        await cluster.start()
+        await asyncio.sleep(2.0)
+        cluster.slow_down(cluster.broker_ids)
+        invariants.look_at_leases()
+        assert invariants.anomalies == []
+        with mock.patch.object(BrokerLifecycleManager, "has_lease", return_value=False):
+            invariants.look_at_leases()
+        cluster.resume_slow(cluster.broker_ids)
+        return {anomaly.name for anomaly in invariants.anomalies}
+
+    assert loop.run_until_complete(main()) == {"lease-while-slow"}
 
 
 class Ready(DelayedOperation):
