@@ -10,7 +10,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.errors import CommitFailedError
 
 
-async def billing(bootstrap: str, bills: Any, *, topic: str = "orders", commit_first: bool = False) -> None:
+async def billing(
+    bootstrap: str, bills: Any, *, topic: str = "orders", commit_first: bool = False, work_seconds: float = 0.05
+) -> None:
     """Store each order, and commit it; before it is stored if asked to, which is the bug to find."""
     consumer = AIOKafkaConsumer(
         topic,
@@ -25,7 +27,7 @@ async def billing(bootstrap: str, bills: Any, *, topic: str = "orders", commit_f
         async for order in consumer:
             if commit_first:
                 await _commit(consumer)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(work_seconds)
             await bills.put(order.value, order.value)
             if not commit_first:
                 await _commit(consumer)

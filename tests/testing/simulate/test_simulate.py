@@ -145,6 +145,23 @@ def test_a_service_that_fails_fails_the_seed_with_its_name_and_traceback() -> No
     assert [(failure.node, repr(failure.error)) for failure in run.failures] == [("billing", "KeyError('order')")]
 
 
+@pytest.mark.parametrize(("quiet_seconds", "lost"), [(1.0, True), (3.0, False)])
+def test_a_record_that_is_committed_first_is_waited_for_if_the_quiet_is_longer_than_its_work(
+    quiet_seconds: float, lost: bool
+) -> None:
+    async def scenario(world: World) -> None:
+        bills = world.store["bills"]
+        service = functools.partial(billing, commit_first=True, work_seconds=2.0)
+        world.service("billing", service, world.bootstrap, bills)
+        await world.produce("orders", 2, seconds=1.0)
+        await world.settle(quiet_seconds=quiet_seconds)
+        world.check("exactly-once", bills)
+
+    run = simulate(scenario, seed=0, faults=(), topics={"orders": 1})
+    errors = [str(failure.error) for failure in run.failures]
+    assert errors == (["exactly-once: 1 of 2 values did not arrive: 1"] if lost else [])
+
+
 def test_a_report_names_the_fewest_faults_and_its_plan_fails_again() -> None:
     async def quiet(world: World) -> None:
         world.service("billing", asyncio.sleep, 1e9)
