@@ -16,11 +16,10 @@ from purgatorio.broker.metadata.controller import NewTopic, create_topics
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC, TRANSACTION_STATE_TOPIC_CONFIGS
 from purgatorio.protocol.transaction_state import TransactionState
 from purgatorio.simulation.checks.checkers import Anomaly, check
-from purgatorio.simulation.checks.fenced import FencedWatch
 from purgatorio.simulation.checks.group_checkers import check_groups
 from purgatorio.simulation.checks.internal_errors import collected
 from purgatorio.simulation.checks.invariants import Invariants
-from purgatorio.simulation.checks.leaders import record_leaders
+from purgatorio.simulation.checks.leaders import FencedWatch, record_leaders
 from purgatorio.simulation.checks.sometimes import counted
 from purgatorio.simulation.checks.transaction_checkers import check_transactions
 from purgatorio.simulation.clients.clients import REQUEST_TIMEOUT_MS, Client, Output, Producer
@@ -169,6 +168,7 @@ class _Simulation:
             memory_bytes=swarm.memory_bytes,
             clock_rates=swarm.clock_rates,
             skips_images=swarm.skips_images,
+            keyed=swarm.keyed,
             spare_hosts=swarm.replaces,
             replica_lag_time_max_ms=1_500,
             replica_fetch_wait_max_ms=300,

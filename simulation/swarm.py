@@ -76,6 +76,7 @@ class Swarm:
         replaces: whether a broker's process may be replaced on another host, and go on later, unless all are one.
         slow_turns: whether the turns of a process are slow at times, of one broker's or of the one of all.
         skips_images: whether a broker learns the store's newest image only, else each of them in turn.
+        keyed: whether the store holds keys, and each broker makes its own images of them.
         groups: the consumer groups; each consumes all topics but the output.
         transactions: the transactional clients, if there are any; they write to all topics.
         output: the topic that a group writes to in transactions, if one does.
@@ -102,6 +103,7 @@ class Swarm:
     clock_rates: tuple[float, float] = (1.0, 1.0)
     replaces: bool = False
     skips_images: bool = False
+    keyed: bool = False
     slow_turns: bool = False
     groups: tuple[GroupPlan, ...] = ()
     transactions: TransactionPlan | None = None
@@ -132,6 +134,7 @@ class Swarm:
             "clocks of different rates" if self.clock_rates == CLOCK_RATES and not self.one_process else "",
             "brokers with two processes" if self.replaces and not self.one_process else "",
             "images of the metadata skipped" if self.skips_images else "",
+            "metadata in keys" if self.keyed else "",
             "slow turns" if self.slow_turns else "",
             f"memory for {self.memory_bytes} bytes of logs" if self.memory_bytes else "",
             "fetch sessions" if self.reader.sessions else "",
@@ -163,7 +166,8 @@ def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replic
     deletes = swarm.memory_bytes > 0 or swarm.recreates or any(topic.deletes for topic in swarm.topics)
     if swarm.settings and not deletes and rng.random() < 0.4:
         swarm = replace(swarm, quotas=dict(rng.choice(QUOTAS)))
-    return replace(swarm, slow_turns=bool(swarm.settings) and rng.random() < 0.3)
+    swarm = replace(swarm, slow_turns=bool(swarm.settings) and rng.random() < 0.3)
+    return replace(swarm, keyed=rng.random() < 0.5)
 
 
 def _draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replicas: int) -> Swarm:

@@ -41,7 +41,8 @@ from purgatorio.broker.txn.shard import TransactionShard
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.simulation.clients.java_producer import JavaProducer
 from purgatorio.simulation.history.history import Event, History, TopicRecreated
-from purgatorio.simulation.world.cluster import Process, SimulatedCluster, WatchedStore
+from purgatorio.simulation.world.cluster import Process, SimulatedCluster
+from purgatorio.simulation.world.store import WatchedStore
 
 SOMETIMES: Final[Mapping[str, str]] = {
     "out-of-range": "A follower asked the leader for its offsets, since the leader had nothing at the follower's end.",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import random
-from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,17 +12,16 @@ from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.room_settings import topic_settings
 from purgatorio.broker.metadata.broker_lifecycle import RegistrationLost
 from purgatorio.broker.metadata.controller import DuplicateBrokerId
-from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.time.clock import Clock, RunningClock
+from purgatorio.broker.time.clock import RunningClock
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.simulation.world.loop import Node, SimulatedClock, SimulatedLoop
 from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.store import StoreLink, WatchedStore
 
 FIRST_PORT: Final = 9092
 FIRST_SPARE_PORT: Final = 9192
-STORE_LATENCY_MS: Final = (0.1, 2.0)
 ROLES_PER_STEP: Final = 2
 """Few, so that also the few partitions of a simulation get their roles in several turns of the loop."""
 STORE_NODE: Final = "store"
@@ -33,143 +30,6 @@ STORE_NODE: Final = "store"
 def rack_of(broker_id: int, racks: bool) -> dict[str, object]:
     """Return a broker's setting for its rack, if there are racks."""
     return {"rack": f"r{broker_id}"} if racks else {}
-
-
-class StoreLink:
-    """The link between a broker's node and the metadata store: it delays messages, and holds them while it is cut.
-
-    Args:
-        store: the node that the store runs on, whose turns carry messages to it; None: the store has time for each.
-
-    Attributes:
-        latency_ms: the range that each message's delay is drawn from.
-        healed_at: the loop's time at which it was healed or resumed last.
-    """
-
-    def __init__(self, network: Network, rng: random.Random, node: Node, store: Node | None = None) -> None:
-        self._network = network
-        self._rng = rng
-        self._node = node
-        self._store = store
-        self.latency_ms = STORE_LATENCY_MS
-        self.healed_at = -math.inf
-        self._suspended = False
-        self._to_store: deque[Callable[[], None]] = deque()
-        self._to_broker: deque[Callable[[], None]] = deque()
-        self._cut: list[deque[Callable[[], None]]] = []
-        self._free_at = {id(self._to_store): 0.0, id(self._to_broker): 0.0}
-
-    def to_store(self, deliver: Callable[[], None]) -> None:
-        """See `purgatorio.broker.metadata.embedded.Link`."""
-        store = self._store
-        self._send(self._to_store, deliver if store is None else lambda: store.call(deliver))
-
-    def to_broker(self, deliver: Callable[[], None]) -> None:
-        """See `purgatorio.broker.metadata.embedded.Link`."""
-        self._send(self._to_broker, lambda: self._node.call(deliver))
-
-    def cut(self, *, to_store: bool = True, to_broker: bool = True) -> None:
-        """Hold every message of these directions, and go on holding those of a direction that is cut already."""
-        for queue, cut in ((self._to_store, to_store), (self._to_broker, to_broker)):
-            if cut and not any(queue is each for each in self._cut):
-                self._cut.append(queue)
-
-    def heal(self) -> None:
-        """Undo all faults: deliver the held messages, with new delays, unless the process is suspended."""
-        self.latency_ms = STORE_LATENCY_MS
-        held, self._cut = self._cut, []
-        self._deliver_held(held)
-
-    def suspend(self) -> None:
-        """Hold every message: neither the store nor the broker runs."""
-        self._suspended = True
-
-    def resume(self) -> None:
-        """Deliver the held messages, with new delays, unless the link is cut."""
-        if self._suspended:
-            self._suspended = False
-            self._deliver_held([self._to_store, self._to_broker])
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing is wrong with it."""
-        return self.latency_ms == STORE_LATENCY_MS and not self._cut and not self._suspended
-
-    def _holds(self, queue: deque[Callable[[], None]]) -> bool:
-        return self._suspended or any(queue is cut for cut in self._cut)
-
-    def _deliver_held(self, queues: list[deque[Callable[[], None]]]) -> None:
-        self.healed_at = self._network.loop.time()
-        for queue in queues:
-            if not self._holds(queue):
-                for _ in range(len(queue)):
-                    self._schedule(queue)
-
-    def _send(self, queue: deque[Callable[[], None]], deliver: Callable[[], None]) -> None:
-        if self._node.alive:
-            queue.append(deliver)
-            if not self._holds(queue):
-                self._schedule(queue)
-
-    def _schedule(self, queue: deque[Callable[[], None]]) -> None:
-        when = self._network.loop.time() + self._rng.uniform(*self.latency_ms) / 1000
-        self._free_at[id(queue)] = when = max(self._free_at[id(queue)], when)
-        self._network.in_world(when, lambda: self._arrive(queue))
-
-    def _arrive(self, queue: deque[Callable[[], None]]) -> None:
-        if not self._holds(queue) and queue:
-            queue.popleft()()
-
-
-class WatchedStore(EmbeddedStore):
-    """A metadata store that tells of its changes, may skip images, and whose answers may be lost.
-
-    Args:
-        skips_images: whether a broker is notified with the image of the time at which the notification arrives, as if
-            it then read the store; a broker that was cut off misses all images before. Else it sees each image.
-
-    Attributes:
-        lost_answers: the probability that the answer to a commit is lost. The broker then does not know whether its
-            change was committed: as the client of a remote store has to, it reads the image, and decides again.
-        committed: called with the images before and after each committed change.
-    """
-
-    def __init__(self, loop: SimulatedLoop, rng: random.Random, clock: Clock, *, skips_images: bool = False) -> None:
-        super().__init__("simulated", loop.call_soon, clock)
-        self._rng = rng
-        self._skips_images = skips_images
-        self._notified: set[EmbeddedView] = set()  # the views whose notification is under way; never walked
-        self.lost_answers = 0.0
-        self.committed: list[Callable[[ClusterImage, ClusterImage], None]] = []
-
-    def _commit(self, expected: ClusterImage, proposed: ClusterImage, lease_id: int) -> tuple[bool, Exception | None]:
-        done, error = super()._commit(expected, proposed, lease_id)
-        if done and proposed is not expected and self.lost_answers and self._rng.random() < self.lost_answers:
-            return self.lose_answer(), None
-        return done, error
-
-    def lose_answer(self) -> bool:
-        """Return what the broker is told of a change that was committed: that it was not."""
-        return False
-
-    def _notify(self, view: EmbeddedView) -> None:
-        if not self._skips_images:
-            super()._notify(view)
-        elif view not in self._notified:
-            self._notified.add(view)
-            view._link.to_broker(lambda: self._arrive(view))
-
-    def _arrive(self, view: EmbeddedView) -> None:
-        self._notified.discard(view)
-        view._receive(self.image, self._lost_leases())
-
-    def _compare_and_set(self, expected: ClusterImage, proposed: ClusterImage) -> bool:
-        before = self.image
-        done = super()._compare_and_set(expected, proposed)
-        if self.image is not before:
-            for look in self.committed:
-                look(before, self.image)
-        return done
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,7 +63,7 @@ class SimulatedCluster:
         one_process: whether the brokers and the store are one process, which `suspend` suspends as a whole.
         memory_bytes: the memory cap of each broker's logs, if it is not 0; less than a broker can be configured with.
         clock_rates: the range of the rates of brokers' clocks, unless they are one process; the store's rate is 1.
-        skips_images: see `WatchedStore`.
+        skips_images, keyed: see `WatchedStore`.
         spare_hosts: whether each broker has a second host, unless the brokers are one process.
         domain: the domain of hosts' names, ``broker-1.sim`` for "sim"; empty: each broker is at ``127.0.0.1``.
         settings: the brokers' configuration, beside ids and ports.
@@ -226,6 +86,7 @@ class SimulatedCluster:
         memory_bytes: int = 0,
         clock_rates: tuple[float, float] = (1.0, 1.0),
         skips_images: bool = False,
+        keyed: bool = False,
         spare_hosts: bool = False,
         domain: str = "",
         **settings: object,
@@ -238,7 +99,9 @@ class SimulatedCluster:
         self._slowest_rate = 1.0 if one_process else clock_rates[0]
         self._lease_clock = RunningClock(self.clock) if one_process else None
         store_rng = random.Random(f"store {rng.random()}")
-        self.store = WatchedStore(loop, store_rng, self._lease_clock or self.clock, skips_images=skips_images)
+        self.store = WatchedStore(
+            loop, store_rng, self._lease_clock or self.clock, skips_images=skips_images, keyed=keyed
+        )
         self.processes: dict[int, Process] = {}
         self.replaced: list[Process] = []
         self._rng = rng

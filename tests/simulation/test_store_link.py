@@ -10,9 +10,10 @@ from dataclasses import replace
 import pytest
 
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.simulation.world.cluster import StoreLink, WatchedStore
+from purgatorio.simulation import run as simulated
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
 from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.store import StoreLink, WatchedStore
 
 
 class Linked:
@@ -129,3 +130,17 @@ def test_a_broker_whose_answer_is_lost_decides_again_on_an_image_that_has_its_ch
         assert store.image.cluster_id == "simulated!!"
 
     run(loop, main)
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("seed", [3, 13])
+def test_brokers_that_make_their_images_of_keys_do_what_they_do_with_shared_images(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store outside of the process brings keys, some of them twice; each broker then has images of its own."""
+    workload = simulated._workload_of
+    digests = set()
+    for keyed in (False, True):
+        monkeypatch.setattr(simulated, "_workload_of", lambda *given, k=keyed: replace(workload(*given), keyed=k))
+        digests.add(simulated.simulate(seed, simulated.Scenario(seconds=5.0)).history.digest())
+    assert len(digests) == 1

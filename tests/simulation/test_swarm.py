@@ -112,6 +112,7 @@ def test_every_feature_is_on_in_some_seeds_and_off_in_others() -> None:
         {swarm.clock_rates == CLOCK_RATES for swarm in swarms},
         {swarm.replaces for swarm in swarms},
         {swarm.skips_images for swarm in swarms},
+        {swarm.keyed for swarm in swarms},
         {swarm.slow_turns for swarm in swarms},
         {bool(swarm.groups) for swarm in swarms},
         {bool(swarm.quotas) for swarm in swarms},

@@ -16,9 +16,9 @@ from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation, ClusterImage
 from purgatorio.broker.metadata.store import StoreContended
 from purgatorio.broker.time.clock import ManualClock
-from purgatorio.simulation.world.cluster import StoreLink
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
 from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.store import StoreLink
 from tests.endpoints import plaintext
 
 SESSION_MS = 1_000
