@@ -142,6 +142,13 @@ class DelayedOperation:
         """Answer that the server stops, with an error that makes the client try elsewhere. Default: `on_complete`."""
         self.on_complete()
 
+    def expiry_weight(self) -> int:
+        """Return as how many operations it counts when it expires; override it if its answer takes very long.
+
+        The reaper lets the event loop make a turn after some milliseconds, but looks at the clock only now and then.
+        """
+        return 1
+
     def missing(self) -> str:
         """The condition that it still misses, in words, for a page: "orders-0: broker 3 is at 40 of 42"."""
         return ""
@@ -205,6 +212,10 @@ class Ticket(TimerEntry):
         self.operation = operation
         self.deadline_ms = deadline_ms  # these two instead of super().__init__: it runs once per parked request
         self.bucket = None
+
+    def weight(self) -> int:
+        """Return as how many entries the operation counts."""
+        return 1 if self.operation is None else self.operation.expiry_weight()
 
     def run(self) -> None:
         """Expire the operation: the deadline has come."""

@@ -110,7 +110,7 @@ class Reaper:
             due = [
                 timer
                 for timer in due
-                if timer.advance(heard_ms[timer] if timer in heard_ms else timer.now_ms(), STEP) == STEP
+                if timer.advance(heard_ms[timer] if timer in heard_ms else timer.now_ms(), STEP) >= STEP
             ]
             if due and (self._now_ms() - started_ms >= SLICE_MS or handled >= SLICE_ENTRIES):
                 return True

@@ -118,7 +118,8 @@ class Timer:
     def advance(self, now_ms: int, limit: int = sys.maxsize) -> int:
         """Run the entries that are due at `now_ms`, and handle at most `limit` entries in total.
 
-        An entry that is run counts as one. `MOVES_PER_RUN` entries that are moved to a finer level also count as one.
+        An entry that is run counts as its weight, mostly one; the last one may exceed the limit. `MOVES_PER_RUN`
+        entries that are moved to a finer level also count as one.
         An entry may call this when it runs: what is due then runs before the call returns.
 
         Returns:
@@ -138,8 +139,8 @@ class Timer:
                     moved = wheel.spill(bucket, (limit - handled) * MOVES_PER_RUN)
                     handled += -(-moved // MOVES_PER_RUN)
                 else:
+                    handled += entry.weight()
                     entry.cancel()
-                    handled += 1
                     self._run(entry)
         return handled
 

@@ -54,6 +54,10 @@ class TimerEntry:
         """Do the work of the deadline. The timer calls this once, after it has taken the entry out of its bucket."""
         raise NotImplementedError
 
+    def weight(self) -> int:
+        """Return as how many entries its work counts (see `Timer.advance`)."""
+        return 1
+
     def cancel(self) -> bool:
         """Take the entry out of its timer, in O(1).
 

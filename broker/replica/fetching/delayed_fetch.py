@@ -15,6 +15,8 @@ logger = get_logger(__name__)
 
 WATCHED_PARTITIONS: Final = 8
 """The most partitions under which a fetch is watched, for the page. One of more is watched under one key for all."""
+PARTITIONS_PER_WEIGHT: Final = 4
+"""As many partitions take as long to answer as another operation does."""
 TOLD_PARTITIONS: Final = 5
 """The partitions that the missing condition names."""
 
@@ -132,6 +134,10 @@ class DelayedFetch(DelayedOperation):
             return False
         is_reassigned = self._reader.assignment_of(self._replica_id) is not self._assignment
         return is_reassigned or self._reader.is_due(self._context)
+
+    def expiry_weight(self) -> int:
+        """Return more for many partitions: a hundred fetches of a thousand each may expire at once."""
+        return 1 + self._context.size // PARTITIONS_PER_WEIGHT
 
     def missing(self) -> str:
         """Describe the bytes that can be read, the bytes that are wanted, and each fetch offset.

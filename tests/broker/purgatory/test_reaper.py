@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.purgatory import ActionQueue, Reaper, Timer
+from purgatorio.broker.purgatory import ActionQueue, Reaper, Timer, TimerEntry
 from purgatorio.broker.time.clock import ManualClock
 
 PATIENCE_SECONDS = 10
@@ -219,3 +219,30 @@ def test_deadlines_that_wait_for_clients_run_one_after_another_and_end_in_rest()
             running.cancel()
 
     run(scenario)  # virtual time passes only while nothing is ready: a reaper that does not rest would never end
+
+
+class Heavy(TimerEntry):
+    """An entry that takes as long as many others."""
+
+    def __init__(self, deadline_ms: int, ran: list[str]) -> None:
+        super().__init__(deadline_ms)
+        self._ran = ran
+
+    def weight(self) -> int:
+        return 1_000
+
+    def run(self) -> None:
+        self._ran.append("heavy")
+
+
+def test_a_timer_counts_entries_by_their_weight_so_that_heavy_ones_leave_the_loop_room() -> None:
+    ran: list[str] = []
+    timer = Timer(lambda: 0)
+    timer.add(Heavy(10, ran))
+    timer.add(Heavy(10, ran))
+    timer.call_later(10, ran.append, "light")
+    assert timer.advance(20, 16) == 1_000
+    assert ran == ["heavy"]
+    assert timer.advance(20, 16) == 1_000
+    assert timer.advance(20, 16) == 1
+    assert ran == ["heavy", "heavy", "light"]
