@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
 from purgatorio.testing.fault_controls import FaultControls
 from purgatorio.testing.quotas import Quota, entity_of, told
-
-if TYPE_CHECKING:
-    from purgatorio.broker.metadata.acls import AclBinding
 
 
 class AccessControls(FaultControls):
@@ -32,9 +26,11 @@ class AccessControls(FaultControls):
             ValueError: a text is no ACL, in which case the message says why, or the cluster has no authorizer: ask for
                 one with the option ``acls=[]``.
         """
+        from purgatorio.broker.operations.security import MAX_LISTED, AddAcls, ListAcls
+
         if add:
-            self._run(self._controls.acls.add(_parsed(add)), "add ACLs")
-        return self._call(self._texts, "list the ACLs")
+            self.do(AddAcls(list(add)))
+        return [each["text"] for each in self.do(ListAcls(MAX_LISTED))["acls"]]
 
     def remove_acls(self, *acls: str) -> None:
         """Remove access control lists, as they are listed, at all brokers; all of them or none.
@@ -42,7 +38,9 @@ class AccessControls(FaultControls):
         Raises:
             ValueError: there is no such ACL, or a text is none.
         """
-        self._run(self._controls.acls.remove(_parsed(acls)), "remove ACLs")
+        from purgatorio.broker.operations.security import RemoveAcls
+
+        self.do(RemoveAcls(list(acls)))
 
     def quota(
         self, *, user: str | None = None, client_id: str | None = None, ip: str | None = None, **quotas: float
@@ -68,25 +66,14 @@ class AccessControls(FaultControls):
         Raises:
             ValueError: the brokers refuse it, with their sentence.
         """
-        from purgatorio.broker.operations.control.quotas import Quotas
+        from purgatorio.broker.operations.security import ABSENT, EditQuotas
 
-        entity = entity_of(user=user, client_id=client_id, ip=ip)
-        edited = Quotas(self._controls.cluster.network)
-        what = f"set quotas of {told(entity, quotas)}"
+        # An empty name is the default of its kind, which the operation calls None.
+        names = {"user": user, "client_id": client_id, "ip": ip}
+        entity = {kind: ABSENT if name is None else name or None for kind, name in names.items()}
 
-        def edit(values: Mapping[str, float | None]) -> None:
-            self._thread.run(self._controls.asked(edited.edit(entity, values)), what)
+        def edit(values: dict[str, float | None]) -> None:
+            self.do(EditQuotas(values, **entity))
 
         edit(dict(quotas))
-        return Quota(told(entity, quotas), lambda: edit(dict.fromkeys(quotas)))
-
-    def _texts(self) -> list[str]:
-        from purgatorio.broker.security.acl_text import acl_text
-
-        return [acl_text(acl) for acl in self._controls.acls.listed()]
-
-
-def _parsed(texts: tuple[str, ...]) -> list[AclBinding]:
-    from purgatorio.broker.security.acl_text import parse_acls
-
-    return parse_acls(texts)
+        return Quota(told(entity_of(**names), quotas), lambda: edit(dict.fromkeys(quotas)))

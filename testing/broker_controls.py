@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from purgatorio.testing.loop_thread import LoopThread
+from purgatorio.testing.loop_thread import CALL_TIMEOUT_SECONDS, LoopThread
 
 if TYPE_CHECKING:
     from purgatorio.broker.cluster import Cluster
+    from purgatorio.broker.operations.declare import Operation
     from purgatorio.testing.controls import Controls
 
 T = TypeVar("T")
@@ -20,6 +21,19 @@ class BrokerControls:
     _thread: LoopThread
     _controls: Controls
     _cluster: Cluster
+
+    def do(self, operation: Operation) -> dict[str, Any]:
+        """Do an operation of the admin HTTP, and return its answer; all of them are in `purgatorio.broker.operations`.
+
+        ::
+
+            kafka.do(topics.ElectLeaders("orders", unclean=True))
+
+        Raises:
+            ValueError: the cluster refuses it, with its sentence.
+        """
+        longest = max(CALL_TIMEOUT_SECONDS, operation.patience_seconds)
+        return self._thread.run(self._controls.do(operation), operation.does(), longest)
 
     @property
     def brokers(self) -> Sequence[int]:
@@ -47,8 +61,9 @@ class BrokerControls:
         Raises:
             ValueError: there is no such partition, or that broker is not an in-sync replica that lives.
         """
-        moved = self._cluster.leadership.move_leader(topic, partition, to)
-        return self._run(moved, f"move the leader of {topic}-{partition}")
+        from purgatorio.broker.operations.topics import MoveLeader
+
+        return int(self.do(MoveLeader(topic, partition, to))["leader"])
 
     def no_leader(self, topic: str, partition: int = 0) -> None:
         """Take a partition's leader away: clients get LEADER_NOT_AVAILABLE or NOT_LEADER_OR_FOLLOWER.
@@ -58,7 +73,9 @@ class BrokerControls:
         Raises:
             ValueError: there is no such partition.
         """
-        self._run(self._cluster.leadership.no_leader(topic, partition), f"take {topic}-{partition}'s leader")
+        from purgatorio.broker.operations.topics import NoLeader
+
+        self.do(NoLeader(topic, partition))
 
     def move_coordinator(
         self, *, group: str | None = None, transactional_id: str | None = None, to: int | None = None
@@ -70,19 +87,23 @@ class BrokerControls:
         Raises:
             ValueError: not one of both is named, no client has used a coordinator yet, or the broker is not in sync.
         """
-        kind: Literal["group", "transaction"]
-        kind, name = ("group", group) if group is not None else ("transaction", transactional_id)
-        if name is None or (group is not None and transactional_id is not None):
-            raise ValueError("name either a group or a transactional_id")
-        moved = self._cluster.leadership.move_coordinator(kind, name, to)
-        return self._run(moved, f"move the coordinator of {name}")
+        from purgatorio.broker.operations.groups import MoveGroupCoordinator
+        from purgatorio.broker.operations.transactions import MoveTransactionCoordinator
+
+        if group is not None and transactional_id is None:
+            return int(self.do(MoveGroupCoordinator(group, to))["coordinator"])
+        if transactional_id is not None and group is None:
+            return int(self.do(MoveTransactionCoordinator(transactional_id, to))["coordinator"])
+        raise ValueError("name either a group or a transactional_id")
 
     def apply_retention(self) -> None:
         """Have the brokers delete now what is older than retention.ms or beyond retention.bytes.
 
         Whole segments are deleted, and the newest one only by time; brokers do so by themselves every five minutes.
         """
-        self._thread.run(self._controls.apply_retention(), "apply retention")
+        from purgatorio.broker.operations.topics import ApplyRetention
+
+        self.do(ApplyRetention())
 
     def compact(self, topic: str | None = None) -> None:
         """Have the brokers compact now what is committed: each key keeps its newest record.
@@ -97,30 +118,43 @@ class BrokerControls:
         Raises:
             ValueError: there is no such topic, or it is not compacted.
         """
-        self._run(self._controls.compact(topic), f"compact {topic or 'all topics'}")
+        from purgatorio.broker.operations.topics import Compact
+
+        self.do(Compact(topic))
 
     def hold_follower(self, broker: int) -> None:
         """Have a broker fetch nothing from leaders: what it follows is not acknowledged, acks=all waits for it.
 
         The answer to a fetch that is under way waits at the broker, too: it gets no record that was produced since.
         """
-        self._call(lambda: self._controls.hold_follower(broker), f"hold follower {broker}")
+        from purgatorio.broker.operations.brokers import ChangeFollower
+
+        self._change(broker, ChangeFollower(broker, held=True))
 
     def release(self, broker: int | None = None) -> None:
         """Let a held follower, or all of them, fetch again."""
-        self._call(lambda: self._controls.release(broker), "release followers")
+        from purgatorio.broker.operations.brokers import ChangeFollower
+
+        for each in self.brokers if broker is None else [broker]:
+            self._change(each, ChangeFollower(each, held=False))
 
     def kill(self, broker: int) -> None:
         """End a broker as a crash would. The others notice when its lease runs out."""
-        self._thread.run(self._cluster.kill_broker(broker), f"kill broker {broker}")
+        from purgatorio.broker.operations.brokers import KillBroker
+
+        self._change(broker, KillBroker(broker))
 
     def stop(self, broker: int) -> None:
         """Stop a broker in good order: the others take over its partitions first."""
-        self._thread.run(self._cluster.stop_broker(broker), f"stop broker {broker}")
+        from purgatorio.broker.operations.brokers import StopBroker
+
+        self._change(broker, StopBroker(broker, force=True))
 
     def start(self, broker: int) -> None:
         """Start a stopped or killed broker on the port that it had, with empty logs."""
-        self._thread.run(self._cluster.start_broker(broker), f"start broker {broker}")
+        from purgatorio.broker.operations.brokers import StartBroker
+
+        self._change(broker, StartBroker(broker))
 
     def add_broker(self, *, rack: str | None = None) -> int:
         """Start one more broker; return its id when all others know it. Clients learn of it by their metadata.
@@ -130,7 +164,11 @@ class BrokerControls:
         Args:
             rack: its rack; None: the next one of those that the cluster was given, if any.
         """
-        return self._thread.run(self._controls.add_broker(rack), "add a broker")
+        from purgatorio.broker.operations.brokers import AddBroker
+
+        added = int(self.do(AddBroker(rack))["broker"])
+        self._thread.run(self._controls.until_known(added), f"let all brokers know broker {added}")
+        return added
 
     def pause(self, broker: int) -> None:
         """Have a broker stand still until `resume`, as SIGSTOP does to a process.
@@ -142,7 +180,9 @@ class BrokerControls:
         Raises:
             ValueError: there is no such broker, or it does not run.
         """
-        self._refusable(lambda: self._cluster.network.pause(broker), f"pause broker {broker}")
+        from purgatorio.broker.operations.brokers import PauseBroker
+
+        self.do(PauseBroker(broker))
 
     def resume(self, broker: int | None = None) -> None:
         """Let a broker that stands still, or all of them, go on: it gets a new lease and follows the new leaders.
@@ -150,7 +190,9 @@ class BrokerControls:
         Raises:
             ValueError: there is no such broker.
         """
-        self._refusable(lambda: self._cluster.network.resume(broker), "resume brokers")
+        from purgatorio.broker.operations.brokers import ResumeBroker, ResumeBrokers
+
+        self.do(ResumeBrokers() if broker is None else ResumeBroker(broker))
 
     def partition(self, *groups: Sequence[int]) -> None:
         """Cut the network between groups of brokers until `heal`: ``kafka.partition([1], [2, 3])``.
@@ -162,11 +204,19 @@ class BrokerControls:
         Raises:
             ValueError: there are fewer than two groups, a broker is in two, or there is none of that id.
         """
-        self._refusable(lambda: self._cluster.network.partition(groups), "partition the network")
+        from purgatorio.broker.operations.network import PartitionNetwork
+
+        self.do(PartitionNetwork([list(group) for group in groups]))
 
     def heal(self) -> None:
         """End a partition: what was held on the way arrives."""
-        self._call(self._cluster.network.heal, "heal the network")
+        from purgatorio.broker.operations.network import HealNetwork
+
+        self.do(HealNetwork())
+
+    def _change(self, broker: int, operation: Operation) -> None:
+        """Do an operation on a broker; a BrokerStateError if it does not run, or does, or there is none of that id."""
+        self._thread.run(self._controls.change_broker(broker, operation), f"{operation.does()} (broker {broker})")
 
     def _run(self, change: Coroutine[Any, Any, T], doing: str) -> T:
         """Run a change of the cluster, which may refuse it: a ValueError then."""

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.cluster import BrokerStateError, Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.room_settings import topic_settings
 from purgatorio.broker.layers.faults import AnyFault, AnyLive
@@ -19,10 +19,9 @@ from purgatorio.broker.metadata.acls import AclBinding
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control import OperationRefused, TransactionControl
-from purgatorio.broker.operations.control.acls import Acls
-from purgatorio.broker.operations.control.sessions import expire_member
-from purgatorio.broker.operations.control.upkeep import apply_retention, compact
+from purgatorio.broker.operations.control import ClusterControl, OperationRefused
+from purgatorio.broker.operations.declare import Operation
+from purgatorio.broker.operations.operator import Operator
 from purgatorio.broker.purgatory import ParkedOperation
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.results import AppendResult
@@ -65,7 +64,7 @@ class Controls:
         timeline: the last changes of leaders and in-sync replicas.
         time: moves the brokers' clock.
         groups: reads groups.
-        acls: lists and changes access control lists.
+        operator: does what is declared in `purgatorio.broker.operations`.
         faults_at_start: the rules with which the cluster began, as they are at work now.
     """
 
@@ -83,8 +82,7 @@ class Controls:
         self.timeline = Timeline(clock)
         self._rules = rules
         self._access = access
-        has_authorizer = bool(cluster.config.broker.authorizer_class_name)
-        self.acls = Acls(cluster.network, has_authorizer=has_authorizer)
+        self.operator = Operator(cluster, ClusterControl(cluster))
         self.faults_at_start: list[AnyLive] = []
         cluster.when_renewed = self._begin
         self.time = TimeControls(cluster, clock, self.timeline)
@@ -128,7 +126,7 @@ class Controls:
         for name, partitions in self._topics.items():
             await self.topic(name, partitions, -1, {})
         if self._access:
-            await self.asked(self.acls.add(self._access))
+            await self.asked(self.operator.acls.add(self._access))
 
     async def admin_url(self) -> str:
         """Return the URL of the admin HTTP, which is started if it was not yet.
@@ -140,14 +138,6 @@ class Controls:
                 await self.cluster.start_admin()
                 self._has_admin = True
         return self.cluster.admin_url
-
-    def expire_member(self, group: str, member: str | None) -> str:
-        """End the session of a group's member. See `Kafka.expire_member`."""
-        return expire_member(self.cluster, group, member)
-
-    def expire_transaction(self, transactional_id: str) -> None:
-        """End the time of an open transaction. See `Kafka.expire_transaction`."""
-        TransactionControl(self.cluster, lambda: self.cluster.store.image).expire(transactional_id)
 
     async def until_in_sync(self, topic: str) -> None:
         """Wait until all replicas of a topic are in sync.
@@ -163,6 +153,29 @@ class Controls:
         self.time.clock.set_wall()
         await self.cluster.reset()
         await self._fill()
+
+    async def do(self, operation: Operation) -> dict[str, Any]:
+        """Do an operation, and return its answer.
+
+        Raises:
+            ValueError: the cluster refuses it, with its sentence.
+        """
+        return await self.asked(operation.run(self.operator))
+
+    async def change_broker(self, broker_id: int, operation: Operation) -> None:
+        """Do an operation on a broker.
+
+        Raises:
+            BrokerStateError: there is none of that id, or the cluster refuses it.
+        """
+        if broker_id not in self.cluster.broker_ids:
+            self.cluster.broker(broker_id)
+        try:
+            await operation.run(self.operator)
+        except BrokerStateError:
+            raise
+        except OperationRefused as error:
+            raise BrokerStateError(str(error)) from None
 
     async def asked(self, change: Awaitable[T]) -> T:
         """Return what a change of the cluster returns.
@@ -340,28 +353,9 @@ class Controls:
 
     # --- brokers ---
 
-    async def add_broker(self, rack: str | None) -> int:
-        """Start one more broker; return its id when all that reach the metadata know it."""
-        broker_id = await self.cluster.add_broker(rack)
+    async def until_known(self, broker_id: int) -> None:
+        """Wait until all brokers that reach the metadata know a broker."""
         await self.until(lambda: all(broker_id in each.image.brokers for each in self.cluster.network.brokers))
-        return broker_id
-
-    def hold_follower(self, broker_id: int) -> None:
-        """Have a broker send no fetch to leaders: nothing that it follows is acknowledged by it."""
-        self.cluster.broker(broker_id).gate.hold()
-
-    def release(self, broker_id: int | None) -> None:
-        """Let a held follower, or all of them, fetch again."""
-        for broker in self.cluster.brokers if broker_id is None else [self.cluster.broker(broker_id)]:
-            broker.gate.release()
-
-    async def apply_retention(self) -> None:
-        """Have all brokers delete what is too old or too much, now."""
-        await apply_retention(self.cluster)
-
-    async def compact(self, topic: str | None) -> None:
-        """Have all brokers compact what is committed, now. See `Kafka.compact`."""
-        await compact(self.cluster, topic)
 
     def leader(self, topic: str, partition: int) -> Broker:
         """Return the broker that leads a partition.

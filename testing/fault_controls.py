@@ -82,7 +82,9 @@ class FaultControls(BrokerControls):
 
     def clear_faults(self) -> None:
         """Remove all fault rules; requests that they hold go on."""
-        self._call(self._controls.cluster.faults.clear, "clear the faults")
+        from purgatorio.broker.operations.faults import ClearFaults
+
+        self.do(ClearFaults())
 
     def requests(self, *, api: str | None = None, client: str | None = None, topic: str | None = None) -> list[Request]:
         """Return the last requests of clients, oldest first, to assert on: at most 1,000 are kept.

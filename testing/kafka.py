@@ -239,7 +239,13 @@ class Kafka(AccessControls):
         Raises:
             ValueError: it does not wait any more.
         """
-        self._call(lambda: self._controls.time.expire(operation), f"expire {operation.purgatory} {operation.id}")
+        from purgatorio.broker.operations.purgatories import Expire
+
+        try:
+            self.do(Expire(operation.broker, operation.purgatory, operation.id))
+        except ValueError:
+            what = f"{operation.purgatory} operation {operation.id} of broker {operation.broker}"
+            raise ValueError(f"{what} does not wait any more") from None
 
     def expire_member(self, group: str, member: str | None = None) -> str:
         """End the session of a group's member now, as if its heartbeats had stayed away; return its member id.
@@ -252,7 +258,9 @@ class Kafka(AccessControls):
             ValueError: there is no such member, or more than one; or the member waits for the coordinator's answer,
                 which keeps it alive.
         """
-        return self._refusable(lambda: self._controls.expire_member(group, member), f"expire a member of {group!r}")
+        from purgatorio.broker.operations.groups import ExpireMember
+
+        return str(self.do(ExpireMember(group, member))["member"])
 
     def expire_transaction(self, transactional_id: str) -> None:
         """End the time of an open transaction now (transaction.timeout.ms): its coordinator aborts it.
@@ -260,7 +268,9 @@ class Kafka(AccessControls):
         Raises:
             ValueError: there is no such transactional id, it has no open transaction, or its coordinator does not run.
         """
-        self._refusable(lambda: self._controls.expire_transaction(transactional_id), f"expire {transactional_id!r}")
+        from purgatorio.broker.operations.transactions import ExpireTransaction
+
+        self.do(ExpireTransaction(transactional_id))
 
     @property
     def clients(self) -> list[str]:

@@ -6,11 +6,11 @@ from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.operations.control.clock_control import ClockControl, EndedOperation
 from purgatorio.broker.time.movable_clock import MovableClock
 from purgatorio.testing.timeline import Timeline
-from purgatorio.testing.values import Advanced, Ended, Parked
+from purgatorio.testing.values import Advanced, Ended
 
 
 class TimeControls:
-    """Moves the clock of a running cluster, and ends single waits before their time.
+    """Moves the clock of a running cluster.
 
     Args:
         cluster: the cluster.
@@ -34,23 +34,6 @@ class TimeControls:
         ended = await self._control.advance(seconds, sessions=sessions)
         changes = tuple(f"{each.partition}: {each.what}" for each in self._timeline.since(known))
         return Advanced(seconds, tuple(map(_ended, ended)), changes)
-
-    # --- single waits ---
-
-    def expire(self, operation: Parked) -> None:
-        """Have a parked operation's deadline come now.
-
-        Raises:
-            ValueError: it does not wait any more.
-        """
-        broker = next((each for each in self._cluster.brokers if each.broker_id == operation.broker), None)
-        for purgatory in () if broker is None else broker.purgatories:
-            found = purgatory.find(operation.id) if purgatory.name == operation.purgatory else None
-            if found is not None and found.expire():
-                return
-        raise ValueError(
-            f"{operation.purgatory} operation {operation.id} of broker {operation.broker} does not wait any more"
-        )
 
 
 def _ended(ended: EndedOperation) -> Ended:

@@ -17,7 +17,7 @@ Attributes that the path names are in the path; the others are in the query of a
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import (
     TYPE_CHECKING,
@@ -68,13 +68,13 @@ class Told(NamedTuple):
         words: what it is.
         metavar: how the command's help names its value; None: as the attribute is named, in capitals.
         positional: whether the command takes it without a ``--name``; None: if it is in the path.
-        whole: whether it is the whole body, whose names are these with their words.
+        whole: returns the names with their words, if it is the whole body.
     """
 
     words: str
     metavar: str | None = None
     positional: bool | None = None
-    whole: Mapping[str, str] | None = None
+    whole: Callable[[], Mapping[str, str]] | None = None
 
 
 def arg(
@@ -83,7 +83,7 @@ def arg(
     default: Any = MISSING,
     metavar: str | None = None,
     positional: bool | None = None,
-    whole: Mapping[str, str] | None = None,
+    whole: Callable[[], Mapping[str, str]] | None = None,
 ) -> Any:
     """Declare an attribute of an operation. See `Told`."""
     return field(default=default, metadata={"told": Told(words, metavar, positional, whole)})

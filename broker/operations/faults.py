@@ -16,26 +16,15 @@ if TYPE_CHECKING:
 
 FIRED_SHOWN: Final = 100
 MAX_FIRED_SHOWN: Final = 1_000
-_RULE: Final = {
-    "api, version, client, topic, topic_id, partition, group, transactional_id, broker": "which requests",
-    "replica": "those of this broker instead of those of clients",
-    "nth, count, probability": "how often",
-    "error, errors": "answer with this error, or with these in turn; the work is not done",
-    "delay_ms, hold": "wait before the work, or until the rule is released",
-    "answer_delay_ms": "do the work, and answer later",
-    "disconnect": "before or after the work",
-    "drop": "request or answer",
-    "throttle_ms, corrupt, observe": "change the answer, or only count",
-    "hide": "leave the broker of this id out of the answers to Metadata and DescribeCluster",
-    "name": "for lists",
-    "toxic": "a rule about connections instead: latency, bandwidth, slow_close, timeout, reset_peer, slicer or "
-    "limit_data",
-    "stream, toxicity, client, broker, replica": "downstream or upstream, a share, and which connections",
-    "latency_ms, jitter_ms, rate_kb, delay_ms, timeout_ms": "what the toxic is told",
-    "average_size_bytes, size_variation_bytes, limit_bytes": "what the toxic is told",
-}
 _ID: Final = "the rule's id, as listed"
 _RuleId = Annotated[int, Limits(le=MAX_INT64)]
+
+
+def _names() -> dict[str, str]:
+    from purgatorio.broker.layers.faults.rule import RULE_WORDS
+    from purgatorio.broker.layers.faults.toxic import TOXIC_WORDS
+
+    return {**RULE_WORDS, **TOXIC_WORDS}
 
 
 class ListFaults(Operation, http="GET /faults", command="fault list"):
@@ -59,7 +48,7 @@ class ListFaults(Operation, http="GET /faults", command="fault list"):
 class AddFault(Operation, http="POST /faults"):
     """Add a fault rule: what is done to which requests; the newest rule that matches a request acts."""
 
-    rule: dict[str, Any] = arg("its names and values", whole=_RULE)
+    rule: dict[str, Any] = arg("its names and values", whole=_names)
 
     async def run(self, operator: Operator) -> Answer:
         """Apply it to the requests that are received from now on."""

@@ -127,7 +127,7 @@ def listed(kind: type[Operation]) -> dict[str, Any]:
     for words, alike in groupby(arguments, key=lambda each: each.told.words):
         told[", ".join(each.name for each in alike)] = words
     if arguments and arguments[0].told.whole is not None:
-        told = dict(arguments[0].told.whole)
+        told = dict(arguments[0].told.whole())
     if kind.method != "GET":
         listed["body"] = told
     elif told:

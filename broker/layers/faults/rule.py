@@ -55,6 +55,22 @@ class FaultError(ValueError):
     """The rule cannot be; the message is a sentence for its author."""
 
 
+RULE_WORDS: Final = {
+    "api, version, client, topic, topic_id, partition, group, transactional_id, broker": "which requests",
+    "replica": "those of this broker instead of those of clients",
+    "nth, count, probability": "how often",
+    "error, errors": "answer with this error, or with these in turn; the work is not done",
+    "delay_ms, hold": "wait before the work, or until the rule is released",
+    "answer_delay_ms": "do the work, and answer later",
+    "disconnect": "before or after the work",
+    "drop": "request or answer",
+    "throttle_ms, corrupt, observe": "change the answer, or only count",
+    "hide": "leave the broker of this id out of the answers to Metadata and DescribeCluster",
+    "name": "for lists",
+}
+"""What the names mean, for the list of the HTTP API."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A fault rule; see `parse_rule`. The first group of attributes matches, the second one acts.

@@ -35,6 +35,16 @@ NEEDED: Final = ("rate_kb", "average_size_bytes", "limit_bytes")
 STREAMS: Final = ("downstream", "upstream")
 
 
+TOXIC_WORDS: Final = {
+    "toxic": "a rule about connections instead: latency, bandwidth, slow_close, timeout, reset_peer, slicer or "
+    "limit_data",
+    "stream, toxicity, client, broker, replica": "downstream or upstream, a share, and which connections",
+    "latency_ms, jitter_ms, rate_kb, delay_ms, timeout_ms": "what the toxic is told",
+    "average_size_bytes, size_variation_bytes, limit_bytes": "what the toxic is told",
+}
+"""What the names mean, for the list of the HTTP API."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toxic:
     """A toxic; see `parse_toxic`. The numbers that its kind does not have are None.

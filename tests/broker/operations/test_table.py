@@ -15,10 +15,12 @@ from starlette.exceptions import HTTPException
 from purgatorio.broker.cli.commands import add_commands
 from purgatorio.broker.operations.declare import Answer, Int32, Operation, arg
 from purgatorio.broker.operations.table import OPERATIONS
+from purgatorio.broker.operations.topics import ListTopics, MoveLeader
 from purgatorio.broker.time.clock import ManualClock
 from purgatorio.broker.web.app import _not_answered
 from purgatorio.broker.web.openapi import openapi
 from purgatorio.broker.web.router import listed, routes
+from purgatorio.testing import cluster
 
 KNOWN = tuple(Operation.__subclasses__())
 
@@ -111,3 +113,11 @@ def test_every_command_that_asks_a_cluster_can_answer_in_json() -> None:
         (subcommands,) = (each for each in group._actions if isinstance(each, argparse._SubParsersAction))
         for command, words in subcommands.choices.items():
             assert "--json" in words._option_string_actions, (name, command)
+
+
+def test_a_test_can_do_it() -> None:
+    with cluster(brokers=1) as kafka:
+        assert kafka.do(Greet(1, "billing")) == {"greeted": "billing", "by": 1, "times": 1}
+        assert kafka.do(ListTopics("orders"))["partitions"] == []
+        with pytest.raises(ValueError, match="there is no topic 'orders'"):
+            kafka.do(MoveLeader("orders"))
