@@ -91,6 +91,12 @@ class TooManyTransactions(LogError):
 
 
 class MemoryExhausted(LogError):
-    """The cap on log memory is reached and nothing can be deleted now; a retry may succeed."""
+    """The cap on log memory is reached and nothing can be deleted now; a retry may succeed.
+
+    It is answered at once, without a throttle time. Clients wait `retry.backoff.ms` before they send a batch again, so
+    that two producers at the cap are refused some 200 times a second, which takes a hundredth of a core. A throttle
+    time would hold up what a client sends to other partitions, which have room, and so would an answer that waits: it
+    holds up all answers behind it.
+    """
 
     error_code = ErrorCode.KAFKA_STORAGE_ERROR
