@@ -67,24 +67,25 @@ MUTANTS: Final = (
         REPLICA,
     ),
     Mutant(
-        "a-marker-cancels-no-question",
+        "a-marker-cancels-no-verification",
         "broker/replica/producing/transaction_guard.py",
-        "        if partition.asked.get(transaction.producer_id, transaction.producer_epoch) is not question:\n"
+        "        if partition.verifications.get(transaction.producer_id, transaction.producer_epoch)"
+        " is not verification:\n"
         "            return ErrorCode.INVALID_TXN_STATE\n",
         "",
         REPLICA,
     ),
     Mutant(
-        "a-marker-cancels-the-question-about-the-next-transaction",
-        "broker/replica/producing/asked_transactions.py",
-        "if epoch < producer_epoch or (epoch == producer_epoch and not question.adds_partitions):",
+        "a-marker-cancels-the-verification-about-the-next-transaction",
+        "broker/replica/producing/verification.py",
+        "if epoch < producer_epoch or (epoch == producer_epoch and not verification.adds_partitions):",
         "if epoch <= producer_epoch:",
         REPLICA,
     ),
     Mutant(
         "an-answer-outlives-its-leader-epoch",
         "broker/replica/producing/transaction_guard.py",
-        " or partition.leader_epoch != question.leader_epoch:\n            return",
+        " or partition.leader_epoch != verification.leader_epoch:\n            return",
         ":\n            return",
         REPLICA,
     ),

@@ -108,14 +108,14 @@ class TxnOffsetManager:
 
         def give_up(error_code: ErrorCode) -> None:
             self.asking_count -= count
-            self._guard.withdraw(passage)
+            self._guard.withdraw(append)
             done(error_code)
 
         operation = DelayedAdmission(
             self._config.offsets_commit_timeout_ms, transaction.transactional_id, shard.tp, give_up
         )
         operation.client = request.client
-        passage = self._guard.when_admitted(shard.tp, transaction, admitted)
+        append = self._guard.when_admitted(shard.tp, transaction, admitted)
         if not operation.is_decided:
             self._purgatory.try_complete_else_watch(operation, (AdmissionKey(transaction.transactional_id),))
 

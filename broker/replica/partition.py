@@ -24,7 +24,7 @@ from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, PartitionState
 from purgatorio.broker.replica.follower_state import UNKNOWN_OFFSET, FollowerState
 from purgatorio.broker.replica.following.refused_batches import RefusedBatches
-from purgatorio.broker.replica.producing.asked_transactions import AskedTransactions
+from purgatorio.broker.replica.producing.verification import PartitionVerifications
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import is_transactional, read_header
@@ -55,7 +55,7 @@ class Partition:
         high_watermark_moved_by: the follower whose fetch advanced the high watermark last; -1 if it was no fetch.
         refused: the batches that this replica refused as a leader and that their producers will send again.
         refusal: the reason why this replica, as a follower, has not appended the leader's last answer; "": it has.
-        asked: the transactions of producers whose coordinators were asked whether they include this partition.
+        verifications: the transactions of producers whose coordinators were asked whether they include this partition.
     """
 
     __slots__ = (
@@ -63,7 +63,6 @@ class Partition:
         "_in_sync",
         "_may_lead",
         "_proposal",
-        "asked",
         "broker_id",
         "followers",
         "high_watermark_moved_by",
@@ -79,6 +78,7 @@ class Partition:
         "replicas",
         "topic_id",
         "tp",
+        "verifications",
     )
 
     def __init__(
@@ -106,7 +106,7 @@ class Partition:
         self.followers: dict[int, FollowerState] = {}
         self.refused = RefusedBatches()
         self.refusal = ""
-        self.asked = AskedTransactions()
+        self.verifications = PartitionVerifications()
         self._in_sync: tuple[BrokerIncarnation, ...] = ()
         self._proposal: InSyncProposal | None = None
         self._awaited: tuple[BrokerIncarnation, ...] = ()
@@ -307,10 +307,10 @@ class Partition:
         """
         self.check_may_append(acks)
         info = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, wall_ms=wall_ms, from_client=False)
-        if self.asked:
+        if self.verifications:
             header = read_header(records)
             if header.is_control:
-                self.asked.ended(header.producer_id, header.producer_epoch)
+                self.verifications.ended(header.producer_id, header.producer_epoch)
         return info
 
     def check_may_append(self, acks: int) -> None:

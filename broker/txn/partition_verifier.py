@@ -1,6 +1,6 @@
 """How leaders ask coordinators whether partitions are in a transaction (KIP-890).
 
-The coordinator of this broker is called. Questions to the coordinator on another broker are transactions of one
+The coordinator of this broker is called. Verifications to the coordinator on another broker are transactions of one
 AddPartitionsToTxn request: the first ones go at once, and those that come while the broker has several requests to
 answer share the next one. A transaction is in a request once, as an answer names it by its transactional id only.
 """
@@ -40,7 +40,7 @@ MAX_TRANSACTIONS_PER_REQUEST: Final = 100
 MAX_REQUESTS: Final = 4
 """The most requests to one broker that wait for answers."""
 MAX_WAITING: Final = 10_000
-"""The most questions that wait for answers; clients are to retry after further ones."""
+"""The most verifications that wait for answers; clients are to retry after further ones."""
 REQUEST_VERSION: Final = 5
 """The version of the requests: the first that may answer TRANSACTION_ABORTABLE."""
 
@@ -56,7 +56,7 @@ _ON_THE_WAY: Final = frozenset(
 )
 
 
-class _Question:
+class _Verification:
     """Whether partitions are in a transaction.
 
     Attributes:
@@ -76,7 +76,7 @@ class _Question:
 
 
 class _Destination:
-    """A coordinator's broker: questions that it is to be asked.
+    """A coordinator's broker: verifications that it is to be asked.
 
     Attributes:
         requests: those that it has not answered.
@@ -86,7 +86,7 @@ class _Destination:
     __slots__ = ("is_sending", "queue", "requests")
 
     def __init__(self) -> None:
-        self.queue: deque[_Question] = deque()
+        self.queue: deque[_Verification] = deque()
         self.requests = 0
         self.is_sending = False
 
@@ -102,7 +102,7 @@ class PartitionVerifier:
         timer: the times of retries.
 
     Attributes:
-        question_count: the questions so far.
+        verification_count: the verifications so far.
         failure_count: those with an error for some partition.
     """
 
@@ -122,7 +122,7 @@ class PartitionVerifier:
         self._timer = timer
         self._destinations: dict[int, _Destination] = {}
         self._waiting = 0
-        self.question_count = 0
+        self.verification_count = 0
         self.failure_count = 0
 
     def __call__(
@@ -139,7 +139,7 @@ class PartitionVerifier:
 
         CONCURRENT_TRANSACTIONS after `MAX_RETRIES` says that the transaction before has not ended yet.
         """
-        self.question_count += 1
+        self.verification_count += 1
         if self._waiting >= MAX_WAITING:
             self.failure_count += 1
             done(dict.fromkeys(partitions, ErrorCode.NOT_ENOUGH_REPLICAS))
@@ -152,36 +152,36 @@ class PartitionVerifier:
             topics=_wire_topics(partitions),
         )
         self._waiting += 1
-        self._route(_Question(transaction, partitions, done))
+        self._route(_Verification(transaction, partitions, done))
 
     # --- on the way ---
 
-    def _route(self, question: _Question) -> None:
+    def _route(self, verification: _Verification) -> None:
         """Ask the coordinator where the newest image has it."""
-        broker_id = self._coordinator_of(question.transaction.transactional_id)
+        broker_id = self._coordinator_of(verification.transaction.transactional_id)
         if broker_id == self._broker_id:
-            self._ask_here(question)
+            self._ask_here(verification)
         elif broker_id == NO_LEADER:
-            self._answered(question, {})
+            self._answered(verification, {})
         else:
             destination = self._destinations.setdefault(broker_id, _Destination())
-            destination.queue.append(question)
+            destination.queue.append(verification)
             self._send(broker_id, destination)
 
-    def _ask_here(self, question: _Question) -> None:
-        transaction = question.transaction
+    def _ask_here(self, verification: _Verification) -> None:
+        transaction = verification.transaction
         try:
             self._coordinator.add_partitions(
                 transaction.transactional_id,
                 transaction.producer_id,
                 transaction.producer_epoch,
-                question.partitions,
+                verification.partitions,
                 verify_only=transaction.verify_only,
-                done=partial(self._answered, question),
+                done=partial(self._answered, verification),
             )
         except Exception:  # a bug; without an answer the producer could never write to these partitions again
             logger.exception("a transaction could not be verified", transactional_id=transaction.transactional_id)
-            self._answered(question, {})
+            self._answered(verification, {})
 
     def _coordinator_of(self, transactional_id: str) -> int:
         """Return the broker that coordinates the transactional id, or NO_LEADER."""
@@ -199,55 +199,55 @@ class PartitionVerifier:
                 asked = self._take(broker_id, destination.queue)
                 if asked:
                     destination.requests += 1
-                    transactions = [question.transaction for question in asked.values()]
+                    transactions = [verification.transaction for verification in asked.values()]
                     request = AddPartitionsToTxnRequest(transactions=transactions)
                     done = partial(self._broker_answered, broker_id, destination, asked)
                     self._ask(broker_id, ApiKey.ADD_PARTITIONS_TO_TXN, REQUEST_VERSION, request, done)
         finally:
             destination.is_sending = False
 
-    def _take(self, broker_id: int, queue: deque[_Question]) -> dict[str, _Question]:
-        """Take the questions of one request, by transactional id; those whose coordinator has moved go elsewhere."""
-        asked: dict[str, _Question] = {}
+    def _take(self, broker_id: int, queue: deque[_Verification]) -> dict[str, _Verification]:
+        """Take the verifications of one request, by transactional id; if a coordinator has moved, its go there."""
+        asked: dict[str, _Verification] = {}
         while queue and len(asked) < MAX_TRANSACTIONS_PER_REQUEST:
             transactional_id = queue[0].transaction.transactional_id
             if transactional_id in asked:
                 break
-            question = queue.popleft()
+            verification = queue.popleft()
             if self._coordinator_of(transactional_id) == broker_id:
-                asked[transactional_id] = question
+                asked[transactional_id] = verification
             else:
-                self._route(question)
+                self._route(verification)
         return asked
 
     def _broker_answered(
         self,
         broker_id: int,
         destination: _Destination,
-        asked: Mapping[str, _Question],
+        asked: Mapping[str, _Verification],
         response: AddPartitionsToTxnResponse | None,
         error: Exception | None,
     ) -> None:
         destination.requests -= 1
         results = _results(response)
-        for transactional_id, question in asked.items():
-            self._answered(question, results.get(transactional_id, {}))
+        for transactional_id, verification in asked.items():
+            self._answered(verification, results.get(transactional_id, {}))
         self._send(broker_id, destination)
 
     # --- answers ---
 
-    def _answered(self, question: _Question, codes: Mapping[TopicPartition, ErrorCode]) -> None:
+    def _answered(self, verification: _Verification, codes: Mapping[TopicPartition, ErrorCode]) -> None:
         """Pass the answer on, or ask again; a partition without a code could not be asked for."""
-        if question.retries < MAX_RETRIES and ErrorCode.CONCURRENT_TRANSACTIONS in codes.values():
-            question.retries += 1
-            self._timer.call_later(RETRY_MS, self._route, question)
+        if verification.retries < MAX_RETRIES and ErrorCode.CONCURRENT_TRANSACTIONS in codes.values():
+            verification.retries += 1
+            self._timer.call_later(RETRY_MS, self._route, verification)
             return
-        done, question.done = question.done, None
+        done, verification.done = verification.done, None
         if done is None:
             return
         self._waiting -= 1
         missing = ErrorCode.NETWORK_EXCEPTION
-        told = {tp: _told(codes.get(tp, missing)) for tp in question.partitions}
+        told = {tp: _told(codes.get(tp, missing)) for tp in verification.partitions}
         self.failure_count += any(told.values())
         try:
             done(told)

@@ -24,7 +24,7 @@ from typing import Final
 
 from purgatorio.simulation.history.history import Acked, Event, History, Polled
 from purgatorio.simulation.history.partition_history import ALL_REPLICAS, Era, PartitionHistory, gather
-from purgatorio.simulation.history.told import described
+from purgatorio.simulation.history.reported_watermarks import described
 
 NO_ANSWER: Final = 0
 

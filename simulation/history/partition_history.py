@@ -22,7 +22,7 @@ from purgatorio.simulation.history.history import (
     TopicRecreated,
     UncleanElection,
 )
-from purgatorio.simulation.history.told import ToldWatermarks
+from purgatorio.simulation.history.reported_watermarks import ReportedWatermarks
 from purgatorio.simulation.history.transaction_events import TxnEnded, TxnMarker, TxnWrote
 
 ALL_REPLICAS: Final = -1
@@ -139,7 +139,7 @@ class PartitionHistory:
         self.final: set[int] = set()
         self.drained: Drained | None = None
         self.resets: list[tuple[Assigned, int]] = []
-        self.told = ToldWatermarks()
+        self.told = ReportedWatermarks()
         self.deletes = False
         self.keys = 0
         self._final_read_began = False

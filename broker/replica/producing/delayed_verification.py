@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
-from purgatorio.broker.replica.producing.asked_transactions import Passage
 from purgatorio.broker.replica.producing.delayed_produce import DelayedProduce
+from purgatorio.broker.replica.producing.verification import GuardedAppend
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
@@ -49,7 +49,7 @@ class DelayedVerification(DelayedOperation):
         self,
         delay_ms: int,
         transactional_id: str,
-        waiting: Mapping[WaitingBatch, Passage],
+        waiting: Mapping[WaitingBatch, GuardedAppend],
         lookup: ReplicaLookup,
         refuse: Callable[[WaitingBatch, PartitionError], None],
         go_on: Callable[[], None],

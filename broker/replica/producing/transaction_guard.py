@@ -5,7 +5,7 @@ readers under read_committed would wait for ever (KAFKA-12671: a hanging transac
 transaction the leader asks the coordinator. While it asks, further appends of the producer wait behind the first one,
 so that a producer with several requests in flight keeps its order.
 
-An append goes through if the coordinator says yes and the question still stands:
+An append goes through if the coordinator says yes and the verification still stands:
 
 * An end marker of the producer cancels it, since the answer may be older than the marker (KAFKA-14884). The marker has
   the transaction's epoch, or a higher one that fences it. With transaction.version 2 a producer has a new epoch after
@@ -26,8 +26,13 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import ActionQueue
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
-from purgatorio.broker.replica.producing.asked_transactions import PASSAGE_BYTES, Passage, Question
-from purgatorio.broker.replica.producing.verification import ProducerTransaction, VerifyPartitions
+from purgatorio.broker.replica.producing.verification import (
+    GUARDED_APPEND_BYTES,
+    GuardedAppend,
+    ProducerTransaction,
+    Verification,
+    VerifyPartitions,
+)
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 
@@ -79,7 +84,7 @@ class TransactionGuard:
 
     def when_admitted(
         self, tp: TopicPartition, transaction: ProducerTransaction, done: Callable[[ErrorCode], None]
-    ) -> Passage:
+    ) -> GuardedAppend:
         """Let a coordinator append records of a client's transaction to its own partition (KAFKA-15449).
 
         Args:
@@ -90,48 +95,48 @@ class TransactionGuard:
         Returns:
             What `withdraw` takes, to wait no longer.
         """
-        passage = Passage(done)
+        append = GuardedAppend(done)
         try:
             partition = self._lookup.find(tp)
             partition.check_leader(-1)
         except PartitionError as error:
             done(error.error_code)
         else:
-            self.admit(transaction, [(partition, passage)])
-        return passage
+            self.admit(transaction, [(partition, append)])
+        return append
 
     def is_open(self, transaction: ProducerTransaction, partition: Partition) -> bool:
         """Return whether the transaction has begun in the log, and no append waits that came before."""
         producer_id, epoch = transaction.producer_id, transaction.producer_epoch
-        if partition.asked and partition.asked.get(producer_id, epoch) is not None:
+        if partition.verifications and partition.verifications.get(producer_id, epoch) is not None:
             return False
         return partition.log.producers.is_open(producer_id, epoch)
 
-    def admit(self, transaction: ProducerTransaction, passages: Sequence[tuple[Partition, Passage]]) -> None:
+    def admit(self, transaction: ProducerTransaction, appends: Sequence[tuple[Partition, GuardedAppend]]) -> None:
         """Decide for each append of one request: now, if there is nothing to ask and nothing to wait for; else later.
 
         Args:
-            passages: the appends with their partitions, which this broker leads.
+            appends: the appends with their partitions, which this broker leads.
         """
         producer_id, epoch = transaction.producer_id, transaction.producer_epoch
-        asked: dict[TopicPartition, tuple[Partition, Question]] = {}
-        for partition, passage in passages:
-            question = partition.asked.get(producer_id, epoch)
-            if question is not None and question.leader_epoch != partition.leader_epoch:
-                question = None
-            if question is None and partition.log.producers.is_open(producer_id, epoch):
-                passage.done(ErrorCode.NONE)
+        asked: dict[TopicPartition, tuple[Partition, Verification]] = {}
+        for partition, append in appends:
+            verification = partition.verifications.get(producer_id, epoch)
+            if verification is not None and verification.leader_epoch != partition.leader_epoch:
+                verification = None
+            if verification is None and partition.log.producers.is_open(producer_id, epoch):
+                append.done(ErrorCode.NONE)
                 continue
-            refusal = self._refusal(transaction, partition, passage)
+            refusal = self._refusal(transaction, partition, append)
             if refusal:
-                passage.done(refusal)
+                append.done(refusal)
                 continue
-            if question is None:
-                question = Question(partition.leader_epoch, transaction.adds_partitions)
-                partition.asked.add(producer_id, epoch, question)
-                asked[partition.tp] = partition, question
-            question.add(passage)
-            self._count(passage, passage.memory_bytes)
+            if verification is None:
+                verification = Verification(partition.leader_epoch, transaction.adds_partitions)
+                partition.verifications.add(producer_id, epoch, verification)
+                asked[partition.tp] = partition, verification
+            verification.add(append)
+            self._count(append, append.memory_bytes)
         if asked and self.verify is not None:
             done = partial(self._answered, transaction, asked)
             self.verify(
@@ -143,50 +148,50 @@ class TransactionGuard:
                 done=done,
             )
 
-    def withdraw(self, passage: Passage) -> None:
+    def withdraw(self, append: GuardedAppend) -> None:
         """Give up an append that waits: its `done` is not called, and its records are not kept for it."""
-        passage.is_withdrawn = True
-        self._count(passage, min(passage.counted_bytes, PASSAGE_BYTES))
+        append.is_withdrawn = True
+        self._count(append, min(append.counted_bytes, GUARDED_APPEND_BYTES))
 
-    def _count(self, passage: Passage, memory_bytes: int) -> None:
-        self.waiting_bytes += memory_bytes - passage.counted_bytes
-        passage.counted_bytes = memory_bytes
+    def _count(self, append: GuardedAppend, memory_bytes: int) -> None:
+        self.waiting_bytes += memory_bytes - append.counted_bytes
+        append.counted_bytes = memory_bytes
 
-    def _refusal(self, transaction: ProducerTransaction, partition: Partition, passage: Passage) -> ErrorCode:
+    def _refusal(self, transaction: ProducerTransaction, partition: Partition, append: GuardedAppend) -> ErrorCode:
         """Return why an append cannot even wait; NONE if it can."""
         if _is_stale(transaction, partition):
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if self.verify is None:
             return ErrorCode.INVALID_TXN_STATE
-        if self.waiting_bytes and self.waiting_bytes + passage.memory_bytes > self.max_waiting_bytes:
+        if self.waiting_bytes and self.waiting_bytes + append.memory_bytes > self.max_waiting_bytes:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return ErrorCode.NONE
 
     def _answered(
         self,
         transaction: ProducerTransaction,
-        asked: Mapping[TopicPartition, tuple[Partition, Question]],
+        asked: Mapping[TopicPartition, tuple[Partition, Verification]],
         codes: Mapping[TopicPartition, ErrorCode],
     ) -> None:
         """Let the appends go that waited for these answers, in their order."""
         with self._actions:
             self._begin()
-            for tp, (partition, question) in asked.items():
+            for tp, (partition, verification) in asked.items():
                 code = _told(codes.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR), transaction)
-                self._release(transaction, partition, question, code)
-                partition.asked.remove(transaction.producer_id, transaction.producer_epoch, question)
+                self._release(transaction, partition, verification, code)
+                partition.verifications.remove(transaction.producer_id, transaction.producer_epoch, verification)
 
     def _release(
-        self, transaction: ProducerTransaction, partition: Partition, question: Question, code: ErrorCode
+        self, transaction: ProducerTransaction, partition: Partition, verification: Verification, code: ErrorCode
     ) -> None:
-        waiting = question.waiting
+        waiting = verification.waiting
         while waiting:
-            passage = waiting.popleft()
-            self._count(passage, 0)
-            if passage.is_withdrawn:
+            append = waiting.popleft()
+            self._count(append, 0)
+            if append.is_withdrawn:
                 continue
             try:
-                passage.done(self._fate(transaction, partition, question, code, passage.sequence))
+                append.done(self._fate(transaction, partition, verification, code, append.sequence))
             except Exception:  # a bug; the others must not wait for ever, and its own request has a deadline
                 logger.exception("an append could not be made", partition=str(partition.tp))
 
@@ -194,20 +199,20 @@ class TransactionGuard:
         self,
         transaction: ProducerTransaction,
         partition: Partition,
-        question: Question,
+        verification: Verification,
         code: ErrorCode,
         sequence: int,
     ) -> ErrorCode:
-        """Return NONE if the append may go on, now that the question was answered with `code`."""
-        if self._lookup.known(partition.tp) is not partition or partition.leader_epoch != question.leader_epoch:
+        """Return NONE if the append may go on, now that the verification was answered with `code`."""
+        if self._lookup.known(partition.tp) is not partition or partition.leader_epoch != verification.leader_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if _is_stale(transaction, partition):
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if code:
             return code
-        if partition.asked.get(transaction.producer_id, transaction.producer_epoch) is not question:
+        if partition.verifications.get(transaction.producer_id, transaction.producer_epoch) is not verification:
             return ErrorCode.INVALID_TXN_STATE
-        if partition.log.producers.get(transaction.producer_id) is None and not question.may_begin_with(sequence):
+        if partition.log.producers.get(transaction.producer_id) is None and not verification.may_begin_with(sequence):
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return ErrorCode.NONE
 

@@ -11,11 +11,10 @@ from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
-from purgatorio.broker.replica.producing.asked_transactions import Passage
 from purgatorio.broker.replica.producing.delayed_produce import PendingAck
 from purgatorio.broker.replica.producing.delayed_verification import DelayedVerification, ProduceOperation, WaitingBatch
 from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
-from purgatorio.broker.replica.producing.verification import ProducerTransaction
+from purgatorio.broker.replica.producing.verification import GuardedAppend, ProducerTransaction
 from purgatorio.broker.replica.producing.writes import LeaderWrites
 from purgatorio.broker.replica.results import AppendDone, AppendResult
 from purgatorio.broker.time.clock import Clock
@@ -121,7 +120,7 @@ class _Request:
         self._pending: list[PendingAck] = []
         self._operation: DelayedVerification | None = None
         self.results: list[AppendResult] = []
-        self.waiting: dict[WaitingBatch, Passage] = {}
+        self.waiting: dict[WaitingBatch, GuardedAppend] = {}
 
     def take(self, tp: TopicPartition, records: Buffer | None) -> None:
         """Append a batch, refuse it, or let it wait at the guard."""
@@ -155,15 +154,13 @@ class _Request:
             except PartitionError as error:
                 self._refuse(batch, error)
             else:
-                self.waiting[batch] = Passage(partial(self._decided, batch), header.base_sequence, len(records))
+                self.waiting[batch] = GuardedAppend(partial(self._decided, batch), header.base_sequence, len(records))
 
     def enter(self) -> None:
         """Present the batches of the transaction to the guard; go on, or wait for it."""
         writes = self._writes
         if self.waiting:
-            writes.guard.admit(
-                self._transaction, [(batch.partition, passage) for batch, passage in self.waiting.items()]
-            )
+            writes.guard.admit(self._transaction, [(batch.partition, append) for batch, append in self.waiting.items()])
         if not self.waiting:
             self._go_on()
             return

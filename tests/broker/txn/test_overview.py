@@ -56,7 +56,7 @@ def test_transactions_are_counted() -> None:
             harness.end(producer, transactional_id=name)
     harness.advance_ms(10)
     sender: Any = SimpleNamespace(missing_count=4)
-    verifier: Any = SimpleNamespace(question_count=5, failure_count=6)
+    verifier: Any = SimpleNamespace(verification_count=5, failure_count=6)
     assert numbers(harness.transactions, sender, verifier) == TransactionNumbers(
         ids=3,
         open=1,

@@ -384,4 +384,4 @@ def test_questions_and_failures_are_counted(monkeypatch: pytest.MonkeyPatch) -> 
     world.called[1].answer(ErrorCode.TRANSACTION_ABORTABLE)
     monkeypatch.setattr(partition_verifier, "MAX_WAITING", 1)
     world.verify(ORDERS_0)
-    assert (world.verifier.question_count, world.verifier.failure_count) == (4, 2)
+    assert (world.verifier.verification_count, world.verifier.failure_count) == (4, 2)

@@ -74,7 +74,7 @@ class Truth(Coordinator):
         super().__init__()
 
     def note(self) -> None:
-        """Decide on the questions that have come."""
+        """Decide on the verifications that have come."""
         for asked in self.asked:
             is_mine = self.is_open and asked.transaction.producer_epoch == self.epoch
             self.on_the_way.append((asked, ErrorCode.NONE if is_mine else ErrorCode.TRANSACTION_ABORTABLE))
@@ -117,7 +117,7 @@ def test_no_record_lands_outside_of_its_transaction_whatever_comes_late(alone: H
         truth.note()
     assert all(request.answered for request in requests)
     assert alone.replicas.guard.waiting_bytes == 0
-    assert not alone.partition().asked
+    assert not alone.partition().verifications
     _check_epochs_ascend(alone)
 
 

@@ -1,18 +1,18 @@
-"""Tests of the questions that are open: which of them an end marker cancels, and which sequences may begin."""
+"""Tests of the verifications that are open: which of them an end marker cancels, and which sequences may begin."""
 
 from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.replica.producing.asked_transactions import AskedTransactions, Passage, Question
+from purgatorio.broker.replica.producing.verification import GuardedAppend, PartitionVerifications, Verification
 from purgatorio.protocol.records import MAX_SEQUENCE
 
 
-def question(*sequences: int, adds: bool = False) -> Question:
-    """Return a question for which batches with these sequences wait."""
-    asked = Question(0, adds)
+def verification(*sequences: int, adds: bool = False) -> Verification:
+    """Return a verification for which batches with these sequences wait."""
+    asked = Verification(0, adds)
     for sequence in sequences:
-        asked.add(Passage(lambda code: None, sequence))
+        asked.add(GuardedAppend(lambda code: None, sequence))
     return asked
 
 
@@ -21,8 +21,8 @@ def question(*sequences: int, adds: bool = False) -> Question:
     [(4, False, True), (4, True, True), (5, False, False), (5, True, True), (6, False, False), (6, True, False)],
 )
 def test_kafka_18654_a_marker_cancels_what_it_may_have_ended(marker_epoch: int, adds: bool, stands: bool) -> None:
-    asked = AskedTransactions()
-    mine, other = question(adds=adds), question()
+    asked = PartitionVerifications()
+    mine, other = verification(adds=adds), verification()
     asked.add(7, 5, mine)
     asked.add(8, 5, other)
     asked.ended(7, marker_epoch)
@@ -31,8 +31,8 @@ def test_kafka_18654_a_marker_cancels_what_it_may_have_ended(marker_epoch: int, 
 
 
 def test_a_question_that_was_replaced_does_not_remove_its_successor() -> None:
-    asked = AskedTransactions()
-    first, second = question(), question()
+    asked = PartitionVerifications()
+    first, second = verification(), verification()
     asked.add(7, 5, first)
     asked.add(7, 5, second)
     asked.remove(7, 5, first)
@@ -56,9 +56,9 @@ def test_a_question_that_was_replaced_does_not_remove_its_successor() -> None:
 def test_kafka_14920_a_transaction_begins_with_the_lowest_sequence_that_came(
     sequences: tuple[int, ...], first: int, may: bool
 ) -> None:
-    assert question(*sequences).may_begin_with(first) is may
+    assert verification(*sequences).may_begin_with(first) is may
 
 
 @pytest.mark.parametrize(("sequence", "may"), [(0, True), (-1, True), (1, False)])
 def test_with_transaction_version_2_it_begins_with_0(sequence: int, may: bool) -> None:
-    assert question(sequence, adds=True).may_begin_with(sequence) is may
+    assert verification(sequence, adds=True).may_begin_with(sequence) is may

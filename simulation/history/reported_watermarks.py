@@ -1,4 +1,4 @@
-"""The high watermarks that brokers told of a partition, by their answers to fetches and by their acknowledgements.
+"""The high watermarks that brokers reported of a partition, by their answers to fetches and by their acknowledgements.
 
 A leader's high watermark never goes back while its epoch lasts, and an acknowledgement (acks=-1) says that it has
 passed the record. A new leader may know less for a moment, since followers learn the high watermark one fetch later.
@@ -49,7 +49,7 @@ class _Proofs:
         return self.highest[count - 1] if count else None
 
 
-class ToldWatermarks:
+class ReportedWatermarks:
     """Finds contradictions between the high watermarks that were told of one partition, in one era of its log.
 
     Attributes:
