@@ -6,7 +6,8 @@ Each partition of a topic goes to exactly one of the members that subscribe to t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
 from heapq import heapify, heapreplace
 from typing import Final, NamedTuple
 
@@ -32,11 +33,31 @@ class AssignedMember(NamedTuple):
     target: Partitions = NO_PARTITIONS
 
 
-Assignor = Callable[[Sequence[AssignedMember], Mapping[TopicId, int]], dict[str, Partitions]]
-"""Returns what each member shall own, from the members and the number of partitions of each topic."""
+Assignment = Generator[None, None, dict[str, Partitions]]
+Assignor = Callable[[Sequence[AssignedMember], Mapping[TopicId, int]], Assignment]
+"""Returns what each member shall own, from the members and the number of partitions of each topic; in steps."""
+STEP: Final = 4_000
+"""How many subscriptions to a topic, or partitions, a step looks at: some milliseconds."""
 
 
-def assign_uniform(members: Sequence[AssignedMember], partition_counts: Mapping[TopicId, int]) -> dict[str, Partitions]:
+class _Work:
+    """Counts work, to tell when a step has done enough of it."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def is_enough(self, amount: int) -> bool:
+        """Add to the work; return whether the step is over."""
+        self._done += 1 + amount
+        if self._done < STEP:
+            return False
+        self._done = 0
+        return True
+
+
+def assign_uniform(members: Sequence[AssignedMember], partition_counts: Mapping[TopicId, int]) -> Assignment:
     """Give all members equally many partitions, and leave as many as possible where they are.
 
     With equal subscriptions the numbers differ by at most one. With unequal ones, no partition has an owner that has at
@@ -52,21 +73,25 @@ def assign_uniform(members: Sequence[AssignedMember], partition_counts: Mapping[
     if not members:
         return {}
     if len({member.topics for member in members}) == 1:
-        owned = _assign_equal(members, partition_counts)
+        owned = yield from _assign_equal(members, partition_counts)
     else:
-        owned = _assign_unequal(members, partition_counts)
+        owned = yield from _assign_unequal(members, partition_counts)
+    yield
     return {member_id: collect(partitions) for member_id, partitions in owned.items()}
 
 
 def _assign_equal(
     members: Sequence[AssignedMember], partition_counts: Mapping[TopicId, int]
-) -> dict[str, list[Partition]]:
+) -> Generator[None, None, dict[str, list[Partition]]]:
     topics = members[0].topics
     total = sum(partition_counts[topic] for topic in topics)
     quota, larger = divmod(total, len(members))
     free = {(topic, number) for topic in topics for number in range(partition_counts[topic])}
     owned: dict[str, list[Partition]] = {}
+    work = _Work()
     for member in members:
+        if work.is_enough(quota):
+            yield
         kept = [partition for partition in each(member.target) if partition in free]
         may_have_one_more = larger > 0 and len(kept) > quota
         larger -= may_have_one_more
@@ -85,43 +110,56 @@ def _assign_equal(
 
 def _assign_unequal(
     members: Sequence[AssignedMember], partition_counts: Mapping[TopicId, int]
-) -> dict[str, list[Partition]]:
+) -> Generator[None, None, dict[str, list[Partition]]]:
+    work = _Work()
     subscribers: dict[TopicId, list[str]] = {}
+    owner: dict[Partition, str] = {}
     for member in members:
+        if work.is_enough(2 * len(member.topics)):
+            yield
         for topic in member.topics:
             subscribers.setdefault(topic, []).append(member.member_id)
-    owner = _kept(members, partition_counts)
-    load = {member.member_id: 0 for member in members}
-    for member_id in owner.values():
-        load[member_id] += 1
+        _keep(member, partition_counts, owner)
+    load = {member.member_id: 0 for member in members} | Counter(owner.values())
     # Topics with few subscribers first: those have the least choice.
     topics = sorted(subscribers, key=lambda topic: (len(subscribers[topic]), topic))
     for topic in topics:
-        least_first = [(load[member_id], member_id) for member_id in subscribers[topic]]
-        heapify(least_first)
-        for number in range(partition_counts[topic]):
-            if (topic, number) not in owner:
-                least = least_first[0][1]
-                owner[topic, number] = least
-                load[least] += 1
-                heapreplace(least_first, (load[least], least))
-    while any([_balance(topic, partition_counts[topic], subscribers[topic], owner, load) for topic in topics]):
-        pass  # each move lowers the sum of the squared loads, so this ends
+        if work.is_enough(len(subscribers[topic]) + partition_counts[topic]):
+            yield
+        _fill(topic, partition_counts[topic], subscribers[topic], owner, load)
+    moved = True
+    while moved:  # each move lowers the sum of the squared loads, so this ends
+        moved = False
+        for topic in topics:
+            if work.is_enough(len(subscribers[topic]) + partition_counts[topic]):
+                yield
+            moved = _balance(topic, partition_counts[topic], subscribers[topic], owner, load) or moved
     owned: dict[str, list[Partition]] = {member.member_id: [] for member in members}
     for partition, member_id in owner.items():
         owned[member_id].append(partition)
     return owned
 
 
-def _kept(members: Sequence[AssignedMember], partition_counts: Mapping[TopicId, int]) -> dict[Partition, str]:
-    """Return the owners of the partitions that can stay where they are."""
-    owner: dict[Partition, str] = {}
-    for member in members:
-        wanted = frozenset(member.topics)
-        for topic, number in each(member.target):
-            if topic in wanted and number < partition_counts[topic]:
-                owner.setdefault((topic, number), member.member_id)
-    return owner
+def _fill(
+    topic: TopicId, partitions: int, subscribers: Sequence[str], owner: dict[Partition, str], load: dict[str, int]
+) -> None:
+    """Give the partitions of one topic that have no owner to the members with the least."""
+    least_first = [(load[member_id], member_id) for member_id in subscribers]
+    heapify(least_first)
+    for number in range(partitions):
+        if (topic, number) not in owner:
+            least = least_first[0][1]
+            owner[topic, number] = least
+            load[least] += 1
+            heapreplace(least_first, (load[least], least))
+
+
+def _keep(member: AssignedMember, partition_counts: Mapping[TopicId, int], owner: dict[Partition, str]) -> None:
+    """Make a member the owner of its partitions that can stay where they are."""
+    wanted = frozenset(member.topics)
+    for topic, number in each(member.target):
+        if topic in wanted and number < partition_counts[topic]:
+            owner.setdefault((topic, number), member.member_id)
 
 
 def _balance(
@@ -141,7 +179,7 @@ def _balance(
     return moved
 
 
-def assign_ranges(members: Sequence[AssignedMember], partition_counts: Mapping[TopicId, int]) -> dict[str, Partitions]:
+def assign_ranges(members: Sequence[AssignedMember], partition_counts: Mapping[TopicId, int]) -> Assignment:
     """Give each member consecutive partitions of each of its topics.
 
     Topics with equally many partitions and the same subscribers are divided in the same way, so that one member gets
@@ -155,11 +193,16 @@ def assign_ranges(members: Sequence[AssignedMember], partition_counts: Mapping[T
         What each member shall own, by member id.
     """
     by_topic: dict[TopicId, list[str]] = {}
+    work = _Work()
     for member in sorted(members, key=_range_order):
+        if work.is_enough(len(member.topics)):
+            yield
         for topic in member.topics:
             by_topic.setdefault(topic, []).append(member.member_id)
     assigned: dict[str, dict[TopicId, frozenset[int]]] = {member.member_id: {} for member in members}
     for topic, subscribers in by_topic.items():
+        if work.is_enough(len(subscribers)):
+            yield
         quota, larger = divmod(partition_counts[topic], len(subscribers))
         start = 0
         for nth, member_id in enumerate(subscribers):

@@ -259,10 +259,14 @@ class ConsumerHeartbeats:
             for _ in range(ASSIGNMENT_TRIES):
                 shard, member, update = self._update_of(group_id, member_id)
                 group, nth = update.group, update.group.appended
-                if update.epoch > update.target_epoch:
-                    update.assign(self._services.clock.wall_ms())
-                yield
-                if self._shard_of(group_id).groups.get(group_id) is group and group.appended == nth:
+                is_same = True
+                steps = update.assign_in_steps(self._services.clock.wall_ms())
+                for _ in steps if update.epoch > update.target_epoch else ():
+                    yield
+                    is_same = self._shard_of(group_id).groups.get(group_id) is group and group.appended == nth
+                    if not is_same:
+                        break
+                if is_same:
                     break
             else:  # it changes all the time: a later heartbeat makes the assignment
                 shard, member, update = self._update_of(group_id, member_id)

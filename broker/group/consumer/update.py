@@ -5,8 +5,8 @@ The group itself changes when the records are in the log; until then an update o
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -36,6 +36,8 @@ from purgatorio.protocol.consumer_offsets import (
     encode_value,
 )
 
+LOOKED_UP_PER_STEP = 3
+"""How many different subscriptions are looked up in one step: each may have thousands of topics."""
 DEFAULT_ASSIGNOR = next(iter(ASSIGNORS))
 
 
@@ -203,13 +205,19 @@ class GroupUpdate:
 
     def assign(self, wall_ms: int) -> None:
         """Make the target assignment of the group's epoch."""
+        deque(self.assign_in_steps(wall_ms), maxlen=0)
+
+    def assign_in_steps(self, wall_ms: int) -> Iterator[None]:
+        """Make the target assignment in steps; the update is of no use any more if the group changes in between."""
         subscriptions = self.subscriptions
-        members, partition_counts = self._assigned_members(subscriptions)
+        members, partition_counts = yield from self._assigned_members(subscriptions)
         assignor = ASSIGNORS[choose_assignor(subscriptions.values())]
-        for member_id, partitions in assignor(members, partition_counts).items():
+        assigned = yield from assignor(members, partition_counts)
+        for member_id, partitions in assigned.items():
             if partitions != self.target_of(member_id) or member_id not in self.group.target:
                 self.put_target(member_id, partitions)
         self.put_target_epoch(self.epoch, wall_ms)
+        yield
 
     def put_target_epoch(self, epoch: int, wall_ms: int) -> None:
         """Change the epoch of the target assignment."""
@@ -226,7 +234,7 @@ class GroupUpdate:
 
     def _assigned_members(
         self, subscriptions: dict[str, ConsumerGroupMemberMetadataValue]
-    ) -> tuple[list[AssignedMember], dict[bytes, int]]:
+    ) -> Generator[None, None, tuple[list[AssignedMember], dict[bytes, int]]]:
         """Return the members as assignors see them, and the number of partitions of each topic."""
         # Most members of a group subscribe to the same topics: these are looked up once.
         seen: dict[tuple[tuple[str, ...], str | None], tuple[bytes, ...]] = {}
@@ -236,6 +244,8 @@ class GroupUpdate:
             wanted = tuple(subscription.subscribed_topic_names), subscription.subscribed_topic_regex
             topics = seen.get(wanted)
             if topics is None:
+                if len(seen) % LOOKED_UP_PER_STEP == LOOKED_UP_PER_STEP - 1:
+                    yield
                 found = [
                     topic
                     for name in dict.fromkeys((*wanted[0], *self.matches(wanted[1])))

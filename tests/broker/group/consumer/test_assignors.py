@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -10,12 +11,25 @@ from hypothesis import strategies as st
 
 from purgatorio.broker.group.consumer.assignors import (
     ASSIGNORS,
+    STEP,
     AssignedMember,
     Assignor,
-    assign_ranges,
-    assign_uniform,
 )
 from purgatorio.broker.group.consumer.partitions import Partitions, each
+
+
+def taken(assignor: Assignor, joined: Sequence[AssignedMember], counts: Mapping[bytes, int]) -> dict[str, Partitions]:
+    """Take all steps of an assignor."""
+    steps = assignor(joined, counts)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            assigned: dict[str, Partitions] = end.value
+            return assigned
+
+
+assign_uniform, assign_ranges = (partial(taken, ASSIGNORS[name]) for name in ("uniform", "range"))
 
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
 TOPICS = (A, B, C)
@@ -68,7 +82,7 @@ def test_each_partition_goes_to_one_subscriber(
     assignor: Assignor, group: tuple[list[AssignedMember], dict[bytes, int]]
 ) -> None:
     joined, counts = group
-    assigned = assignor(joined, counts)
+    assigned = taken(assignor, joined, counts)
     assert list(assigned) == [member.member_id for member in joined]
     subscribed = {member.member_id: member.topics for member in joined}
     owned = [(partition, owner) for owner, partitions in assigned.items() for partition in each(partitions)]
@@ -140,3 +154,14 @@ def test_ranges_go_to_static_members_by_their_names() -> None:
         "m1": [1],
         "m2": [0],
     }
+
+
+@pytest.mark.parametrize("name", ["uniform", "range"])
+@pytest.mark.parametrize("differ", [False, True])
+def test_very_many_topics_are_assigned_in_steps(name: str, differ: bool) -> None:
+    topics = tuple(number.to_bytes(16) for number in range(2_000))
+    joined = members(*(topics[nth * differ :] for nth in range(20)))
+    counts = dict.fromkeys(topics, 1)
+    steps = sum(1 for _ in ASSIGNORS[name](joined, counts))
+    assert steps >= (20 * 2_000 // STEP if differ or name == "range" else 1)
+    assert sum(sizes(taken(ASSIGNORS[name], joined, counts))) == 2_000

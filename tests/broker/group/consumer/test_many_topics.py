@@ -26,7 +26,7 @@ def test_the_assignment_is_made_in_later_turns_and_then_the_member_is_answered(b
     group = broker.group()
     assert (answers, group.epoch, group.target_epoch) == ([], 1, 0)
     (left,) = broker.left
-    assert len(list(left)) == 2
+    assert len(list(left)) == 3
     assert group.target_epoch == 1
     one.hear(answers[0])
     assert (one.epoch, len(one.partitions)) == (1, len(TOPICS))
