@@ -186,12 +186,14 @@ class Partition:
             raise PartitionError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.tp} is in leader epoch {self.leader_epoch}")
 
     def _check_leads(self) -> None:
-        if self.leader != self.broker_id:
-            raise PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.tp} is led by broker {self.leader}")
-        if not self._may_lead():
-            raise PartitionError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.broker_id} may have been fenced: its lease ran out"
-            )
+        if self.leader != self.broker_id or not self._may_lead():
+            raise self._leads_not()
+
+    def _leads_not(self) -> PartitionError:
+        message = f"{self.tp} is led by broker {self.leader}"
+        if self.leader == self.broker_id:
+            message = f"broker {self.broker_id} may have been fenced: its lease ran out"
+        return PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, message)
 
     # --- the leader: ISR ---
 
@@ -319,7 +321,8 @@ class Partition:
         Raises:
             PartitionError: NOT_LEADER_OR_FOLLOWER or NOT_ENOUGH_REPLICAS.
         """
-        self._check_leads()
+        if self.leader != self.broker_id or not self._may_lead():  # as `_check_leads`, without the call
+            raise self._leads_not()
         if acks == -1 and not self.has_enough_in_sync_replicas:
             raise PartitionError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
