@@ -107,7 +107,7 @@ FOUND_AT = {
     "epoch-truncation": (7,),
     "self-fencing": (12, 14, 15),
     "patient-restart": (1,),
-    "refused-batches": (63,),
+    "refused-batches": (4,),
     "slow-clocks": (80,),
     "whole-deltas": (1, 2),
     "whole-sessions": (8, 10),
