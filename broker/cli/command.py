@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from purgatorio.broker.cli.printable import printable
 
@@ -42,10 +42,49 @@ class Refused(Exception):
         self.code = code
 
 
-def add_group(commands: Any, name: str, summary: str) -> Any:
-    """Add a group of commands; returns what `add_command` adds to."""
+class Parser(argparse.ArgumentParser):
+    """A parser that suggests the command or flag with a similar name if one is unknown.
+
+    Attributes:
+        fill: adds what it parses, before its first use; None: it is there.
+    """
+
+    fill: Callable[[], None] | None = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and refuse unknown arguments in the subcommand's parser, which knows its flags."""
+        fill, self.fill = self.fill, None
+        if fill is not None:
+            fill()
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+            first = unknown[0].partition("=")[0]
+            self.error(f"unknown: {' '.join(unknown)}{_near(first, flags) if first.startswith('-') else ''}")
+        return parsed, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action.choices, dict) and value not in action.choices:
+            self.error(f"there is no command {value!r}{_near(str(value), action.choices)}")
+        super()._check_value(action, value)
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong and how to get help, and exit."""
+        self.exit(2, f"{self.prog}: {message}\nSee {self.prog} --help\n")
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """``; did you mean …?``, or nothing if no name is similar."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def add_group(commands: Any, name: str, summary: str, fill: Callable[[Any], None]) -> None:
+    """Add a group of commands to the subcommands of a `Parser`; `fill` adds them when the group is used."""
     parser = _add_parser(commands, name, summary)
-    return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser.fill = lambda: fill(parser.add_subparsers(title="commands", metavar="COMMAND", required=True))
 
 
 def add_command(commands: Any, name: str, ask: Ask, show: Show, summary: str) -> Any:

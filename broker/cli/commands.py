@@ -1,95 +1,56 @@
 """The groups of commands that operate a running cluster.
 
-Most commands are declared by their operation (`purgatorio.broker.operations`); a group's module here has what prints
-their answers as tables, and the commands whose words are not those of one operation.
+Most commands are declared by their operation (`purgatorio.broker.operations`). A group's module, such as
+``broker_commands``, has what prints their answers as tables (``SHOWN``, by name), and commands whose words are not
+those of one operation (``add``). A group is filled when it is used: other commands need not wait for its modules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+import importlib
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from purgatorio.broker.cli import (
-    acl_commands,
-    broker_commands,
-    clock_commands,
-    fault_commands,
-    group_commands,
-    network_commands,
-    parked_commands,
-    quota_commands,
-    snapshot_commands,
-    topic_commands,
-    txn_commands,
-    user_commands,
-)
-from purgatorio.broker.cli.command import ADMIN_VARIABLE, Show, add_group
-from purgatorio.broker.cli.operation_commands import add_operations
-from purgatorio.broker.operations.declare import Operation
-from purgatorio.broker.operations.table import OPERATIONS
+from purgatorio.broker.cli.command import ADMIN_VARIABLE, add_group
 
-__all__ = ["ADMIN_VARIABLE", "add_commands"]
+if TYPE_CHECKING:
+    from purgatorio.broker.operations.declare import Operation
 
-_NO_MORE: Final[Callable[[Any], None]] = lambda commands: None  # noqa: E731
-_GROUPS: Final[tuple[tuple[str, str, Mapping[str, Show], Callable[[Any], None]], ...]] = (
-    (
-        "broker",
-        "stop, kill, start, add, pause, hold back and list the brokers of a running cluster",
-        broker_commands.SHOWN,
-        broker_commands.add,
-    ),
-    (
-        "topics",
-        "list partitions with their leaders and replicas, elect leaders, move them",
-        topic_commands.SHOWN,
-        _NO_MORE,
-    ),
-    (
-        "groups",
-        "list and describe consumer groups, reset their offsets, delete them",
-        group_commands.SHOWN,
-        group_commands.add,
-    ),
-    (
-        "txn",
-        "list, describe, abort and expire transactions, move their coordinators",
-        {},
-        txn_commands.add,
-    ),
-    (
-        "fault",
-        "have a running cluster fail, delay, hold or lose requests, by rule",
-        fault_commands.SHOWN,
-        fault_commands.add,
-    ),
-    ("clock", "move, stop and show the time of a running cluster's brokers", clock_commands.SHOWN, _NO_MORE),
-    (
-        "network",
-        "cut the network between the brokers of a running cluster, and heal it",
-        network_commands.SHOWN,
-        network_commands.add,
-    ),
-    ("parked", "list what waits in a running cluster's purgatories, and expire it", {}, parked_commands.add),
-    (
-        "quotas",
-        "list, set and remove the quotas of users, client ids and IP addresses",
-        quota_commands.SHOWN,
-        quota_commands.add,
-    ),
-    ("snapshot", "save what a running cluster has, and make it so again", snapshot_commands.SHOWN, _NO_MORE),
-    ("users", "add, list and delete users that log in by SCRAM", user_commands.SHOWN, user_commands.add),
-    ("acls", "add, list and remove access control lists", {}, acl_commands.add),
-)
+__all__ = ["ADMIN_VARIABLE", "GROUPS", "add_commands"]
+
+GROUPS: Final = {
+    "broker": ("broker", "stop, kill, start, add, pause, hold back and list the brokers of a running cluster"),
+    "topics": ("topic", "list partitions with their leaders and replicas, elect leaders, move them"),
+    "groups": ("group", "list and describe consumer groups, reset their offsets, delete them"),
+    "txn": ("txn", "list, describe, abort and expire transactions, move their coordinators"),
+    "fault": ("fault", "have a running cluster fail, delay, hold or lose requests, by rule"),
+    "clock": ("clock", "move, stop and show the time of a running cluster's brokers"),
+    "network": ("network", "cut the network between the brokers of a running cluster, and heal it"),
+    "parked": ("parked", "list what waits in a running cluster's purgatories, and expire it"),
+    "quotas": ("quota", "list, set and remove the quotas of users, client ids and IP addresses"),
+    "snapshot": ("snapshot", "save what a running cluster has, and make it so again"),
+    "users": ("user", "add, list and delete users that log in by SCRAM"),
+    "acls": ("acl", "add, list and remove access control lists"),
+}
+"""The groups by the first word of their commands: the beginning of the module's name, and what the group is for."""
 
 
-def add_commands(commands: Any, operations: Iterable[type[Operation]] = OPERATIONS) -> None:
-    """Add all groups to the subcommands of a parser; an operation in none of them gets a group of its own."""
-    kinds = [each for each in operations if each.command]
-    for name, summary, shown, add in _GROUPS:
-        group = add_group(commands, name, summary)
-        add_operations(group, name, kinds, shown)
-        add(group)
-    known = {name for name, *_ in _GROUPS}
-    for name in dict.fromkeys(each.command.partition(" ")[0] for each in kinds):
-        if name not in known:
-            add_operations(add_group(commands, name, f"operate {name}"), name, kinds, {})
+def add_commands(commands: Any, more: Iterable[type[Operation]] = ()) -> None:
+    """Add all groups to the subcommands of a parser.
+
+    Args:
+        more: operations beside those of the table.
+    """
+    for name, (_, summary) in GROUPS.items():
+        add_group(commands, name, summary, partial(_fill, name, more))
+
+
+def _fill(name: str, more: Iterable[type[Operation]], commands: Any) -> None:
+    from purgatorio.broker.cli.operation_commands import add_operations
+    from purgatorio.broker.operations.table import OPERATIONS
+
+    module = importlib.import_module(f"purgatorio.broker.cli.{GROUPS[name][0]}_commands")
+    add_operations(commands, name, [*OPERATIONS, *more], getattr(module, "SHOWN", {}))
+    if hasattr(module, "add"):
+        module.add(commands)

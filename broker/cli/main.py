@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import purgatorio
+from purgatorio.broker.cli.command import Parser
 from purgatorio.broker.cli.commands import ADMIN_VARIABLE, add_commands
 
 if TYPE_CHECKING:
@@ -36,36 +37,6 @@ class _ShowVersion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(f"purgatorio {purgatorio.__version__}")
         parser.exit(EXIT_OK)
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that suggests the command or flag with a similar name if one is unknown."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, and refuse unknown arguments in the subcommand's parser, which knows its flags."""
-        parsed, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
-            first = unknown[0].partition("=")[0]
-            self.error(f"unknown: {' '.join(unknown)}{_near(first, flags) if first.startswith('-') else ''}")
-        return parsed, unknown
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if isinstance(action.choices, dict) and value not in action.choices:
-            self.error(f"there is no command {value!r}{_near(str(value), action.choices)}")
-        super()._check_value(action, value)
-
-    def error(self, message: str) -> NoReturn:
-        """Print what is wrong and how to get help, and exit."""
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\nSee {self.prog} --help\n")
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    """``; did you mean …?``, or nothing if no name is similar."""
-    import difflib
-
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def build_parser() -> argparse.ArgumentParser:

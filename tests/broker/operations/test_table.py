@@ -12,6 +12,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
+from purgatorio.broker.cli.command import Parser
 from purgatorio.broker.cli.commands import add_commands
 from purgatorio.broker.operations.declare import Answer, Int32, Operation, arg
 from purgatorio.broker.operations.table import OPERATIONS
@@ -25,9 +26,7 @@ from purgatorio.testing import cluster
 KNOWN = tuple(Operation.__subclasses__())
 
 
-class Greet(
-    Operation, http="POST /greetings/{id}", command="greetings send", says="hello {name} of {id}, {times} times"
-):
+class Greet(Operation, http="POST /greetings/{id}", command="broker greet", says="hello {name} of {id}, {times} times"):
     """Greet a client, politely."""
 
     id: int = arg("a broker", metavar="N")
@@ -91,25 +90,27 @@ def test_it_is_a_command_with_help_and_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("purgatorio.broker.cli.admin_client.AdminClient", FakeAdmin)
-    parser = argparse.ArgumentParser()
-    add_commands(parser.add_subparsers(), [*OPERATIONS, Greet])
+    parser = Parser()
+    add_commands(parser.add_subparsers(), [Greet])
     with pytest.raises(SystemExit):
-        parser.parse_args(["greetings", "send", "--help"])
+        parser.parse_args(["broker", "greet", "--help"])
     told = capsys.readouterr().out
     assert "Greet a client, politely." in told
     assert "--times TIMES" in told
-    args = parser.parse_args(["greetings", "send", "2", "billing"])
+    args = parser.parse_args(["broker", "greet", "2", "billing"])
     assert args.run(args) == 0
     assert capsys.readouterr().out == "hello billing of 2, 1 times\n"
-    args = parser.parse_args(["greetings", "send", "2", "billing", "--times", "3", "--json"])
+    args = parser.parse_args(["broker", "greet", "2", "billing", "--times", "3", "--json"])
     assert args.run(args) == 0
     assert json.loads(capsys.readouterr().out) == {"path": "greetings/2", "body": {"name": "billing", "times": 3}}
 
 
 def test_every_command_that_asks_a_cluster_can_answer_in_json() -> None:
-    parser = argparse.ArgumentParser()
-    add_commands(groups := parser.add_subparsers())
+    add_commands(groups := Parser().add_subparsers())
+    assert {each.command.split()[0] for each in OPERATIONS if each.command} <= groups.choices.keys()
     for name, group in groups.choices.items():
+        assert group.fill is not None
+        group.fill()
         (subcommands,) = (each for each in group._actions if isinstance(each, argparse._SubParsersAction))
         for command, words in subcommands.choices.items():
             assert "--json" in words._option_string_actions, (name, command)
