@@ -1,0 +1,90 @@
+"""What requests cost whose work depends on bytes, waits or groups, not on their entries; as `test_bounded_requests`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from purgatorio.protocol.api import ApiKey, encode_request
+from purgatorio.protocol.message import Message
+from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from purgatorio.protocol.records import Record, build_batch
+from tests.broker.server.holding import Cost, Target, assert_within_bound
+from tests.broker.server.named import PARTITIONS
+from tests.broker.server.test_bounded_requests import full_broker
+
+pytestmark = [pytest.mark.no_cover, pytest.mark.slow, pytest.mark.timeout(300)]
+
+TRIES = 4
+NAMED = 3_900
+TOPICS = 3_000
+MEMBERS = 12
+LARGE = 90
+"""Batches of 900 kB in one request."""
+
+
+def frame(key: ApiKey, version: int, request: Message) -> bytes:
+    return b"".join(encode_request(key, version, 7, "x", request))[4:]
+
+
+async def worst(target: Target, frames: Iterator[bytes], title: str) -> Cost:
+    """Return the least of the tries: the first ones compile codecs, and others use the core."""
+    return Cost(min([(await target.answer(each))[0] for each in frames]), title)
+
+
+def produce(partitions: int, value_bytes: int) -> bytes:
+    batch = build_batch([Record(0, 1_700_000_000_000, None, bytes(value_bytes))])
+    data = [PartitionProduceData(index=index % PARTITIONS, records=batch) for index in range(partitions)]
+    topics = [TopicProduceData(name="wide", partition_data=data)]
+    return frame(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1_000, topic_data=topics))
+
+
+@pytest.mark.parametrize(("batches", "value_bytes"), [(LARGE, 900_000), (NAMED, 100)])
+async def test_a_large_produce_request_does_not_hold_the_loop(
+    monkeypatch: pytest.MonkeyPatch, batches: int, value_bytes: int
+) -> None:
+    async with full_broker(monkeypatch) as target:
+        request = produce(batches, value_bytes)
+        assert_within_bound(await worst(target, iter([request] * TRIES), f"{batches} batches of {value_bytes} bytes"))
+
+
+async def test_a_fetch_of_thousands_of_partitions_that_waits_does_not_hold_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    partitions = [FetchPartition(partition=nth % PARTITIONS, partition_max_bytes=1_000) for nth in range(NAMED)]
+    request = FetchRequest(
+        max_wait_ms=10,
+        min_bytes=1,
+        max_bytes=1_000_000,
+        session_epoch=-1,
+        topics=[FetchTopic(topic="wide", partitions=partitions)],
+    )
+    async with full_broker(monkeypatch) as target:
+        fetch = frame(ApiKey.FETCH, 12, request)
+        assert_within_bound(await worst(target, iter([fetch] * TRIES), f"a fetch of {NAMED} that waits"))
+
+
+@pytest.mark.parametrize("differ", [False, True])
+async def test_an_epoch_of_a_group_of_thousands_of_topics_does_not_hold_the_loop(
+    monkeypatch: pytest.MonkeyPatch, differ: bool
+) -> None:
+    def joins() -> Iterator[bytes]:
+        for number in range(MEMBERS):
+            request = ConsumerGroupHeartbeatRequest(
+                group_id="many",
+                member_id=f"member-{number}",
+                member_epoch=0,
+                rebalance_timeout_ms=60_000,
+                subscribed_topic_names=[f"topic{nth}" for nth in range(number * differ, TOPICS)],
+                topic_partitions=[],
+            )
+            yield frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, request)
+
+    async with full_broker(monkeypatch) as target:
+        joining = joins()
+        for _ in range(MEMBERS - TRIES):
+            await target.answer(next(joining))
+        assert_within_bound(await worst(target, joining, f"a member joins a group of {TOPICS} topics"))
