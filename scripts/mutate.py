@@ -8,7 +8,7 @@ each safety rule, are in ``simulation/mutants.py``.
     scripts/mutate.py              run all, and print the score
     scripts/mutate.py NAME ...     run these
 
-``./scripts/test --all`` runs it too.
+``./scripts/test --all`` runs all of them, and CI some by turns.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 COPIED: Final = ("broker", "protocol", "pipeline", "simulation", "purgatorio", "tests", "scripts", "pyproject.toml")
 TEST_SECONDS: Final = 300
 """The limit for one mutant's tests: a mutant may loop for ever, which counts as noticed."""
+MUTANTS_A_TURN: Final = 4
+"""How many a turn of CI runs: about half a minute."""
 REPLICA: Final = "tests/broker/replica"
 LOG: Final = "tests/broker/log"
 METADATA: Final = "tests/broker/metadata"
@@ -369,6 +371,12 @@ def survivors(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
             path.write_text(broken(mutant, root), encoding="utf-8")
             yield mutant, tests_pass(mutant.tests, root)
             path.write_text(whole, encoding="utf-8")
+
+
+def of_turn(turn: int) -> list[Mutant]:
+    """Return the mutants of a turn of CI: each comes up once in len(MUTANTS) / MUTANTS_A_TURN turns."""
+    first = turn * MUTANTS_A_TURN % len(MUTANTS)
+    return [*MUTANTS, *MUTANTS][first : first + MUTANTS_A_TURN]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,7 +1,7 @@
-"""What tests of several parts share, and two rules for all of them.
+"""What tests of several parts share, and three rules for all of them.
 
 A test that logs an error fails, unless it expects that (`error_log`). A test that starts a process is marked so that
-``./scripts/test --quick`` leaves it out.
+``./scripts/test --quick`` leaves it out, and `tests.parts` says which tests else a quick run leaves out, or all but CI.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import gc
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +19,9 @@ from typing import Any, Protocol
 import pytest
 
 from tests import error_log as errors
+from tests import parts
 from tests.compiled import stale_modules
-from tests.simulation.seeds import Seeds, turn_of
+from tests.simulation.seeds import SEEDS_A_DAY, Seeds, turn_of
 
 SLOW_MARKS = ("process", "spark", "clients", "heavy")
 """The marks that allow a test to start processes; simulations have one, and start none."""
@@ -32,12 +34,20 @@ _TRANSACTIONAL_OPTION = "transactional_seeds"
 
 ROOT = Path(__file__).resolve().parents[1]
 _running: pytest.Item | None = None
+_STARTED = pytest.StashKey[float]()
+_cpu_seconds: dict[str, float] = {}
+"""The CPU time of each test with its fixtures, in this process or in those that share the tests."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Which seeds are simulated."""
+    """Which tests run, and which seeds are simulated."""
+    parser.addoption("--part", choices=tuple(parts.MARKS), help="leave out what this part leaves out (tests/parts.py)")
+    parser.addoption("--cpu-times", metavar="FILE", help="write the CPU time of each test there")
     parser.addoption(
         "--simulation-seeds", metavar="FIRST-LAST", help="seeds to simulate (default: by the date, in UTC)"
+    )
+    parser.addoption(
+        "--seeds-a-day", type=int, default=SEEDS_A_DAY, metavar="COUNT", help="only so many of the day's seeds"
     )
     parser.addoption(
         "--transactional-seeds",
@@ -47,11 +57,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose today's seeds here, in the process that hands them to the others: midnight may be near."""
+    """Choose the part, and today's seeds here, in the process that hands them to the others: midnight may be near."""
+    if part := config.getoption("part"):
+        config.option.markexpr = parts.MARKS[part]
+    if part == "quick":
+        from hypothesis import settings
+
+        settings.register_profile("quick", max_examples=parts.EXAMPLES)
+        settings.load_profile("quick")
     if stale := stale_modules(ROOT):
         pytest.exit(f"{stale[0]} is older than its source: run ./scripts/compile, or ./scripts/compile --clean", 1)
     if config.getoption(_SEEDS_OPTION) is None:
-        setattr(config.option, _SEEDS_OPTION, str(Seeds.of_day(datetime.now(UTC).date())))
+        setattr(
+            config.option, _SEEDS_OPTION, str(Seeds.of_day(datetime.now(UTC).date(), config.getoption("seeds_a_day")))
+        )
     if "CI" in os.environ and config.getoption(_TRANSACTIONAL_OPTION) is None:
         turn = turn_of(os.environ, datetime.now(UTC).date(), sys.version_info.minor)
         setattr(config.option, _TRANSACTIONAL_OPTION, str(Seeds.of_turn(turn)))
@@ -64,8 +83,37 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"simulated seeds: --simulation-seeds {config.getoption(_SEEDS_OPTION)}{more}"
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the notes that passed tests recorded."""
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read no file of which the part runs no test."""
+    part = config.getoption("part")
+    if not part or not collection_path.is_relative_to(ROOT):
+        return None
+    path = collection_path.relative_to(ROOT).as_posix()
+    return None if parts.is_read(part, path if path.endswith(".py") else f"{path}/") else True
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep the CPU time of a test."""
+    if report.when == "teardown":
+        _cpu_seconds[report.nodeid] = next(value for name, value in report.user_properties if name == "cpu")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a quick run in CI in which a test took far too much CPU time."""
+    slowest = max(_cpu_seconds.values(), default=0.0)
+    if session.config.getoption("part") == "quick" and "CI" in os.environ and slowest > parts.FAR_TOO_SLOW_SECONDS:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the notes that passed tests recorded, and which are slow for a quick run."""
+    if path := config.getoption("cpu_times"):
+        Path(path).write_text("".join(f"{seconds:.4f} {test}\n" for test, seconds in _cpu_seconds.items()))
+    if config.getoption("part") == "quick":
+        for test, seconds in sorted(_cpu_seconds.items(), key=lambda each: -each[1]):
+            if seconds > 4 * parts.LIMIT_SECONDS:  # a busy machine takes twice as long, and the first test imports
+                terminalreporter.write_line(f"slow for a quick run: {test} took {seconds:.2f} s of CPU")
     for report in terminalreporter.getreports("passed"):
         for name, note in report.user_properties:
             if name == "note":
@@ -74,10 +122,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that start processes through a fixture; in a process that gets a share, begin with the longest."""
+    """Mark tests that start processes by a fixture, and listed ones; a process with a share begins with the longest."""
     for item in items:
         if PROCESS_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("process")
+        marks = [mark.name for mark in item.iter_markers()]
+        for mark in parts.marks_of(item.nodeid, marks):
+            item.add_marker(mark)
     if hasattr(config, "workerinput"):
         from tests.sharing import rank
 
@@ -110,10 +161,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Know the test that runs, with its fixtures."""
     global _running
     _running = item
+    item.stash[_STARTED] = time.process_time()
     try:
         return (yield)
     finally:
         _running = None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Have the last report of a test tell its CPU time, in seconds."""
+    if call.when == "teardown":
+        item.user_properties.append(("cpu", time.process_time() - item.stash[_STARTED]))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -82,7 +82,7 @@ def test_the_image_is_built_from_what_is_there() -> None:
     """What the Dockerfile copies exists, is let through by .dockerignore, and has all that the build asks for."""
     copied = re.findall(r"^COPY (.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     sources = [source for line in copied for source in line.split()]
-    packages = {"broker", "pipeline", "protocol", "purgatorio", "pyspark_purgatorio", "testing"}
+    packages = {"broker", "pipeline", "protocol", "purgatorio", "pyspark_purgatorio", "simulation", "testing"}
     assert {"pyproject.toml", "README.md", "LICENSE", "pytest_purgatorio.py", *packages} == set(sources)
     let_through = (ROOT / ".dockerignore").read_text().splitlines()
     for source in sources:

@@ -22,7 +22,7 @@ async def produce(cluster: RunningCluster, topic: str, values: list[bytes], **co
         return [(await future).offset for future in sent]
 
 
-@pytest.mark.parametrize("idempotent", [False, True])
+@pytest.mark.parametrize("idempotent", [False, pytest.param(True, marks=pytest.mark.smoke)])
 async def test_records_that_are_produced_are_consumed(
     cluster: RunningCluster, topic: str, values: Values, idempotent: bool
 ) -> None:

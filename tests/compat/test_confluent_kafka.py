@@ -56,7 +56,9 @@ def consume(cluster: RunningCluster, topic: str, count: int, offset: int = 0, **
     return found
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "compression", ["none", "gzip", "snappy", "lz4", pytest.param("zstd", marks=pytest.mark.smoke)]
+)
 def test_records_that_are_produced_are_consumed(
     cluster: RunningCluster, topic: str, values: Values, compression: str
 ) -> None:

@@ -40,6 +40,7 @@ def test_topics_are_described_with_their_eligible_leader_replicas(run_check: Che
     assert run_check("describe", topic) == [f"{index} replicas=3 isr=3 elr=[] last=[]" for index in (0, 1)]
 
 
+@pytest.mark.smoke
 @pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
 def test_records_of_an_idempotent_producer_are_read_back_in_order_with_every_codec(
     run_check: Check, topic: str

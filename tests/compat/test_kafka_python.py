@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
@@ -14,6 +15,7 @@ Values = Callable[[int], list[bytes]]
 TIMEOUT_SECONDS = 20
 
 
+@pytest.mark.smoke
 def test_records_that_are_produced_are_consumed(cluster: RunningCluster, topic: str, values: Values) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     sent = [producer.send(topic, value) for value in values(300)]

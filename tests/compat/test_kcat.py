@@ -22,7 +22,9 @@ def kcat(cluster: RunningCluster, *arguments: str, given: str = "") -> str:
     return subprocess.run(command, input=given, capture_output=True, text=True, timeout=30, check=True).stdout
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "compression", ["none", "gzip", "snappy", "lz4", pytest.param("zstd", marks=pytest.mark.smoke)]
+)
 def test_records_that_are_produced_are_consumed(cluster: RunningCluster, topic: str, compression: str) -> None:
     lines = "".join(f"line {number}\n" for number in range(100))
     kcat(cluster, "-P", "-t", topic, "-z", compression, given=lines)

@@ -29,7 +29,7 @@ def test_each_fragment_has_a_name_a_kind_and_a_sentence(kinds: list[str]) -> Non
         assert re.fullmatch(rf"[a-z0-9-]+\.({'|'.join(kinds)})\.md", path.name), path.name
         text = path.read_text(encoding="utf-8")
         assert re.fullmatch(r"[^\s*-].*[.!?)]\n", text, re.DOTALL), f"{path.name}: a sentence without a bullet"
-        assert max(map(len, text.splitlines())) <= 120, path.name
+        assert max(map(len, text.splitlines())) <= 130, path.name
 
 
 @pytest.mark.process

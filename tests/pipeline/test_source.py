@@ -58,6 +58,7 @@ def test_written_rows_are_read_with_the_columns_of_sparks_connector(
         assert sorted(row.offset for row in rows if row.partition == partition) == list(range(1000))
 
 
+@pytest.mark.smoke
 def test_offsets_assignments_and_headers(spark: SparkSession, servers: str, topic: str) -> None:
     headed = numbers(spark, 30).selectExpr("*", "array(struct('trace' as key, cast('x' as binary) as value)) headers")
     write(headed, servers, topic)

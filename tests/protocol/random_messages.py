@@ -23,7 +23,13 @@ from purgatorio.protocol.message import (
 
 ERROR_CODES = [int(code) for code in KioErrorCode]
 CASES = [
-    pytest.param(api, version, kind, id=f"{ApiKey(api.key).name}-{kind}-{version}")
+    pytest.param(
+        api,
+        version,
+        kind,
+        id=f"{ApiKey(api.key).name}-{kind}-{version}",
+        marks=() if version == api.versions[-1] else pytest.mark.slow,  # a quick run has the newest version of each
+    )
     for api in APIS.values()
     for version in api.versions
     for kind in ("request", "response")

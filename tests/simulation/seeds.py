@@ -55,10 +55,10 @@ class Seeds:
         return cls(int(found[1]), int(found[2] or found[1]))
 
     @classmethod
-    def of_day(cls, day: datetime.date) -> Seeds:
-        """The seeds of a day: every seed comes up once in SEEDS / SEEDS_A_DAY days."""
+    def of_day(cls, day: datetime.date, count: int = SEEDS_A_DAY) -> Seeds:
+        """The seeds of a day, or the first of them: every seed comes up once in SEEDS / SEEDS_A_DAY days."""
         first = 1 + day.toordinal() * SEEDS_A_DAY % SEEDS
-        return cls(first, first + SEEDS_A_DAY - 1)
+        return cls(first, first + count - 1)
 
     @classmethod
     def of_turn(cls, turn: int) -> Seeds:

@@ -17,6 +17,7 @@ from purgatorio.simulation.run import Scenario, simulate
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import Node, SimulatedLoop
 from purgatorio.simulation.world.network import Network
+from tests.histories import seeds
 
 pytestmark = pytest.mark.simulation
 
@@ -66,7 +67,7 @@ def test_a_simulated_second_costs_few_calls() -> None:
     assert calls <= CALLS_PER_SECOND * report.virtual_seconds
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, quick=3))
 def test_after_the_leader_is_killed_the_next_acknowledgement_comes_within_one_and_a_half_seconds(seed: int) -> None:
     loop = SimulatedLoop(random.Random(seed))
     try:

@@ -203,7 +203,7 @@ class World:
             assert unstable == {key for key in model.unstable | later if key[0] == group}
 
 
-@pytest.mark.parametrize("seed", seeds(60, quick=15))
+@pytest.mark.parametrize("seed", seeds(60, quick=3))
 def test_clients_see_what_the_replicated_log_says(seed: int) -> None:
     world = World(seed)
     for _ in range(STEPS):

@@ -23,6 +23,7 @@ from tests.broker.log.compacting import (
     content,
     records,
 )
+from tests.histories import seeds
 
 
 def test_only_the_newest_record_of_each_key_stays_and_keeps_its_offset(put) -> None:
@@ -353,7 +354,7 @@ def test_a_follower_takes_over_a_compacted_log_with_its_gaps(put) -> None:
     assert follower.producers.get(7).next_sequence == 20
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25, quick=3))
 def test_any_history_keeps_the_newest_of_each_key_and_every_offset_readable(seed: int, put) -> None:
     """Against a dict: a reader from the start ends with the same table, whenever passes happen."""
     rng = random.Random(seed)

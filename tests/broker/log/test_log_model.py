@@ -224,7 +224,7 @@ class Run:
         )
 
 
-@pytest.mark.parametrize("seed", seeds(60, quick=15))
+@pytest.mark.parametrize("seed", seeds(60, quick=3))
 def test_a_log_does_what_the_model_does(seed: int, batch_of) -> None:
     run = Run(seed, batch_of)
     for _ in range(STEPS):
@@ -234,7 +234,7 @@ def test_a_log_does_what_the_model_does(seed: int, batch_of) -> None:
     run.compare_follower()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, quick=3))
 def test_epochs_are_those_of_the_batches(seed: int, batch_of) -> None:
     run = Run(seed, batch_of)
     for _ in range(STEPS):
@@ -242,7 +242,7 @@ def test_epochs_are_those_of_the_batches(seed: int, batch_of) -> None:
         assert run.log.epochs.entries == run.model.epochs()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10, quick=3))
 def test_nothing_but_errors_of_logs_comes_out_of_damaged_batches(seed: int, batch_of) -> None:
     """And the log is as before, whatever was sent."""
     rng = random.Random(seed)

@@ -14,6 +14,7 @@ from purgatorio.broker.log.time_index import MAX_LOOKS, MAX_UNPACKED_BYTES, Look
 from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.records import iter_records, read_header
+from tests.histories import seeds
 
 
 def append(log: Log, batch: bytes, epoch: int = 0) -> None:
@@ -93,7 +94,7 @@ def test_of_a_batch_that_cannot_be_read_the_header_counts(batch_of) -> None:
     assert log.max_timestamp(2) == (0, 200, 0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, quick=3))
 def test_every_look_up_agrees_with_a_look_at_every_record(seed: int, batch_of) -> None:
     rng = random.Random(seed)
     log = Log(LogConfig(segment_bytes=600))

@@ -253,7 +253,7 @@ class History:
 
 
 @pytest.mark.parametrize("compact", [False, True], ids=["plain", "compacted"])
-@pytest.mark.parametrize("seed", seeds(25, quick=8))
+@pytest.mark.parametrize("seed", seeds(25, quick=3))
 def test_readers_and_followers_see_what_the_model_says(seed: int, compact: bool) -> None:
     history = History(seed, compact=compact)
     for _ in range(STEPS):

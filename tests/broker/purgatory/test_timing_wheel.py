@@ -9,6 +9,7 @@ import pytest
 from purgatorio.broker.purgatory import Timer, TimerEntry
 from purgatorio.broker.purgatory.timing_wheel import TimingWheel
 from tests.error_log import ErrorLog
+from tests.histories import seeds
 
 
 class Clock:
@@ -38,7 +39,7 @@ SPANS_MS = (0, 1, 5, 19, 20, 21, 399, 400, 401, 10_000)
 
 @pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("limit", [1, 7, 10**9])
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30, quick=3))
 def test_every_timer_runs_once_never_early_and_as_soon_as_it_is_advanced_to(seed: int, limit: int, ahead: bool) -> None:
     rng = random.Random(seed)
     clock = Clock(rng.randrange(1000))
@@ -206,7 +207,7 @@ def test_an_entry_that_advances_its_timer_past_a_turn_of_the_wheel_loses_no_othe
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30, quick=3))
 def test_entries_that_advance_their_timer_and_add_others_keep_every_deadline(seed: int) -> None:
     rng = random.Random(seed)
     clock = Clock(rng.randrange(1000))

@@ -11,6 +11,7 @@ from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.server.reply_queue import ReplyQueue
 from purgatorio.broker.time.clock import ManualClock
+from tests.histories import seeds
 
 if TYPE_CHECKING:
     from .conftest import Probe
@@ -171,7 +172,7 @@ def test_a_queue_that_was_cleared_holds_nothing(probe: Probe) -> None:
     assert (len(queue.in_flight), queue.unsent_bytes) == (0, 0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, quick=3))
 def test_in_any_order_of_completion_answers_leave_once_and_in_order(probe: Probe, seed: int) -> None:
     """Sizes add up at every step."""
     rng = random.Random(seed)

@@ -15,6 +15,7 @@ from purgatorio.broker.layers.faults import Toxic, ToxicRule, Toxics, parse_faul
 from purgatorio.broker.server.toxic_link import MAX_UPSTREAM_BYTES, client_id_in
 from tests.broker.server.conftest import FakeTransport
 from tests.broker.server.pipelining import answer, requests_of
+from tests.histories import seeds
 
 if TYPE_CHECKING:
     from .conftest import Bench
@@ -344,7 +345,7 @@ def test_a_connection_that_is_lost_is_freed_without_the_garbage_collector(bench:
         gc.enable()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, quick=3))
 def test_all_bytes_arrive_in_their_order_whatever_toxics_come_and_go(
     make_bench: MakeBench, request_of: RequestOf, seed: int
 ) -> None:

@@ -12,6 +12,7 @@ from purgatorio.broker.txn.ending import TransactionEnd
 from purgatorio.broker.txn.marker_sender import MAX_MARKERS_PER_REQUEST, MAX_REQUESTS, MAX_RETRY_MS
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.txn.marker_world import HERE, Asked, Here, World, topic
+from tests.histories import seeds
 
 PARTITIONS = 6
 BROKERS = (HERE, 2, 3)
@@ -149,7 +150,7 @@ class Model:
             self.world.advance_ms(MAX_RETRY_MS // 4)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60, quick=3))
 def test_every_marker_is_written_once_the_faults_end(seed: int) -> None:
     model = Model(seed)
     for _ in range(STEPS):

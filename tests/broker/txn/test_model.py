@@ -208,7 +208,7 @@ class History:
             assert not any(each.is_busy for each in shard.transactions.values())
 
 
-@pytest.mark.parametrize("seed", seeds(40, quick=10))
+@pytest.mark.parametrize("seed", seeds(40, quick=3))
 def test_each_history_keeps_its_promises(seed: int) -> None:
     history = History(seed)
     for _ in range(STEPS):

@@ -24,6 +24,7 @@ from purgatorio.simulation.history.history import (
     UncleanElection,
     Unknown,
 )
+from tests.histories import seeds
 from tests.simulation.toy_log import P, ToyLog
 
 Corruption = Callable[[random.Random, list[Event]], list[Event]]
@@ -407,7 +408,7 @@ CORRUPTIONS: dict[str, tuple[Corruption, set[str], set[str]]] = {
 """How a right history is broken, under which names that is found, and what else may be found."""
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, quick=3))
 @pytest.mark.parametrize("how", CORRUPTIONS)
 def test_what_is_broken_in_a_right_history_is_found_under_its_name_and_under_no_other(how: str, seed: int) -> None:
     corrupt, found, possible = CORRUPTIONS[how]

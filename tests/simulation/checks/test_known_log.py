@@ -18,6 +18,7 @@ from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.records import Record, build_batch, read_header
 from purgatorio.simulation.checks import known_log
 from purgatorio.simulation.checks.known_log import BatchPool, KnownBatch, KnownLog
+from tests.histories import seeds
 
 
 class Replica:
@@ -88,7 +89,7 @@ def parsed() -> Iterator[Counter[bytes]]:
         yield counted
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, quick=3))
 def test_after_any_changes_the_batches_of_the_log_are_known(pool: BatchPool, seed: int) -> None:
     rng, replica = random.Random(seed), Replica(pool)
     for epoch in range(100):

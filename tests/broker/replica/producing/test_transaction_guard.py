@@ -13,6 +13,7 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import iter_batches
 from tests.broker.replica.harness import ORDERS, Harness, Produced, topic
 from tests.broker.replica.transactions import Asked, Coordinator, coordinator_of, end, send, transactional
+from tests.histories import seeds
 
 BILLING = ProducerTransaction("billing-1", 7, 0, adds_partitions=False)
 
@@ -81,7 +82,7 @@ class Truth(Coordinator):
         self.asked.clear()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40, quick=3))
 def test_no_record_lands_outside_of_its_transaction_whatever_comes_late(alone: Harness, seed: int) -> None:
     """Random requests, markers, late answers and elections; the coordinator ends what it began, with its markers."""
     rng = random.Random(seed)
