@@ -61,7 +61,7 @@ REACHED_AT = {
     "next-epoch": 18,
     "asked-first": 18,
     "parked-request": 18,
-    "loaded-offsets": 90,
+    "loaded-offsets": 150,
     "moved-offsets": 39,
     "throttled": 39,
 }
