@@ -1,8 +1,9 @@
-"""Rules that the source keeps: one source of time, short files, short functions."""
+"""Rules that the source keeps: one source of time, short files, short functions, docstrings that say something."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -142,3 +143,81 @@ def functions(module: ast.AST) -> Iterator[tuple[str, int]]:
 def test_functions_are_short() -> None:
     lengths = {f"{file}: {name}": lines for file in SOURCES for name, lines in functions(tree(file))}
     assert {name: lines for name, lines in lengths.items() if lines >= MAX_FUNCTION_LINES} == {}
+
+
+# --- docstrings: a method says what it does where it is declared; an override says it again only if it does more ---
+
+DESCRIBED = {
+    str(path.relative_to(ROOT)): path.read_text()
+    for folder in ("broker", "pipeline", "protocol", "simulation", "testing")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+}
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def says_nothing(source: str) -> list[str]:
+    """The functions whose docstring begins with See or is "Ignored."."""
+    if not re.search(r'"""(See |Ignored)', source):
+        return []
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, Function)]
+    return [node.name for node in nodes if re.match(r"See `?[\w.]+`?|Ignored\.", ast.get_docstring(node) or "")]
+
+
+def classes(module: ast.Module) -> Iterator[tuple[str, list[str], list[Function]]]:
+    """Name, bases and methods of each class at the top."""
+    for node in module.body:
+        if isinstance(node, ast.ClassDef):
+            bases = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
+            yield node.name, bases, [each for each in node.body if isinstance(each, Function)]
+
+
+def undescribed(sources: dict[str, str]) -> list[str]:
+    """The public methods without a docstring whose name has one in no base class and in no protocol.
+
+    A base class from elsewhere is taken to describe its methods.
+    """
+    found = {file: list(classes(ast.parse(source))) for file, source in sources.items()}
+    described: dict[str, set[str]] = {}
+    bases_of: dict[str, set[str]] = {}
+    for name, bases, methods in (each for file in found.values() for each in file):
+        described.setdefault(name, set()).update(method.name for method in methods if ast.get_docstring(method))
+        bases_of.setdefault(name, set()).update(bases)
+    of_protocols = {method for name, bases in bases_of.items() if "Protocol" in bases for method in described[name]}
+
+    def is_described(name: str, method: str) -> bool:
+        if name not in described:
+            return name not in ("Protocol", "Generic", "ABC", "NamedTuple", "Enum", "object")
+        return method in described[name] or any(is_described(base, method) for base in bases_of[name])
+
+    return [
+        f"{file}: {name}.{method.name}"
+        for file, each in found.items()
+        for name, bases, methods in each
+        if not name.startswith("_")
+        for method in methods
+        if not (method.name.startswith("_") or ast.get_docstring(method) or method.name in of_protocols)
+        and not any("overload" in ast.unparse(mark) or ".setter" in ast.unparse(mark) for mark in method.decorator_list)
+        and not any(is_described(base, method.name) for base in bases)
+    ]
+
+
+def test_no_docstring_only_points_elsewhere() -> None:
+    assert {file: found for file, source in DESCRIBED.items() if (found := says_nothing(source))} == {}
+
+
+def test_each_public_method_is_described_where_it_is_declared() -> None:
+    assert undescribed(DESCRIBED) == []
+
+
+def test_a_docstring_that_says_nothing_is_seen() -> None:
+    source = 'class A:\n    def f(self):\n        """See `B.f`."""\n    def g(self):\n        """See to it."""\n'
+    assert says_nothing(source + '    def h(self):\n        """Ignored."""\n') == ["f", "g", "h"]
+    assert says_nothing('def f():\n    """Say it."""\n') == []
+
+
+def test_an_override_needs_no_docstring_and_a_declaration_does() -> None:
+    base = 'class A:\n    def f(self):\n        """Do it."""\n'
+    assert undescribed({"a": base, "b": "class B(A):\n    def f(self): ...\n"}) == []
+    assert undescribed({"a": base, "b": "class B(A):\n    def g(self): ...\n"}) == ["b: B.g"]
+    assert undescribed({"a": base.replace("A:", "A(Protocol):"), "b": "class B:\n    def f(self): ...\n"}) == []
+    assert undescribed({"a": base, "b": "class B:\n    def f(self): ...\n"}) == ["b: B.f"]

@@ -83,12 +83,10 @@ class DelayRecorder:
             self._waiting_bytes = 0
 
     def elected(self, tp: TopicPartition, leader_epoch: int) -> None:
-        """See `LeadershipListener.elected`."""
         if tp.topic == TOPIC:
             self._led[tp] = None
 
     def resigned(self, tp: TopicPartition) -> None:
-        """See `LeadershipListener.resigned`."""
         self._led.pop(tp, None)
 
     def add(self, operation: FinishedOperation) -> None:

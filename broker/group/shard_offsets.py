@@ -87,7 +87,7 @@ class ShardOffsets:
         return group_id in self.groups or group_id in self.transactional
 
     def has_groups(self, number: int) -> bool:
-        """Return whether so many groups have offsets, also such that wait for the end of a transaction."""
+        """Return whether at least `number` groups have offsets, counting the offsets of open transactions."""
         transactional = self.transactional
         if len(self.groups) + transactional.group_count < number:
             return False

@@ -59,11 +59,9 @@ class DirectLink:
         self._kept: list[Callback] | None = None
 
     def to_store(self, deliver: Callback) -> None:
-        """See `Link.to_store`."""
         self._send(deliver)
 
     def to_broker(self, deliver: Callback) -> None:
-        """See `Link.to_broker`."""
         self._send(deliver)
 
     def _send(self, deliver: Callback) -> None:
@@ -231,7 +229,6 @@ class EmbeddedView:
         *,
         lease_id: int = NO_LEASE,
     ) -> None:
-        """See `MetadataStore.submit`."""
         pending = _Pending(decide, done, failed, lease_id)
         if self._closed:
             self._fail_later(pending, StoreClosed("the metadata store is closed"))
@@ -244,23 +241,18 @@ class EmbeddedView:
                 self._call_soon(self._decide)
 
     def watch(self, callback: Callable[[ClusterImage], None]) -> Callable[[], None]:
-        """See `MetadataStore.watch`."""
         return _add_watcher(self._watchers, callback)
 
     def grant_lease(self, ttl_ms: int, granted: Callable[[int], None]) -> None:
-        """See `MetadataStore.grant_lease`."""
         self._call_store(lambda store: store._grant(ttl_ms), granted)
 
     def keep_lease(self, lease_id: int, kept: Callable[[bool], None]) -> None:
-        """See `MetadataStore.keep_lease`."""
         self._call_store(lambda store: store._keep(lease_id), kept)
 
     def watch_lost_leases(self, callback: Callable[[int], None]) -> Callable[[], None]:
-        """See `MetadataStore.watch_lost_leases`."""
         return _add_watcher(self._lease_watchers, callback)
 
     def close(self) -> None:
-        """See `MetadataStore.close`."""
         if self._closed:
             return
         self._closed = True

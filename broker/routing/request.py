@@ -39,7 +39,7 @@ ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 
 
 class Channel(Protocol):
-    """A client's connection, as that which holds its requests back sees it; named as in Kafka, which mutes channels."""
+    """A client's connection, as a layer that delays its requests sees it; Kafka's name, since Kafka mutes channels."""
 
     def mute(self) -> None:
         """Start no further request of this connection until `unmute` has been called as often; those started go on."""
@@ -112,7 +112,7 @@ class Session:
         client_id: the client id of the newest request.
         principal: the identity of the client; only authentication changes it.
         channel: the connection, to be muted; `NO_CHANNEL` as soon as it is gone.
-        throttled_by: what throttles the connection now, if anything does.
+        throttled_by: the quota that throttles the connection now; None if none does.
         parked_partitions: the partitions of its fetches that wait, but for those of a fetch session.
         timed_by: what times the request that is worked on now, if a quota is about it.
         permissions: the authorizer's, of this connection; None if there is no authorizer, and before its first request.

@@ -35,7 +35,6 @@ class BrokerCredentials:
         return hmac.digest(self._secret, b"\0" + purpose, "sha256")
 
     def begin(self) -> BrokerCredentials:
-        """See `SaslMechanism.begin`."""
         return self
 
     def step(self, token: bytes) -> Step:

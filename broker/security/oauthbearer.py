@@ -28,7 +28,6 @@ class OAuthBearer:
         self._check = check
 
     def begin(self) -> OAuthBearerExchange:
-        """See `SaslMechanism.begin`."""
         return OAuthBearerExchange(self._check)
 
 
@@ -40,7 +39,6 @@ class OAuthBearerExchange:
         self._failure: AuthenticationFailed | None = None
 
     def step(self, token: bytes) -> Step:
-        """See `SaslExchange.step`."""
         if self._failure is not None:
             raise self._failure
         acting_as, bearer = _read(token)

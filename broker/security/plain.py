@@ -22,7 +22,6 @@ class Plain:
         self._passwords = passwords
 
     def begin(self) -> Plain:
-        """See `SaslMechanism.begin`."""
         return self
 
     def step(self, token: bytes) -> Step:

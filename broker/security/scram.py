@@ -72,7 +72,6 @@ class Scram:
         self._secret = secret
 
     def begin(self) -> ScramExchange:
-        """See `SaslMechanism.begin`."""
         nonce = base64.b64encode(self._random_bytes(NONCE_BYTES)).decode()
         return ScramExchange(self.mechanism, self.credential, nonce)
 
@@ -123,7 +122,6 @@ class ScramExchange:
         self._exists = False
 
     def step(self, token: bytes) -> Step:
-        """See `SaslExchange.step`."""
         try:
             text = token.decode()
         except UnicodeDecodeError:

@@ -41,20 +41,14 @@ class ServerObserver(Protocol):
 class NullObserver:
     """Counts nothing."""
 
-    def connection_opened(self) -> None:
-        """Ignored."""
+    def connection_opened(self) -> None: ...
 
-    def connection_closed(self) -> None:
-        """Ignored."""
+    def connection_closed(self) -> None: ...
 
-    def refused(self, reason: Refusal) -> None:
-        """Ignored."""
+    def refused(self, reason: Refusal) -> None: ...
 
-    def bytes_in(self, size_bytes: int) -> None:
-        """Ignored."""
+    def bytes_in(self, size_bytes: int) -> None: ...
 
-    def bytes_out(self, size_bytes: int) -> None:
-        """Ignored."""
+    def bytes_out(self, size_bytes: int) -> None: ...
 
-    def request(self, api_key: int, api_version: int, seconds: float) -> None:
-        """Ignored."""
+    def request(self, api_key: int, api_version: int, seconds: float) -> None: ...

@@ -112,11 +112,9 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     async def sleep(self, delay_ms: float) -> None:
-        """See `Clock.sleep`."""
         await asyncio.sleep(delay_ms / 1000)
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *args: Any) -> Alarm:
-        """See `Clock.call_later`."""
         return asyncio.get_running_loop().call_later(delay_ms / 1000, callback, *args)
 
 
@@ -130,7 +128,6 @@ class _ManualAlarm:
         self.call: Callable[[], object] | None = call
 
     def cancel(self) -> None:
-        """See `Alarm.cancel`."""
         self.call = None
 
 
@@ -162,11 +159,11 @@ class ManualClock:
         return int(self._now_ms) + self._wall_offset_ms
 
     async def sleep(self, delay_ms: float) -> None:
-        """See `Clock.sleep`: until the clock has been moved so far."""
+        """Wait until the clock has been moved so far."""
         await sleep_by_alarm(self, delay_ms)
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *args: Any) -> Alarm:
-        """See `Clock.call_later`: called by `advance_ms` or `run_for`."""
+        """Have `advance_ms` or `run_for` call a function."""
         if len(self._alarms) >= self._sweep_at:
             self._sweep()
         alarm = _ManualAlarm(self._now_ms + max(0.0, delay_ms), partial(callback, *args))

@@ -37,7 +37,6 @@ class _Alarm:
         self.args = args
 
     def cancel(self) -> None:
-        """See `Alarm.cancel`."""
         if self.callback is not None:
             self.callback, self.args = None, ()
             self._clock._one_less()
@@ -108,11 +107,10 @@ class MovableClock:
     # --- waiting ---
 
     async def sleep(self, delay_ms: float) -> None:
-        """See `Clock.sleep`."""
         await sleep_by_alarm(self, delay_ms)
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *args: Any) -> Alarm:
-        """See `Clock.call_later`. A call that fails is reported to the event loop, as its own calls are."""
+        """Report a call that fails to the event loop, as the loop's own calls are."""
         if len(self._alarms) >= self._sweep_at:
             self._sweep()
         due_ms = self._exact_ms() + max(0.0, delay_ms)

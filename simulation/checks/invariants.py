@@ -259,8 +259,7 @@ def _notices_its_lease(broker: Broker) -> bool:
 class _Stub:
     """Takes an operation's completion in the place of its purgatory, and does nothing."""
 
-    def finish(self, operation: DelayedOperation, outcome: Any, error: Exception | None = None) -> None:
-        """See `Purgatory.finish`."""
+    def finish(self, operation: DelayedOperation, outcome: Any, error: Exception | None = None) -> None: ...
 
 
 def could_complete(operation: DelayedOperation) -> bool:

@@ -377,9 +377,7 @@ class SimulatedClock:
         return WALL_START_MS + int((self._loop.time() - START_SECONDS) * 1000)
 
     async def sleep(self, delay_ms: float) -> None:
-        """See `Clock.sleep`."""
         await asyncio.sleep(delay_ms / 1000 / self._rate)
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *args: Any) -> Alarm:
-        """See `Clock.call_later`."""
         return self._loop.call_later(delay_ms / 1000 / self._rate, callback, *args)

@@ -43,12 +43,10 @@ class StoreLink:
         self._free_at = {id(self._to_store): 0.0, id(self._to_broker): 0.0}
 
     def to_store(self, deliver: Callable[[], None]) -> None:
-        """See `purgatorio.broker.metadata.embedded.Link`."""
         store = self._store
         self._send(self._to_store, deliver if store is None else lambda: store.call(deliver))
 
     def to_broker(self, deliver: Callable[[], None]) -> None:
-        """See `purgatorio.broker.metadata.embedded.Link`."""
         self._send(self._to_broker, lambda: self._node.call(deliver))
 
     def cut(self, *, to_store: bool = True, to_broker: bool = True) -> None:
@@ -150,7 +148,7 @@ class WatchedStore(EmbeddedStore):
         return False
 
     def open(self, link: Link | None = None) -> EmbeddedView:
-        """See `EmbeddedStore.open`. With keys the view has an image of its own."""
+        """Open a view; with keys it has an image of its own."""
         view = super().open(link)
         if self._keyed:
             view._image = image_of(self._keys)

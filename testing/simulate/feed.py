@@ -37,7 +37,6 @@ class Payloads(Output):
         sequence: int,
         transactional: bool = False,
     ) -> bytes:
-        """See `Output.batch`."""
         records = [Record(nth, wall_ms, self.key(value), self.encode(value), ()) for nth, value in enumerate(values)]
         return build_batch(
             records,

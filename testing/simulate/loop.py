@@ -76,11 +76,9 @@ class ServiceLoop(SimulatedLoop):
         self._numbers = itertools.count()
 
     def create_future(self) -> asyncio.Future[Any]:
-        """See `asyncio.AbstractEventLoop.create_future`."""
         return NumberedFuture(next(self._numbers), loop=self)
 
     def make_task(self, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-        """See `SimulatedLoop.make_task`."""
         return NumberedTask(next(self._numbers), coroutine, loop=self, **options)
 
     def _run_once(self) -> None:

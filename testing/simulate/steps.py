@@ -54,13 +54,11 @@ class _Told(random.Random):
         super().__init__(seed)
 
     def random(self) -> float:
-        """See `random.Random.random`."""
         value = super().random()
         self._tell(value)
         return value
 
     def getrandbits(self, k: int, /) -> int:
-        """See `random.Random.getrandbits`."""
         value = super().getrandbits(k)
         self._tell(value)
         return value

@@ -201,7 +201,7 @@ class ClassicGroup(Group):
         return session
 
     def park_join(self, member: Member, reply: JoinReply) -> JoinReply | None:
-        """Park a join; returns that of the same member that was parked before, which the caller answers."""
+        """Park a join; return the earlier parked join of the same member, which the caller answers."""
         before, member.join = member.join, reply
         if before is None:
             self.joined_count += 1
@@ -320,7 +320,7 @@ class ClassicGroup(Group):
             )
 
     def check_commit(self, member_id: str, instance_id: str | None, generation_or_epoch: int, version: int) -> None:
-        """See `Group.check_commit`. A client that is no member may commit while the group is empty."""
+        """Let a client that is no member commit while the group is empty, besides the members of this generation."""
         if self.is_empty and generation_or_epoch < 0:
             return
         if generation_or_epoch < 0 and not member_id and instance_id is None:
@@ -334,22 +334,20 @@ class ClassicGroup(Group):
         member.beat()
 
     def _check_member(self, member_id: str, instance_id: str | None, generation_or_epoch: int) -> None:
-        """See `Group.check_txn_commit`."""
         self.find(member_id, instance_id)
         self.check_generation(generation_or_epoch)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """See `Group.check_fetch`: in a classic group every client may read the offsets."""
+        """Let every client read the offsets of a classic group."""
 
     def check_delete(self) -> None:
-        """See `Group.check_delete`."""
         if self.state is GroupState.DEAD:
             raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {self.group_id} is dead")
         if not self.is_empty:
             raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id} has {len(self.members)} members")
 
     def offset_expires_from_ms(self, topic: str, commit_ms: int) -> int | None:
-        """See `Group.offset_expires_from_ms` (KIP-211).
+        """Return the time from which an offset is kept for the retention time (KIP-211).
 
         Offsets of an empty group expire from the time at which it became empty; of a group that has never had members,
         from their commit; of a stable group of consumers, from their commit if no member subscribes to the topic.

@@ -158,7 +158,7 @@ class ConsumerGroup(Group):
         _check_epoch(member, generation_or_epoch)
 
     def _check_member(self, member_id: str, instance_id: str | None, generation_or_epoch: int) -> None:
-        """See `Group.check_txn_commit`: TxnOffsetCommit knows no other error for an epoch than ILLEGAL_GENERATION."""
+        """Check the member; TxnOffsetCommit knows no other error for an epoch than ILLEGAL_GENERATION."""
         member = self._known(member_id)
         if generation_or_epoch == LEFT_FOR_A_WHILE:
             message = f"member {member_id} cannot commit while it is away"

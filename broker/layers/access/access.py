@@ -25,7 +25,7 @@ NO_ID: Final = bytes(16)
 
 
 class ReadSession(Protocol):
-    """A fetch session (KIP-227), as far as its client must be allowed to read it; tests have others."""
+    """A fetch session (KIP-227), as the guard sees it that checks which topics its client may read."""
 
     readable_by: object
 

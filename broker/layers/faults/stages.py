@@ -39,7 +39,6 @@ class Latency:
         self._rng = rng
 
     def through(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        """See `Stage`."""
         for at_ms, data in pieces:
             jitter_ms = self._rng.uniform(-self._jitter_ms, self._jitter_ms) if self._jitter_ms else 0.0
             yield at_ms + max(0.0, self._latency_ms + jitter_ms), data
@@ -54,7 +53,6 @@ class Bandwidth:
         self._free_ms = 0.0
 
     def through(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        """See `Stage`."""
         for at_ms, data in pieces:
             if not data:
                 yield max(at_ms, self._free_ms), data
@@ -75,7 +73,6 @@ class Slicer:
         self._free_ms = 0.0
 
     def through(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        """See `Stage`."""
         for at_ms, data in pieces:
             if not data:
                 yield max(at_ms, self._free_ms), data
@@ -95,7 +92,6 @@ class SlowClose:
         self._delay_ms = toxic.number("delay_ms")
 
     def through(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        """See `Stage`."""
         for at_ms, data in pieces:
             yield (at_ms, data) if data else (at_ms + self._delay_ms, data)
 
@@ -107,7 +103,6 @@ class Silence:
         pass
 
     def through(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        """See `Stage`."""
         return (piece for piece in pieces if not piece[1])
 
 
@@ -118,7 +113,6 @@ class LimitData:
         self._left_bytes = toxic.number("limit_bytes")
 
     def through(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        """See `Stage`."""
         for at_ms, data in pieces:
             allowed = data[: self._left_bytes]
             self._left_bytes -= len(allowed)

@@ -14,7 +14,7 @@ CONNECTION: Final = "connection"
 
 
 class ToxicRule:
-    """A toxic at work; it has what a `FaultRule` has.
+    """A toxic that acts on connections, with the attributes of a `FaultRule`.
 
     Args:
         rule_id: unique within the cluster.
@@ -98,7 +98,7 @@ class Toxics:
         return any(each.is_about(client) for each in self.rules)
 
     def draw(self, live: ToxicRule, client: str) -> random.Random | None:
-        """See `ToxicRule.draw`."""
+        """Let a toxic draw for a connection of the client, and note it if the toxic acts; return as the toxic does."""
         rng = live.draw()
         if rng is not None:
             self._note(

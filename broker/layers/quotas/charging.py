@@ -232,11 +232,10 @@ class ChargedProduce(ChargedApi):
     __slots__ = ()
 
     def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
-        """See `ChargedApi.accounts`."""
         return self.charges.produce, self.charges.request
 
     def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:
-        """See `ChargedApi.judge`; the time of a request without an answer (acks=0) is no quota's."""
+        """Charge the bytes, and the time only of a request that has an answer (not of acks=0)."""
         charges = self.charges
         over_bytes = charges.charge(charges.produce, ctx, ctx.request_bytes)
         if response is None:
@@ -259,7 +258,7 @@ class ChargedFetch(ChargedApi):
         self._withheld = withheld
 
     def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
-        """See `ChargedApi.accounts`; a consumer above its byte rate is answered, but by no records."""
+        """Name the accounts; a consumer above its byte rate is answered, but by no records."""
         return () if _is_of_follower(request) else (self.charges.request,)
 
     def before(self, ctx: RequestContext, request: Any) -> Any:
@@ -279,7 +278,7 @@ class ChargedFetch(ChargedApi):
         return request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
 
     def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:
-        """See `ChargedApi.judge`.
+        """Charge the bytes of the answer, or withhold its records.
 
         A single batch may be larger than all that the limit allows in a window. It would never pass, in Kafka: here a
         client that used nothing lately gets it, and waits afterwards.
@@ -302,7 +301,6 @@ class ChargedFetch(ChargedApi):
         return self._emptied(response, known), larger(over_bytes, over_time)
 
     def spend_late(self, ctx: RequestContext, known: Any, seconds: float) -> None:
-        """See `ChargedApi.spend_late`."""
         if known is None:
             self.charges.spend_exempt(seconds)
         else:
@@ -326,16 +324,13 @@ class ExemptApi(ChargedApi):
     __slots__ = ()
 
     def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
-        """See `ChargedApi.accounts`."""
         return ()
 
     def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:
-        """See `ChargedApi.judge`."""
         self.charges.spend_exempt(seconds)
         return response, None
 
     def spend_late(self, ctx: RequestContext, known: Any, seconds: float) -> None:
-        """See `ChargedApi.spend_late`."""
         self.charges.spend_exempt(seconds)
 
 
@@ -345,7 +340,6 @@ class ChargedUnlessFollower(ChargedApi):
     __slots__ = ()
 
     def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
-        """See `ChargedApi.accounts`."""
         return () if self.before(ctx, request) else (self.charges.request,)
 
     def before(self, ctx: RequestContext, request: Any) -> Any:
@@ -355,14 +349,12 @@ class ChargedUnlessFollower(ChargedApi):
         return request.replica_id >= 0
 
     def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:
-        """See `ChargedApi.judge`."""
         if not known:
             return response, self.charges.charge_time(ctx, seconds)
         self.charges.spend_exempt(seconds)
         return response, None
 
     def spend_late(self, ctx: RequestContext, known: Any, seconds: float) -> None:
-        """See `ChargedApi.spend_late`."""
         if known:
             self.charges.spend_exempt(seconds)
         else:

@@ -88,7 +88,7 @@ class ChargedMutations(ChargedApi):
         self._topics = topics
 
     def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
-        """See `ChargedApi.accounts`; strict versions are told that the quota is exceeded instead."""
+        """Name the accounts; strict versions are told that the quota is exceeded instead."""
         charges = self.charges
         return (charges.request,) if ctx.api_version >= self._strict_from else (charges.mutations, charges.request)
 
@@ -128,7 +128,6 @@ class ChargedMutations(ChargedApi):
         return allowed, over
 
     def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:
-        """See `ChargedApi.judge`."""
         over_time = self.charges.charge_time(ctx, seconds)
         limit, taken, refused, is_strict = known
         if limit is None or response is None:
@@ -161,7 +160,6 @@ class ChargedMetadata(ChargedApi):
         return limit, frozenset(name for name in names if name and self._topics.count(name) is None)
 
     def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:
-        """See `ChargedApi.judge`."""
         over_time = self.charges.charge_time(ctx, seconds)
         limit, unknown = known
         if not unknown or response is None:

@@ -195,7 +195,7 @@ class FetchSession(FetchContext):
         self.forget(list(self._by_key))
 
     def answered(self) -> None:
-        """See `FetchContext.answered`: what was urgent has been told, and is looked at again with the next request."""
+        """Look again with the next request at the partitions whose urgent news the answer has told."""
         self.marked.update(self.urgent)
         self.urgent.clear()
         self.is_full = False
