@@ -6,10 +6,13 @@ A commit is a produce, as in Kafka 0.8: what waits for the replicas is a `Delaye
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from enum import Enum
+from typing import Final, NamedTuple
 
 from purgatorio.broker.coordinator.errors import coordinator_error
+from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.broker.time.clock import Clock
@@ -19,6 +22,31 @@ from purgatorio.protocol.records import Record, build_batch
 
 Committed = Callable[[ErrorCode], None]
 """Receives NONE when the records are committed, or the error code for the coordinator's client; called once."""
+
+RETRY_MS: Final = 100
+"""From a failed wait for the replicas to the next."""
+
+
+class Fate(Enum):
+    """What became of records that a coordinator wrote.
+
+    * COMMITTED: they are replicated
+    * REFUSED: they are not in the log, and never will be
+    * UNKNOWN: they are in this broker's log, but the replicas did not confirm them in time; they are waited for
+    * COMMITTED_LATE: they are replicated after they were UNKNOWN, so their client was answered before
+    """
+
+    COMMITTED = "committed"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    COMMITTED_LATE = "committed late"
+
+
+Fated = Callable[[Fate, ErrorCode], None]
+"""Receives the fate of records with the error code for the coordinator's client, NONE if they are committed.
+
+It is called once, and after UNKNOWN once more, with COMMITTED_LATE, if the shard is not unloaded first.
+"""
 
 
 class NewRecord(NamedTuple):
@@ -46,12 +74,14 @@ class CoordinatorLog:
     Args:
         replicas: this broker's replicas.
         clock: the wall time of the records.
+        timer: when to wait again for replicas that did not confirm records in time.
         timeout_ms: the longest wait for the replicas (offsets.commit.timeout.ms).
     """
 
-    def __init__(self, replicas: ReplicaManager, clock: Clock, timeout_ms: int) -> None:
+    def __init__(self, replicas: ReplicaManager, clock: Clock, timer: Timer, timeout_ms: int) -> None:
         self._replicas = replicas
         self._clock = clock
+        self._timer = timer
         self._timeout_ms = timeout_ms
 
     def max_batch_bytes(self, tp: TopicPartition) -> int:
@@ -69,7 +99,7 @@ class CoordinatorLog:
         client: str = "",
         producer: Producer | None = None,
     ) -> bool:
-        """Append records in one batch.
+        """Append records whose state counts from the append on: only a client waits for their commit; see `write`.
 
         Args:
             tp: the partition of the coordinator's topic.
@@ -96,23 +126,110 @@ class CoordinatorLog:
             partition.log.producers.name(producer.producer_id, producer.transactional_id)
         return is_appended
 
-    def append_end(
+    def write(
         self,
-        tp: TopicPartition,
+        shard: Shard,
+        records: Sequence[NewRecord],
+        fated: Fated,
+        *,
+        applied: Callable[[], None] | None = None,
+        client: str = "",
+        producer: Producer | None = None,
+    ) -> bool:
+        """Append records whose state counts once they are committed, also if their client got an error before.
+
+        Args:
+            shard: the shard of the partition; nobody is told of the fate of its records after it is unloaded, except
+                by the first call of `fated`.
+            fated: receives the fate of the records; perhaps before this returns.
+            applied: as in `append`, like the rest.
+        """
+        settled, appended = self._until_known(shard, fated, applied)
+        return self.append(shard.tp, records, settled, applied=appended, client=client, producer=producer)
+
+    def write_end(
+        self,
+        shard: Shard,
         producer: Producer,
         marker: EndMarker,
-        done: Committed,
+        fated: Fated,
         *,
         applied: Callable[[], None] | None = None,
     ) -> bool:
-        """Append the marker that ends a producer's transaction on a partition; see `append`."""
+        """Append the marker that ends a producer's transaction on the shard's partition; see `write`."""
         batch = build_end_marker(
             marker,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             timestamp_ms=self._clock.wall_ms(),
         )
-        return self._append(tp, batch, done, applied, "", from_client=False)
+        settled, appended = self._until_known(shard, fated, applied)
+        return self._append(shard.tp, batch, settled, appended, "", from_client=False)
+
+    def _until_known(
+        self, shard: Shard, fated: Fated, applied: Callable[[], None] | None
+    ) -> tuple[Committed, Callable[[], None]]:
+        """Return the `done` and the `applied` of an append whose fate is told."""
+        is_in_log = False
+
+        def appended() -> None:
+            nonlocal is_in_log
+            is_in_log = True
+            if applied is not None:
+                applied()
+
+        def settled(error_code: ErrorCode) -> None:
+            if not error_code:
+                fated(Fate.COMMITTED, error_code)
+            elif not is_in_log:
+                fated(Fate.REFUSED, error_code)
+            else:
+                shard.unsure.append(lambda: fated(Fate.COMMITTED_LATE, ErrorCode.NONE))
+                fated(Fate.UNKNOWN, error_code)
+                self._await_unsure(shard)
+
+        return settled, appended
+
+    def _await_unsure(self, shard: Shard) -> None:
+        """Wait on for the records whose fate is unknown, one wait at a time."""
+        if shard.is_awaited or not shard.unsure:
+            return
+        shard.is_awaited = True
+        awaited, shard.unsure = shard.unsure, []
+
+        def committed() -> None:
+            shard.is_awaited = False
+            for each in awaited:
+                each()
+            self._await_unsure(shard)
+
+        self.until_committed(shard, committed)
+
+    def until_committed(
+        self, shard: Shard, then: Callable[[], None], *, failed: Callable[[ErrorCode], None] | None = None
+    ) -> None:
+        """Call `then` when everything that the partition's log holds is committed, however long that takes.
+
+        Args:
+            shard: the shard of the partition; after it is unloaded nothing is called.
+            failed: receives the error code of each wait that failed; the next one begins `RETRY_MS` later.
+        """
+
+        def settled(error_code: ErrorCode) -> None:
+            if not shard.is_kept:
+                return
+            if not error_code:
+                then()
+                return
+            if failed is not None:
+                failed(error_code)
+            self._timer.call_later(RETRY_MS, wait)
+
+        def wait() -> None:
+            if shard.is_kept:
+                self.when_committed(shard.tp, settled)
+
+        wait()
 
     def _append(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -15,7 +15,6 @@ from purgatorio.broker.coordinator.loading import Replay, load_steps
 from purgatorio.broker.coordinator.shard import Shard, ShardState
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.logger import get_logger
@@ -23,9 +22,6 @@ from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
 
 logger = get_logger(__name__)
-
-RETRY_MS: Final = 100
-"""From a failed wait for the replicas of a loaded partition to the next."""
 
 S = TypeVar("S", bound=Shard)
 
@@ -57,7 +53,6 @@ class Shards(Generic[S]):
         topic: the coordinator's topic.
         keeper: makes, loads and unloads the shards.
         log: waits until what was loaded is committed.
-        timer: deadlines that no request waits for.
         replicas: this broker's replicas; tells which partitions it leads.
         image: returns this broker's image.
         wake: called when there is something to do; then `steps` is to be run.
@@ -69,7 +64,6 @@ class Shards(Generic[S]):
         keeper: ShardKeeper[S],
         *,
         log: CoordinatorLog,
-        timer: Timer,
         replicas: ReplicaManager,
         image: Callable[[], ClusterImage],
         wake: Callable[[], None],
@@ -77,7 +71,6 @@ class Shards(Generic[S]):
         self._topic = topic
         self._keeper = keeper
         self._log = log
-        self._timer = timer
         self._replicas = replicas
         self._image = image
         self._wake = wake
@@ -168,20 +161,11 @@ class Shards(Generic[S]):
     def _start_when_committed(self, shard: S) -> None:
         """Begin to answer once everything that was loaded is committed: before that it could be lost."""
 
-        def committed(error_code: ErrorCode) -> None:
-            if shard.state is not ShardState.LOADING:
-                return
-            if error_code:
-                if error_code != ErrorCode.NOT_COORDINATOR:  # that the broker stops, or has no lease, is logged already
-                    logger.warning(
-                        "a coordinator waits for its replicas", partition=str(shard.tp), error=error_code.name
-                    )
-                self._timer.call_later(RETRY_MS, self._start_when_committed, shard)
-                return
-            self._later(self._start(shard))
+        def failed(error_code: ErrorCode) -> None:
+            if error_code != ErrorCode.NOT_COORDINATOR:  # that the broker stops, or has no lease, is logged already
+                logger.warning("a coordinator waits for its replicas", partition=str(shard.tp), error=error_code.name)
 
-        if shard.state is ShardState.LOADING:
-            self._log.when_committed(shard.tp, committed)
+        self._log.until_committed(shard, lambda: self._later(self._start(shard)), failed=failed)
 
     def _start(self, shard: S) -> Iterator[None]:
         """Start the timers, then answer requests."""

@@ -61,7 +61,6 @@ class GroupCoordinator:
             OFFSETS_TOPIC,
             self,
             log=services.log,
-            timer=services.timer,
             replicas=replicas,
             image=services.image,
             wake=wake,

@@ -72,7 +72,7 @@ class Groups:
             lifecycles={"classic": self.classic, "consumer": self.consumer},
             wake=self._has_work.set,
         )
-        writer = OffsetWriter(services.log, services.timer)
+        writer = OffsetWriter(services.log)
         self.offsets = OffsetManager(services, self.coordinator, writer)
         self.txn_offsets = TxnOffsetManager(services, self.coordinator, self.offsets, writer, replicas.guard)
         self.cleaner = GroupCleaner(services, self.coordinator, self.offsets, wake=self._has_cleaning.set)

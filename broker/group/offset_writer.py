@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, NewRecord, Producer
-from purgatorio.broker.coordinator.shards import RETRY_MS
+from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, Fate, NewRecord, Producer
 from purgatorio.broker.group.offsets import OffsetChange
 from purgatorio.broker.group.shard import GroupShard
-from purgatorio.broker.purgatory import Timer
 from purgatorio.protocol.consumer_offsets import NO_EXPIRY, OffsetCommitValue, encode_value
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
@@ -21,12 +19,10 @@ class OffsetWriter:
 
     Args:
         log: the partitions of ``__consumer_offsets``.
-        timer: when to wait again for the replicas.
     """
 
-    def __init__(self, log: CoordinatorLog, timer: Timer) -> None:
+    def __init__(self, log: CoordinatorLog) -> None:
         self._log = log
-        self._timer = timer
 
     def write(
         self,
@@ -53,12 +49,14 @@ class OffsetWriter:
             nonlocal number
             number = shard.offsets.append(changes, NO_PRODUCER_ID if producer is None else producer.producer_id)
 
-        def settled(error_code: ErrorCode) -> None:
-            self._settled(shard, number, error_code)
-            done(error_code)
+        def fated(fate: Fate, error_code: ErrorCode) -> None:
+            if not error_code:
+                shard.offsets.committed(number)
+            if fate is not Fate.COMMITTED_LATE:
+                done(error_code)
 
         records = [offset_record(change) for change in changes]
-        return self._log.append(shard.tp, records, settled, applied=appended, client=client, producer=producer)
+        return self._log.write(shard, records, fated, applied=appended, client=client, producer=producer)
 
     def end(self, shard: GroupShard, producer: Producer, marker: EndMarker, done: Committed) -> bool:
         """Append the marker that ends a producer's transaction; it takes effect when it is committed.
@@ -75,35 +73,13 @@ class OffsetWriter:
             nonlocal number
             number = shard.offsets.append_end(producer.producer_id, commits=marker.committed)
 
-        def settled(error_code: ErrorCode) -> None:
-            self._settled(shard, number, error_code)
-            done(error_code)
+        def fated(fate: Fate, error_code: ErrorCode) -> None:
+            if not error_code:
+                shard.offsets.committed(number)
+            if fate is not Fate.COMMITTED_LATE:
+                done(error_code)
 
-        return self._log.append_end(shard.tp, producer, marker, settled, applied=appended)
-
-    def _settled(self, shard: GroupShard, number: int, error_code: ErrorCode) -> None:
-        if error_code == ErrorCode.NONE:
-            shard.offsets.committed(number)
-        elif number:
-            self._await_commit(shard)
-
-    def _await_commit(self, shard: GroupShard) -> None:
-        """Wait on for appended changes whose client got an error: they may be committed later."""
-        offsets = shard.offsets
-        number = offsets.appended
-
-        def committed(error_code: ErrorCode) -> None:
-            offsets.is_awaited = False
-            if not shard.is_active:
-                return
-            if error_code:
-                self._timer.call_later(RETRY_MS, self._await_commit, shard)
-            else:
-                offsets.committed(number)
-
-        if shard.is_active and offsets.pending_count and not offsets.is_awaited:
-            offsets.is_awaited = True
-            self._log.when_committed(shard.tp, committed)
+        return self._log.write_end(shard, producer, marker, fated, applied=appended)
 
 
 def offset_record(change: OffsetChange) -> NewRecord:

@@ -47,7 +47,6 @@ class ShardOffsets:
         count: the number of replicated offsets; those of open transactions do not count.
         pending_count: the number of changes that are in the log, and not replicated yet; an end marker is one, too.
         appended: the number of the newest append.
-        is_awaited: whether changes whose client got an error are waited for.
     """
 
     __slots__ = (
@@ -59,7 +58,6 @@ class ShardOffsets:
         "count",
         "groups",
         "groups_of_topic",
-        "is_awaited",
         "pending_count",
         "transactional",
     )
@@ -72,7 +70,6 @@ class ShardOffsets:
         self.count = 0
         self.appended = 0
         self.pending_count = 0
-        self.is_awaited = False
         self._pending: deque[_Append] = deque()
         self._pending_of_group: Tally[str, tuple[str, int]] = Tally()
         self._pending_of_transactions: Tally[str, tuple[str, int]] = Tally()

@@ -59,7 +59,7 @@ class Coordinators:
         self.groups = Groups(
             GroupServices(
                 config=group_config(config),
-                log=CoordinatorLog(replicas, clock, config.offsets_commit_timeout_ms),
+                log=CoordinatorLog(replicas, clock, parked.timer, config.offsets_commit_timeout_ms),
                 clock=clock,
                 timer=parked.timer,
                 rng=rng,
@@ -83,7 +83,7 @@ class Coordinators:
         self.transactions = Transactions(
             TransactionServices(
                 config=settings,
-                log=CoordinatorLog(replicas, clock, settings.append_timeout_ms),
+                log=CoordinatorLog(replicas, clock, parked.timer, settings.append_timeout_ms),
                 clock=clock,
                 timer=parked.timer,
                 image=lambda: store.image,

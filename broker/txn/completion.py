@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from purgatorio.broker.coordinator.coordinator_log import Committed
-from purgatorio.broker.coordinator.shards import RETRY_MS
+from purgatorio.broker.coordinator.coordinator_log import RETRY_MS, Committed
 from purgatorio.broker.coordinator.shown import shown
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.txn.delayed_timeout import DelayedTimeout

@@ -44,7 +44,6 @@ class TransactionCoordinator:
             TRANSACTION_STATE_TOPIC,
             self,
             log=services.log,
-            timer=services.timer,
             replicas=replicas,
             image=services.image,
             wake=wake,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from purgatorio.broker.coordinator.coordinator_log import Committed, NewRecord
-from purgatorio.broker.coordinator.shards import RETRY_MS
+from purgatorio.broker.coordinator.coordinator_log import Committed, Fate, NewRecord
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.shard import TransactionShard
 from purgatorio.broker.txn.transaction import Transaction
@@ -88,24 +87,17 @@ class Transitions:
             if not transaction.is_busy:
                 transaction.busy_since_ms = now_ms
             transaction.pending = state
-        is_appended = False
 
-        def appended() -> None:
-            nonlocal is_appended
-            is_appended = True
-
-        def settled(error_code: ErrorCode) -> None:
+        def fated(fate: Fate, error_code: ErrorCode) -> None:
             if not shard.is_kept:
                 done(ErrorCode.NOT_COORDINATOR)
-                return
-            if error_code and is_appended:
-                shard.unsure.append(lambda: self._end(shard, transactions, apply, _ignore, ErrorCode.NONE))
-                done(error_code)
-                self._await_commit(shard)
-                return
-            self._end(shard, transactions, apply, done, error_code)
+            elif fate is Fate.UNKNOWN:
+                done(error_code)  # no other result is allowed until this one's fate is known
+            else:
+                answer = _ignore if fate is Fate.COMMITTED_LATE else done
+                self._end(shard, transactions, apply, answer, error_code)
 
-        self._services.log.append(shard.tp, list(records.values()), settled, applied=appended, client=client)
+        self._services.log.write(shard, list(records.values()), fated, client=client)
 
     def _end(
         self,
@@ -123,27 +115,6 @@ class Transitions:
         done(error_code)
         for transaction in transactions:
             self._settled(shard, transaction)
-
-    def _await_commit(self, shard: TransactionShard) -> None:
-        """Wait on for records whose clients got an error: no other result is allowed until their fate is known."""
-        if shard.is_awaited or not shard.unsure or not shard.is_kept:
-            return
-        shard.is_awaited = True
-        awaited, shard.unsure = shard.unsure, []
-
-        def committed(error_code: ErrorCode) -> None:
-            shard.is_awaited = False
-            if not shard.is_kept:
-                return
-            if error_code:
-                shard.unsure = awaited + shard.unsure
-                self._services.timer.call_later(RETRY_MS, self._await_commit, shard)
-                return
-            for each in awaited:
-                each()
-            self._await_commit(shard)
-
-        self._services.log.when_committed(shard.tp, committed)
 
 
 def _ignore(error_code: ErrorCode) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.coordinator.coordinator_log import NewRecord, Producer
+from purgatorio.broker.coordinator.coordinator_log import RETRY_MS, Fate, NewRecord, Producer
 from purgatorio.broker.coordinator.errors import coordinator_error
+from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.harness import PARTITION, GroupHarness
@@ -65,22 +66,92 @@ def test_records_are_applied_in_the_order_of_the_log_although_an_append_is_the_c
 def test_records_of_a_transaction_are_in_a_transactional_batch_that_a_marker_ends() -> None:
     broker = GroupHarness()
     log = broker.groups.coordinator.services.log
+    shard = broker.groups.coordinator.shard_of("app")
     events: list[object] = []
     log.append(PARTITION, [RECORD], events.append, producer=PRODUCER)
     assert broker.partition(PARTITION).last_stable_offset == 0
-    log.append_end(PARTITION, PRODUCER, EndMarker(True, 3), events.append, applied=lambda: events.append("applied"))
+    log.write_end(
+        shard,
+        PRODUCER,
+        EndMarker(True, 3),
+        lambda fate, code: events.append((fate, code)),
+        applied=lambda: events.append("applied"),
+    )
     assert broker.partition(PARTITION).last_stable_offset == 2
-    assert events == [ErrorCode.NONE, "applied", ErrorCode.NONE]
+    assert events == [ErrorCode.NONE, "applied", (Fate.COMMITTED, ErrorCode.NONE)]
 
 
 def test_records_of_a_fenced_producer_are_refused() -> None:
     broker = GroupHarness()
     log = broker.groups.coordinator.services.log
-    events: list[object] = []
-    log.append_end(PARTITION, PRODUCER, EndMarker(True, 3), lambda code: None)
-    log.append(PARTITION, [RECORD], events.append, producer=PRODUCER._replace(producer_epoch=4))
-    log.append_end(PARTITION, PRODUCER, EndMarker(True, 2), events.append)
-    assert events == [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED]
+    shard = broker.groups.coordinator.shard_of("app")
+    fates: list[tuple[Fate, ErrorCode]] = []
+    log.write_end(shard, PRODUCER, EndMarker(True, 3), lambda fate, code: None)
+    fenced = PRODUCER._replace(producer_epoch=4)
+    log.write(shard, [RECORD], lambda fate, code: fates.append((fate, code)), producer=fenced)
+    log.write_end(shard, PRODUCER, EndMarker(True, 2), lambda fate, code: fates.append((fate, code)))
+    assert fates == [
+        (Fate.REFUSED, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (Fate.REFUSED, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+    ]
+
+
+class Written:
+    """Writes to a partition of two replicas, of which the second does not follow yet: what each is told."""
+
+    def __init__(self) -> None:
+        self.broker = GroupHarness(replicas=(1, 2))
+        self.shard = self.broker.groups.coordinator.shard_of("app")
+        self.events: list[tuple[str, Fate, ErrorCode]] = []
+
+    def write(self, name: str) -> None:
+        self.broker.groups.coordinator.services.log.write(
+            self.shard, [RECORD], lambda fate, code: self.events.append((name, fate, code))
+        )
+
+    def replicate(self) -> None:
+        self.broker.follow((2, self.broker.partition(PARTITION).log.log_end_offset), tp=PARTITION)
+
+
+UNCONFIRMED = (Fate.UNKNOWN, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+LATE = (Fate.COMMITTED_LATE, ErrorCode.NONE)
+
+
+def test_a_write_whose_replicas_are_late_is_told_twice() -> None:
+    written = Written()
+    written.write("a")
+    written.broker.advance_ms(5_001)
+    assert written.events == [("a", *UNCONFIRMED)]
+    written.broker.advance_ms(5_001)
+    written.broker.advance_ms(RETRY_MS)
+    written.replicate()
+    assert written.events == [("a", *UNCONFIRMED), ("a", *LATE)]
+    assert (written.shard.unsure, written.shard.is_awaited) == ([], False)
+
+
+def test_a_write_that_is_unknown_while_an_earlier_one_is_waited_for_gets_its_fate_too() -> None:
+    written = Written()
+    written.write("a")
+    written.broker.advance_ms(5_001)
+    written.write("b")
+    written.broker.advance_ms(2_000)
+    written.write("c")
+    written.broker.advance_ms(5_001)
+    written.broker.advance_ms(RETRY_MS)
+    assert [name for name, *_ in written.events] == ["a", "b", "c"]
+    written.replicate()
+    assert written.events[3:] == [(name, *LATE) for name in "abc"]
+
+
+def test_nobody_is_told_of_a_late_commit_after_the_shard_is_unloaded() -> None:
+    written = Written()
+    written.write("a")
+    written.broker.advance_ms(5_001)
+    written.shard.state = ShardState.UNLOADED
+    written.replicate()
+    written.broker.advance_ms(5_001 + RETRY_MS)
+    assert written.events == [("a", *UNCONFIRMED)]
+    assert written.broker.produce_purgatory.num_delayed == 0
 
 
 def test_waiting_for_the_commit_ends_at_once_when_there_is_nothing_to_wait_for() -> None:

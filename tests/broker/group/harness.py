@@ -53,7 +53,7 @@ class GroupHarness(Harness):
         settings = GroupConfig(offsets_topic_partitions=1, **config)
         services = GroupServices(
             config=settings,
-            log=CoordinatorLog(self.replicas, self.clock, settings.offsets_commit_timeout_ms),
+            log=CoordinatorLog(self.replicas, self.clock, timers[2], settings.offsets_commit_timeout_ms),
             clock=self.clock,
             timer=timers[2],
             rng=random.Random(0),

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.coordinator.coordinator_log import NewRecord
+from purgatorio.broker.coordinator.coordinator_log import RETRY_MS, NewRecord
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import ShardState
-from purgatorio.broker.coordinator.shards import RETRY_MS
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.memory import GroupMemory
 from purgatorio.broker.group.shard import GroupShard

@@ -101,7 +101,7 @@ class Broker(GroupHarness):
             lifecycles={"classic": self.lifecycle, "consumer": self.lifecycle},
             wake=lambda: None,
         )
-        self.offsets = OffsetManager(services, self.coordinator, OffsetWriter(services.log, services.timer))
+        self.offsets = OffsetManager(services, self.coordinator, OffsetWriter(services.log))
         self.cleaner = GroupCleaner(services, self.coordinator, self.offsets, wake=lambda: None)
         self.own = offsets_topic(replicas, 1, 1)
         self.change_topics(self.own, topic("orders"), topic("bills"))
@@ -134,7 +134,7 @@ class Broker(GroupHarness):
 
     def end_transaction(self) -> None:
         services = self.groups.coordinator.services
-        OffsetWriter(services.log, services.timer).end(self.shard, PRODUCER, EndMarker(True, 0), lambda code: None)
+        OffsetWriter(services.log).end(self.shard, PRODUCER, EndMarker(True, 0), lambda code: None)
 
     def kept(self, group_id: str = "app") -> dict[str, list[int]]:
         return {name: list(offsets) for name, offsets in self.offsets.offsets_of(group_id).items()}

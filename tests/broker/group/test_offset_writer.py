@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.coordinator.shards import RETRY_MS
+from purgatorio.broker.coordinator.coordinator_log import RETRY_MS
 from purgatorio.broker.group.offsets import CommittedOffset, GroupOffsets
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.harness import PARTITION, GroupHarness
@@ -96,5 +96,5 @@ def test_a_lost_coordinator_does_not_wait_on() -> None:
     broker.elect(2, 1)
     broker.work()
     broker.advance_ms(TIMEOUT_MS + RETRY_MS)
-    assert (lost.offsets.count, lost.offsets.is_awaited) == (0, False)
+    assert (lost.offsets.count, lost.unsure) == (0, [])
     assert broker.produce_purgatory.num_delayed == 0

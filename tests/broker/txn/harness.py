@@ -151,7 +151,7 @@ class TransactionHarness(Harness):
         self.ends = FakeEnds()
         self.ids = FakeIds()
         settings = TransactionConfig(topic_partitions=1, **config)
-        self.log = CoordinatorLog(self.replicas, self.clock, settings.append_timeout_ms)
+        self.log = CoordinatorLog(self.replicas, self.clock, timers[2], settings.append_timeout_ms)
         services = TransactionServices(
             config=settings,
             log=self.log,
