@@ -110,7 +110,7 @@ FOUND_AT = {
     "refused-batches": (4,),
     "slow-clocks": (80,),
     "whole-deltas": (1, 2),
-    "whole-sessions": (8, 10),
+    "whole-sessions": (3,),
     "session-epochs": (39,),
     "marked-cuts": (7, 8, 10),
     "ended-registrations": (48, 118),
