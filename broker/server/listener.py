@@ -206,9 +206,8 @@ class Listener:
         now_ms = self._clock.now_ms()
         unsent_bytes = sum(connection.unsent_bytes for connection in self._connections)
         answers_short = unsent_bytes > self._limits.unsent_memory_bytes
-        skips_quiet = (
-            not answers_short and not self._answers_short
-        )  # after a shortage every connection is told that it is over
+        # After a shortage every connection is told that it is over.
+        skips_quiet = not answers_short and not self._answers_short
         self._answers_short = answers_short
         for connection in list(self._connections):
             if not (skips_quiet and connection.is_quiet(now_ms)):
