@@ -162,7 +162,7 @@ class Cluster:
 
     @property
     def page_url(self) -> str:
-        """The URL with which a browser opens the page; it has the token, if there is one.
+        """The URL with which a browser opens the page; it has the token if the server made one.
 
         Raises:
             RuntimeError: it was not started.

@@ -247,7 +247,8 @@ class BrokerConfig(Settings):
     broker_session_timeout_ms: int = number(
         400,
         "Time without a heartbeat after which a broker is fenced and its leaderships move to other replicas. Kafka's "
-        "is 9000; shorter here, so that clients notice little of a broker's death.",
+        "is 9000; shorter here, so that clients notice little of a broker's death. Below 400 a lease may lapse in an "
+        "event loop whose turns are slow, though the broker lives.",
         ge=10,
     )
     broker_heartbeat_interval_ms: int = number(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Final
 
 from purgatorio.broker.routing.request import ANONYMOUS, USER, Principal
@@ -19,10 +20,15 @@ class ClientCertificates:
         rules: see `PrincipalMapping`.
 
     Raises:
-        ValueError: a rule is malformed.
+        ValueError: a rule is malformed, or the package that reads certificates is not installed.
     """
 
     def __init__(self, rules: str) -> None:
+        if find_spec("cryptography") is None:
+            raise ValueError(
+                "ssl.client.auth is set, but the package cryptography, which reads the clients' certificates, is not "
+                "installed: pip install 'purgatorio[security]'"
+            )
         self._mapping = PrincipalMapping(rules)
 
     def __call__(self, certificate: bytes | None) -> Principal | str:

@@ -167,7 +167,7 @@ class Deadlines:
                 what = "not authenticated" if self._authenticates else "no request"
                 return Refusal.HANDSHAKE_TIMEOUT, f"{what} within {limits.handshake_ms} ms after connecting"
         elif now_ms - self._last_active_ms > limits.idle_ms:
-            return Refusal.IDLE, f"no request for {limits.idle_ms} ms"
+            return Refusal.IDLE, f"no request for {now_ms - self._last_active_ms} ms"
         if partial_bytes and not reading_paused and now_ms - self._partial_since_ms > limits.partial_frame_ms:
             detail = f"{partial_bytes} bytes of a request, but not all of it within {limits.partial_frame_ms} ms"
             return Refusal.PARTIAL_FRAME_TIMEOUT, detail

@@ -27,7 +27,10 @@ class RefusalLog:
         self._budgets: dict[Refusal, LineBudget] = {}
 
     def refused(self, reason: Refusal, detail: str, *, peer: str, client_id: str | None, **fields: object) -> None:
-        """Log one refusal, or count it if its reason has used up its lines."""
+        """Log one refusal, or count it if its reason has used up its lines; the end of an idle connection is none."""
+        if reason is Refusal.IDLE:  # an ordinary end: most clients connect again when they have something to say
+            _log.debug("idle connection closed", detail=detail, peer=peer, listener=self._listener)
+            return
         budget = self._budgets.setdefault(reason, LineBudget())
         left_out = budget.take(self._clock.now_ms())
         if left_out is None:

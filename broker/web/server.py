@@ -48,6 +48,7 @@ class AdminServer:
     ) -> None:
         self._cluster = cluster
         self._token = token
+        self._made_token = False
         self._read_token = read_token
         self._open_to_all = open_to_all
         self._metrics_per_partition = metrics_per_partition
@@ -80,12 +81,14 @@ class AdminServer:
 
     @property
     def page_url(self) -> str:
-        """The URL with which a browser on this machine opens the page: it has the token, if there is one.
+        """The URL with which a browser on this machine opens the page. It has the token if the server made it.
+
+        A token that was set is a secret of whoever set it: it does not belong on a terminal or in a log.
 
         Raises:
             RuntimeError: before `start`.
         """
-        return f"{self.url}/?token={quote(self._token)}" if self._token else f"{self.url}/"
+        return f"{self.url}/?token={quote(self._token)}" if self._token and self._made_token else f"{self.url}/"
 
     @staticmethod
     def load() -> None:
@@ -147,6 +150,7 @@ class AdminServer:
             return None
         if exposed and self._token is None:
             self._token = secrets.token_urlsafe(TOKEN_BYTES)
+            self._made_token = True
         return AdminTokens(self._token, self._read_token) if self._token is not None else None
 
     async def stop(self) -> None:

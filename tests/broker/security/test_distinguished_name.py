@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from purgatorio.broker.routing.request import ANONYMOUS, Principal
+from purgatorio.broker.security import client_certificate
 from purgatorio.broker.security.client_certificate import ClientCertificates
 from purgatorio.broker.security.distinguished_name import PrincipalMapping, distinguished_name
 
@@ -83,3 +84,12 @@ def test_a_client_has_the_name_of_its_certificate_or_a_reason_why_it_has_none() 
     long = [(NameOID.ORGANIZATION_NAME, "," * 64)] * 40
     assert clients(certificate(*long)) == "the distinguished name of the client has 5239 characters"
     assert "have no name for C=US" in str(clients(certificate((NameOID.COUNTRY_NAME, "US"))))
+
+
+def test_a_listener_that_asks_for_certificates_does_not_start_without_what_reads_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each client would be cut off otherwise."""
+    monkeypatch.setattr(client_certificate, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"cryptography.* pip install 'purgatorio\[security\]'"):
+        ClientCertificates("DEFAULT")

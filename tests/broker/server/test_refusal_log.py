@@ -51,3 +51,14 @@ def test_a_short_text_and_no_client_id_stay_as_they_are(refusals: RefusalLog) ->
         refusals.refused(Refusal.BAD_FRAME, "why", peer="192.0.2.7:1", client_id=None, api="FETCH")
     (line,) = logs
     assert (line["detail"], line["client_id"], line["api"]) == ("why", None, "FETCH")
+
+
+def test_the_end_of_an_idle_connection_is_no_refusal(refusals: RefusalLog) -> None:
+    with capture_logs() as logs:
+        refusals.refused(Refusal.IDLE, "no request for 600300 ms", peer="192.0.2.7:1", client_id="c")
+    (line,) = logs
+    assert (line["event"], line["log_level"], line["detail"]) == (
+        "idle connection closed",
+        "debug",
+        "no request for 600300 ms",
+    )
