@@ -3,6 +3,9 @@
 An event loop tells in one turn of all connections that have bytes to read: of ten thousand, if as many clients send at
 once. They are worked on for `MAX_TURN_SECONDS`; those that come later in the turn only take in their bytes, and go on
 in the next turns, in the order in which they came. Between these turns the loop serves everything else.
+
+The loop does not tell when a turn ends. It has when nobody worked for a while, or when a callback runs that was asked
+for in that turn: one is asked for when half of the time is used up, so that a lone busy connection is not put off.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ class Turns:
         self._first: deque[TurnTaker] = deque()
         self._others: deque[TurnTaker] = deque()
         self._scheduled = False
+        self._asked = False
         self._ends_seconds = 0.0
         self.busy_until_seconds = 0.0
 
@@ -51,7 +55,17 @@ class Turns:
             self._ends_seconds = now_seconds + MAX_TURN_SECONDS
             return False
         self.busy_until_seconds = now_seconds
-        return now_seconds > self._ends_seconds
+        left_seconds = self._ends_seconds - now_seconds
+        if left_seconds < MAX_TURN_SECONDS / 2 and not self._asked:
+            self._asked = True
+            self._call_soon(self._begin)
+        return left_seconds < 0
+
+    def _begin(self) -> None:
+        """Note that another turn of the event loop has begun, unless `_run` has noted it."""
+        if self._asked:
+            self._asked = False
+            self._ends_seconds = self._now_seconds() + MAX_TURN_SECONDS
 
     def wait(self, connection: TurnTaker, *, goes_first: bool) -> None:
         """Give a connection a turn, in a later turn of the event loop.
@@ -69,7 +83,7 @@ class Turns:
 
     def _run(self) -> None:
         """Give turns to those that wait now, as many as there is time for, and to one of each kind at least."""
-        self._scheduled = False
+        self._scheduled = self._asked = False
         now_seconds = self.busy_until_seconds = self._now_seconds()
         ends_seconds = self._ends_seconds = now_seconds + MAX_TURN_SECONDS
         try:

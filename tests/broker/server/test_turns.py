@@ -100,6 +100,26 @@ def test_work_that_is_due_at_once_is_put_off_when_the_turn_is_used_up(loop: Loop
     assert started == 11
 
 
+def test_a_lone_busy_connection_is_not_put_off_when_the_loop_turns(loop: Loop) -> None:
+    """Its bytes come in each turn of the loop, with no pause between two of them."""
+    for _ in range(100):
+        assert not loop.turns.are_over(loop.now_seconds)
+        loop.now_seconds += MAX_TURN_SECONDS / 3
+        loop.turns.busy_until_seconds = loop.now_seconds
+        loop.run_once()
+
+
+def test_a_turn_that_others_waited_for_is_not_begun_twice(loop: Loop) -> None:
+    """Work that was put off, and work that is due at once, share one turn of the loop."""
+    turns = loop.turns
+    assert not turns.are_over(loop.now_seconds)
+    loop.now_seconds = turns.busy_until_seconds = loop.now_seconds + 2 * MAX_TURN_SECONDS
+    turns.wait(Worker(loop, "put off", [], seconds=2 * MAX_TURN_SECONDS), goes_first=False)
+    assert turns.are_over(loop.now_seconds)
+    loop.run_once()
+    assert turns.are_over(loop.now_seconds)
+
+
 def test_a_turn_begins_anew_when_the_loop_has_waited(loop: Loop) -> None:
     turns = loop.turns
     assert not turns.are_over(loop.now_seconds)
