@@ -7,8 +7,8 @@ plain functions in one thread. Nothing interleaves, and `completed` is a bool th
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Hashable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 from purgatorio.broker.purgatory.native import mypyc_attr
 from purgatorio.broker.purgatory.timing_wheel import TimerEntry
@@ -153,6 +153,13 @@ class DelayedOperation:
         """The condition that it still misses, in words, for a page: "orders-0: broker 3 is at 40 of 42"."""
         return ""
 
+    def causes(self) -> Sequence[Any]:
+        """The condition that it still misses, as data: what `missing` says, for those who look for one of its parts.
+
+        For observers. The default is empty: there are only the words.
+        """
+        return ()
+
     def held_by(self) -> tuple[Hashable, ...]:
         """The parties that it waits for, such as broker ids; after the answer, those that it waited for last.
 
@@ -232,6 +239,15 @@ def describe(operation: DelayedOperation) -> str:
         return operation.missing()
     except Exception as error:  # the operation is the user's code, here and below
         return f"unknown: {error!r}"
+
+
+def causes_of(operation: DelayedOperation) -> Sequence[Any]:
+    """Return the condition that it misses as data; after a failure, which is logged, nothing."""
+    try:
+        return operation.causes()
+    except Exception:
+        _log.exception("an operation failed in causes")
+        return ()
 
 
 def holders(operation: DelayedOperation) -> tuple[Hashable, ...]:

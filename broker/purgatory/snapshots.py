@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 from purgatorio.broker.purgatory.delayed_operation import (
     DelayedOperation,
     FinishedOperation,
     Outcome,
+    causes_of,
     describe,
     holders,
 )
@@ -27,6 +28,8 @@ class ParkedOperation(NamedTuple):
     """The condition that it still misses."""
     client: str
     """The client that sent the request; empty if unknown."""
+    causes: Sequence[Any]
+    """The condition that it still misses, as data; empty if the operation has only the words."""
 
 
 class WatchListSnapshot(NamedTuple):
@@ -47,6 +50,7 @@ def parked(purgatory: str, operation: DelayedOperation) -> ParkedOperation:
         operation.checks,
         describe(operation),
         operation.client,
+        causes_of(operation),
     )
 
 

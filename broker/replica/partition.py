@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from purgatorio.broker.causes.cause import FollowerBehind, TooFewInSync
 from purgatorio.broker.log.errors import MemoryExhausted
 from purgatorio.broker.log.log import AppendInfo, Log
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -406,20 +407,16 @@ class Partition:
         follower = self.followers.get(broker_id)
         return "" if follower is None else follower.why_behind(self.log.log_end_offset)
 
-    def laggards(self, required_offset: int) -> str:
-        """Name those followers with their log end offsets, and say whether in-sync replicas are missing."""
-        behind = []
+    def laggards(self, required_offset: int) -> list[FollowerBehind | TooFewInSync]:
+        """Return those followers with their log end offsets, and whether in-sync replicas are missing."""
+        behind: list[FollowerBehind | TooFewInSync] = []
         for incarnation in self._awaited:
             at = self._end_of(incarnation)
-            if at >= required_offset:
-                continue
-            behind.append(
-                f"broker {incarnation.broker_id} "
-                + (f"is at {at} of {required_offset}" if at >= 0 else "has not fetched yet")
-            )
+            if at < required_offset:
+                behind.append(FollowerBehind(self.tp, incarnation.broker_id, at, required_offset))
         if not self.has_enough_in_sync_replicas:
-            behind.append(f"{len(self.isr)} in-sync replicas, {self.min_in_sync_replicas} needed")
-        return f"{self.tp}: {', '.join(behind)}"
+            behind.append(TooFewInSync(self.tp, len(self.isr), self.min_in_sync_replicas))
+        return behind
 
     # --- the follower ---
 

@@ -6,7 +6,7 @@ are cut; a number beside them is their full length.
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 Kind = str
 """The kind of request: "consumer fetch", "follower fetch", or the purgatory in words: "produce", "elect leader" …"""
@@ -25,6 +25,7 @@ class Operation(TypedDict):
     remaining_ms: int
     checks: int
     missing: str
+    causes: list[dict[str, Any]]
     client: str
 
 

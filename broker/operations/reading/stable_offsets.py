@@ -6,19 +6,14 @@ coordinator, which may be another broker; here all brokers of the process are at
 
 from __future__ import annotations
 
-import re
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from purgatorio.broker.coordinator.shown import MAX_SHOWN, shown
+from purgatorio.broker.coordinator.shown import shown
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics.views import PartitionView
 from purgatorio.broker.operations.control import ClusterUnavailable, NotThere, TransactionControl
 from purgatorio.broker.operations.reading import document
 from purgatorio.broker.txn.overview import time_left_ms
-
-_OPEN: Final = re.compile(rf"transaction of `(.{{1,{MAX_SHOWN}}}?)` \(open [0-9.]+ s(?=\))", re.DOTALL)
-"""An open transaction in what a fetch misses (`broker/replica/fetching/reader.py`).
-Clients choose the ids: the bound keeps the search from taking long."""
 
 
 class Fate(NamedTuple):
@@ -56,16 +51,6 @@ def fate_of(control: TransactionControl, transactional_id: str, tp: TopicPartiti
     if left_ms is not None:
         return Fate(f"times out in {left_ms / 1000:.1f} s", left_ms)
     return Fate("" if transaction.pending is not None else "unknown to its coordinator")
-
-
-def with_fates(missing: str, control: TransactionControl) -> str:
-    """Return what an operation misses; for each transaction that it names, with what will become of that one."""
-
-    def add(found: re.Match[str]) -> str:
-        fate = fate_of(control, found[1])
-        return f"{found[0]}, {fate.says}" if fate.says else found[0]
-
-    return _OPEN.sub(add, missing)
 
 
 def read_holding(partition: PartitionView, control: TransactionControl, wall_ms: int) -> document.Holding | None:

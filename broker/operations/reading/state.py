@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from purgatorio.broker.causes.cause import NoRecordsYet, OpenTransaction
+from purgatorio.broker.causes.words import as_document, in_words
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
@@ -24,7 +26,7 @@ from purgatorio.broker.operations.reading import document
 from purgatorio.broker.operations.reading.fault_state import FAULTS, FIRED, fault_row, fired_row
 from purgatorio.broker.operations.reading.group_state import LAGS, Ends, read_groups_for_page
 from purgatorio.broker.operations.reading.members import read_members, read_placement
-from purgatorio.broker.operations.reading.stable_offsets import read_holding, with_fates
+from purgatorio.broker.operations.reading.stable_offsets import fate_of, read_holding
 from purgatorio.broker.operations.reading.transaction_state import read_transactions_for_page
 from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation, Purgatory
 
@@ -40,6 +42,8 @@ FINISHED_LOOKED_AT: Final = 300
 """Finished operations of each broker that are searched for them."""
 KEYS: Final = 8
 """Keys shown of an operation; a fetch may have thousands."""
+CAUSES: Final = 8
+"""Causes shown of an operation that waits; a produce may wait for followers of thousands of partitions."""
 TEXT_CHARS: Final = 500
 """The length to which texts are cut."""
 
@@ -167,9 +171,22 @@ def _operation(
         "waited_ms": now_ms - parked_ms,
         "remaining_ms": deadline_ms - now_ms,
         "checks": parked.checks,
-        "missing": _cut(with_fates(_cut(parked.missing), transactions)),
+        "missing": _cut(_missing(parked, transactions)),
+        "causes": [as_document(cause, TEXT_CHARS) for cause in parked.causes[:CAUSES]],
         "client": _cut(parked.client),
     }
+
+
+def _missing(parked: ParkedOperation, transactions: TransactionControl) -> str:
+    """Return the words for what it misses; open transactions with what will become of them."""
+    causes = parked.causes
+    if not causes or not isinstance(causes[0], NoRecordsYet):
+        return parked.missing
+
+    def fate(transaction: OpenTransaction) -> str:
+        return fate_of(transactions, transaction.transactional_id).says if transaction.transactional_id else ""
+
+    return in_words(causes, fate)
 
 
 # --- partitions ---

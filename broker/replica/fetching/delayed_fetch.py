@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
+from purgatorio.broker.causes.cause import FetchPosition, NoRecordsYet
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.fetching.context_reader import ContextReader
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, PartitionFetch
@@ -144,17 +146,20 @@ class DelayedFetch(DelayedOperation):
 
         Under read_committed, the transactions too that keep the consumer from reading on.
         """
-        context = self._context
-        params, count = context.params, len(context.fetches)
-        reader = f"follower {params.replica_id}" if params.is_follower else "consumer"
-        first = islice(context.fetches, TOLD_PARTITIONS)
-        places = ", ".join(map(self._place, first))
-        more = f" and {count - TOLD_PARTITIONS} more" if count > TOLD_PARTITIONS else ""
-        return f"{reader} has {context.available_bytes} of {params.min_bytes} bytes: {places}{more}"
+        return in_words(self.causes())
 
-    def _place(self, fetch: PartitionFetch) -> str:
-        held_back = self._reader.held_back_by(self._context.params, fetch)
-        return f"{fetch.tp} from {fetch.request.fetch_offset}{held_back and f' {held_back}'}"
+    def causes(self) -> tuple[NoRecordsYet]:
+        """Return the bytes that are missing, with the first fetch offsets, and what holds the fetch back at each."""
+        context = self._context
+        params, fetches = context.params, context.fetches
+        positions = tuple(map(self._position, islice(fetches, TOLD_PARTITIONS)))
+        follower_id = params.replica_id if params.is_follower else None
+        more_count = len(fetches) - len(positions)
+        return (NoRecordsYet(follower_id, context.available_bytes, params.min_bytes, positions, more_count),)
+
+    def _position(self, fetch: PartitionFetch) -> FetchPosition:
+        held_back_by = self._reader.held_back_by(self._context.params, fetch)
+        return FetchPosition(fetch.tp, fetch.request.fetch_offset, held_back_by)
 
     def on_complete(self) -> None:
         """Read and answer."""

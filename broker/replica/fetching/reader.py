@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from purgatorio.broker.causes.cause import OpenTransaction, ReplicationThrottled
 from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
 from purgatorio.broker.log.log import Log, LogError, LogRead
 from purgatorio.broker.replica.fetching.fetch_context import FetchParams, PartitionFetch
@@ -275,24 +276,23 @@ class ReplicaReader:
             return ANSWER_NOW
         return min(log.size_between(offset, end_offset), request.partition_max_bytes)
 
-    def held_back_by(self, params: FetchParams, fetch: PartitionFetch) -> str:
-        """Describe the transaction behind which a consumer under read_committed cannot read, or the throttle."""
+    def held_back_by(self, params: FetchParams, fetch: PartitionFetch) -> OpenTransaction | ReplicationThrottled | None:
+        """Return the transaction behind which a consumer under read_committed cannot read, or the throttle."""
         partition = self._lookup.known(fetch.tp)
         if self.is_withheld(params, fetch):
-            return f"waits, out of sync: replication of {self.throttle}"
+            return ReplicationThrottled(fetch.tp, str(self.throttle))
         if not params.read_committed or params.is_follower or partition is None:
-            return ""
-        if partition.last_stable_offset == partition.high_watermark:
-            return ""
-        oldest = partition.log.producers.oldest_unstable()
-        if oldest is None:
-            return ""
+            return None
+        stable_offset = partition.last_stable_offset
+        producers = partition.log.producers
+        oldest = producers.oldest_unstable()
+        if stable_offset == partition.high_watermark or oldest is None:
+            return None
         producer_id, started_ms = oldest
-        owner = partition.log.producers.owner(producer_id)
-        if started_ms < 0:
-            return f"waits for the end of the transaction of {owner} to be committed"
-        open_ms = max(0, self._wall_ms() - started_ms)
-        return f"waits for the transaction of {owner} (open {open_ms / 1000:.1f} s)"
+        state = producers.get(producer_id)
+        transactional_id = "" if state is None else state.transactional_id
+        open_ms = None if started_ms < 0 else max(0, self._wall_ms() - started_ms)
+        return OpenTransaction(fetch.tp, transactional_id, producer_id, stable_offset, open_ms)
 
 
 def _aborted_transactions(log: Log, start_offset: int, end_offset: int) -> Sequence[AbortedTransaction]:

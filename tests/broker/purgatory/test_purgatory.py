@@ -243,7 +243,7 @@ def test_snapshots_are_bounded_oldest_first_and_say_what_is_missing(house: Any) 
     for name in "123":
         house.park("a", name, name=name, delay_ms=500).client = f"client {name}"
     first, second = house.purgatory.operations(limit=2)
-    assert first == (1, "Test", ("a", "1"), 1_000, 1_500, 2, "1 is not ready", "client 1")
+    assert first == (1, "Test", ("a", "1"), 1_000, 1_500, 2, "1 is not ready", "client 1", ())
     assert second.id == 2
     assert house.purgatory.watch_lists(limit=2) == [("a", 3), ("1", 1)]
 

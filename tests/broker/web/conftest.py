@@ -57,6 +57,7 @@ class Waiting(DelayedOperation):
     def __init__(self, delay_ms: int = 30_000, missing: str = "orders-0: broker 3 is at 40 of 42") -> None:
         super().__init__(delay_ms)
         self.said = missing
+        self.told: tuple[Any, ...] = ()
         self.history: list[str] = []
 
     def try_complete(self) -> bool:
@@ -70,6 +71,9 @@ class Waiting(DelayedOperation):
 
     def missing(self) -> str:
         return self.said
+
+    def causes(self) -> tuple[Any, ...]:
+        return self.told
 
 
 @dataclass

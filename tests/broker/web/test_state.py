@@ -29,6 +29,7 @@ def test_a_parked_operation_is_shown_with_its_times_and_what_it_misses(cluster: 
             "remaining_ms": 28_800,
             "checks": 2,
             "missing": "orders-0: broker 3 is at 40 of 42",
+            "causes": [],
             "client": "toy",
         }
     ]

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
+from purgatorio.broker.causes.cause import FetchPosition, NoRecordsYet, OpenTransaction
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.operations.reading import transaction_state
-from purgatorio.broker.operations.reading.stable_offsets import with_fates
 from purgatorio.broker.operations.reading.state import read_partitions, read_state
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.delayed_transition import PATIENCE_MS
@@ -398,10 +398,36 @@ def test_a_parked_fetch_tells_when_the_transaction_is_aborted(cluster: Any, coor
     producer = coordinator.begin("billing (1)")
     coordinator.advance_ms(2_100)
     waits = "consumer has 0 of 1 bytes: orders-0 from 0 waits for the transaction of `billing (1)` (open 2.1 s)"
-    cluster.brokers[0].park_produce(missing=waits)
+    orders = TopicPartition("orders", 0)
+    transaction = OpenTransaction(orders, "billing (1)", 7, 3, 2_100)
+    position = FetchPosition(orders, 0, transaction)
+    cluster.brokers[0].park_produce(missing=waits).told = (NoRecordsYet(None, 0, 1, (position,), 0),)
     (operation,) = state(cluster)["brokers"][0]["purgatories"][0]["operations"]
     assert operation["missing"] == f"{waits[:-1]}, times out in 57.9 s)"
-    assert with_fates("transaction of `" * 1_000, cluster.transactions) == "transaction of `" * 1_000
+    assert operation["causes"] == [
+        {
+            "kind": "NoRecordsYet",
+            "follower_id": None,
+            "available_bytes": 0,
+            "wanted_bytes": 1,
+            "positions": [
+                {
+                    "kind": "FetchPosition",
+                    "tp": "orders-0",
+                    "offset": 0,
+                    "held_back_by": {
+                        "kind": "OpenTransaction",
+                        "tp": "orders-0",
+                        "transactional_id": "billing (1)",
+                        "producer_id": 7,
+                        "first_offset": 3,
+                        "open_ms": 2_100,
+                    },
+                }
+            ],
+            "more_count": 0,
+        }
+    ]
     coordinator.end(producer, transactional_id="billing (1)")
     (operation,) = state(cluster)["brokers"][0]["purgatories"][0]["operations"]
     assert operation["missing"] == f"{waits[:-1]}, being committed)"
