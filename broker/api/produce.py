@@ -19,9 +19,11 @@ from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.produced_transaction import as_known_to, has_transactional, transaction_of
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.turns import Listings
+from purgatorio.broker.log.memory import UncommittedShare
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import INTERNAL_TOPICS, is_internal
+from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendDone, AppendResult
@@ -51,6 +53,8 @@ STEP_BATCHES = 500
 """The most batches that are appended at once; more are appended in steps, between which the broker does other work."""
 STEP_BYTES = 4 * 1024 * 1024
 """The most bytes of a request whose batches are appended at once; a single larger batch is, too: some milliseconds."""
+SLOW_MS = 1_000
+"""The longest that a client waits between two requests because its uncommitted records fill the memory."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id that may produce to internal topics, as in Kafka: that of its tools for repairs."""
 
@@ -84,6 +88,30 @@ def handle(
         )
     else:
         _append_in_transaction(replicas, ctx, request, batches, transaction, answer.done)
+    if replicas.memory.led.is_filling:
+        _slow_down(replicas, ctx, batches)
+
+
+def _slow_down(
+    replicas: ReplicaManager, ctx: RequestContext, batches: Sequence[tuple[TopicPartition, Buffer | None]]
+) -> None:
+    """Let a client wait whose uncommitted records come near their share of the memory, until followers have them.
+
+    Its next requests would be refused else, and a producer that is not idempotent would write out of order. What waits
+    is shown like a produce request.
+    """
+    share = replicas.memory.led
+    share.is_filling = False
+    filling = (tp for tp, _ in batches if _fills(share, replicas.lookup.known(tp)))
+    tp = next(filling, None)
+    if tp is not None:
+        channel = ctx.session.channel
+        channel.mute()
+        replicas.await_replicas(tp, timeout_ms=SLOW_MS, done=lambda _: channel.unmute(), client=ctx.client_id or "")
+
+
+def _fills(share: UncommittedShare, partition: Partition | None) -> bool:
+    return partition is not None and share.is_filled_by(partition.log.uncommitted_bytes)
 
 
 def _append_in_transaction(
@@ -137,6 +165,8 @@ def _in_steps(
             )
         else:
             _append_in_transaction(replicas, ctx, request, cut, transaction, partial(done, nth))
+    if replicas.memory.led.is_filling:
+        _slow_down(replicas, ctx, batches)
 
 
 def _cuts(

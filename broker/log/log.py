@@ -16,7 +16,7 @@ from purgatorio.broker.log.compaction import Compaction
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.epochs import LeaderEpochs
 from purgatorio.broker.log.errors import LogError, MemoryExhausted, OffsetOutOfRange
-from purgatorio.broker.log.memory import Age, MemoryBudget
+from purgatorio.broker.log.memory import FILLING_DIVISOR, Age, MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerBatch, ProducerStates
 from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
 from purgatorio.broker.log.segments import LogRead, Segments
@@ -203,9 +203,8 @@ class Log:
     def _reserve(self, memory_bytes: int, uncommitted_bytes: int) -> None:
         """Count the memory of an append, of which a part will be uncommitted, or raise MemoryExhausted."""
         share, memory = self._share, self._memory
-        # Nothing is uncommitted: then a batch may be larger than the share.
-        if share.used_bytes and self.uncommitted_bytes + uncommitted_bytes > share.limit_bytes - share.used_bytes:
-            raise share.refusal(self.uncommitted_bytes)
+        if FILLING_DIVISOR * (self.uncommitted_bytes + uncommitted_bytes) > share.limit_bytes - share.used_bytes:
+            share.check(self.uncommitted_bytes, uncommitted_bytes)
         if memory.used_bytes + memory_bytes > memory.limit_bytes and not memory.make_room(self, memory_bytes):
             raise MemoryExhausted(
                 f"the logs of this broker hold {memory.used_bytes} bytes of at most {memory.limit_bytes}, "

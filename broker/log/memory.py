@@ -16,6 +16,8 @@ _SMALL_DIVISOR: Final = 256
 _ROOM_DIVISOR: Final = 32
 _AWAITING_DIVISOR: Final = 8
 UNCOMMITTED_PERCENT: Final = 25
+FILLING_DIVISOR: Final = 4
+"""A log whose uncommitted records take more than this part of what it may have fills its share: see `is_filling`."""
 _FOLLOWED_PER_LED: Final = 2
 """A replica set has usually three members: a broker follows twice as much as it leads."""
 WARNING_INTERVAL_MS: Final = 60_000
@@ -71,19 +73,31 @@ class UncommittedShare:
     Attributes:
         limit_bytes: the share.
         used_bytes: the uncommitted bytes of its logs.
+        is_filling: an append came near the share. Whoever slows its producers down sets it to False.
     """
 
     def __init__(self, verb: str) -> None:
         self.verb = verb
         self.limit_bytes = 0
         self.used_bytes = 0
+        self.is_filling = False
 
-    def refusal(self, held_bytes: int) -> MemoryExhausted:
-        """Return the error for an append to a log that has `held_bytes` uncommitted, for which too little is left."""
-        return MemoryExhausted(
-            f"{held_bytes} bytes of the log are not committed, and {self.used_bytes} bytes of all logs that the broker "
-            f"{self.verb}, of at most {self.limit_bytes}"
-        )
+    def check(self, held_bytes: int, added_bytes: int) -> None:
+        """Note an append of `added_bytes` to a log that has `held_bytes` uncommitted, and comes near the share.
+
+        Raises:
+            MemoryExhausted: too little is left for it. If nothing is uncommitted, a batch may be larger than the share.
+        """
+        if self.used_bytes and held_bytes + added_bytes > self.limit_bytes - self.used_bytes:
+            raise MemoryExhausted(
+                f"{held_bytes} bytes of the log are not committed, and {self.used_bytes} bytes of all logs that the "
+                f"broker {self.verb}, of at most {self.limit_bytes}"
+            )
+        self.is_filling = True
+
+    def is_filled_by(self, held_bytes: int) -> bool:
+        """Return whether a log with `held_bytes` uncommitted comes near the share."""
+        return FILLING_DIVISOR * held_bytes > self.limit_bytes - self.used_bytes
 
 
 class MemoryBudget:

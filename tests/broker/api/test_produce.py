@@ -237,3 +237,69 @@ def test_what_a_producer_sent_without_acks_is_appended_though_it_has_gone(
     asked.session.channel = object()  # type: ignore[assignment]  # lost: it has another channel than before
     list(asked.listings.steps())
     assert alone.partition().log.log_end_offset == appended
+
+
+class Muted:
+    """The channel of a client; counts how often it is muted now."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def mute(self) -> None:
+        self.times += 1
+
+    def unmute(self) -> None:
+        self.times -= 1
+
+    def throttle(self) -> None: ...
+
+    def unthrottle(self, then: Any = None) -> None: ...
+
+
+def flood(broker: Harness, *, acks: int) -> tuple[Muted, int]:
+    """Produce a megabyte at a time until the client is muted, whose number of requests is returned."""
+    channel, records = Muted(), batch(bytes(1_000_000))
+    ctx = context(ApiKey.PRODUCE, 9)
+    ctx.session.channel = channel
+    data = PartitionProduceData(index=0, records=records)
+    request = ProduceRequest(acks=acks, topic_data=[TopicProduceData(name="orders", partition_data=[data])])
+    for count in range(1, 65):
+        replies = Replies()
+        produce.handle(broker.replicas, Listings(lambda: None), ctx, request, replies)
+        if channel.times:
+            return channel, count
+    raise AssertionError("the client was never muted")
+
+
+@pytest.fixture
+def followed() -> Harness:
+    """Broker 1, which leads; brokers 2 and 3 are in sync, and fetch when they are told to."""
+    harness = Harness()
+    harness.set_topics(topic(isr=(1, 2, 3)))
+    return harness
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_client_whose_records_fill_the_memory_goes_on_when_followers_have_them(followed: Harness, acks: int) -> None:
+    """It was refused, and a producer that is not idempotent wrote out of order (librdkafka's 0038 and 0041)."""
+    channel, count = flood(followed, acks=acks)
+    share = followed.replicas.memory.led
+    assert followed.partition().log.log_end_offset == count, "nothing was refused"
+    assert followed.partition().log.uncommitted_bytes < share.limit_bytes // 3, "there is room for what is on its way"
+    followed.follow((2, count - 1), (3, count))
+    assert channel.times == 1
+    followed.follow((2, count))
+    assert channel.times == 0
+
+
+def test_a_client_whose_records_no_follower_fetches_goes_on_after_a_second(followed: Harness) -> None:
+    channel, _ = flood(followed, acks=1)
+    followed.advance_ms(produce.SLOW_MS - 1)
+    assert channel.times == 1
+    followed.advance_ms(2)
+    assert channel.times == 0
+
+
+def test_a_leader_without_followers_slows_no_client_down(alone: Harness) -> None:
+    with pytest.raises(AssertionError, match="never muted"):
+        flood(alone, acks=1)
