@@ -9,6 +9,7 @@ from purgatorio.testing.loop_thread import CALL_TIMEOUT_SECONDS, LoopThread
 
 if TYPE_CHECKING:
     from purgatorio.broker.cluster import Cluster
+    from purgatorio.broker.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
     from purgatorio.broker.operations.declare import Operation
     from purgatorio.testing.controls import Controls
 
@@ -33,7 +34,7 @@ class BrokerControls:
             ValueError: the cluster refuses it, with its sentence.
         """
         longest = max(CALL_TIMEOUT_SECONDS, operation.patience_seconds)
-        return self._thread.run(self._controls.do(operation), operation.does(), longest)
+        return self._thread.run(self._controls.do(operation), operation.does().partition(";")[0], longest)
 
     @property
     def brokers(self) -> Sequence[int]:
@@ -129,32 +130,32 @@ class BrokerControls:
         """
         from purgatorio.broker.operations.brokers import ChangeFollower
 
-        self._change(broker, ChangeFollower(broker, held=True))
+        self._change(ChangeFollower(broker, held=True), f"hold follower {broker}")
 
     def release(self, broker: int | None = None) -> None:
         """Let a held follower, or all of them, fetch again."""
         from purgatorio.broker.operations.brokers import ChangeFollower
 
         for each in self.brokers if broker is None else [broker]:
-            self._change(each, ChangeFollower(each, held=False))
+            self._change(ChangeFollower(each, held=False), f"release follower {each}")
 
     def kill(self, broker: int) -> None:
         """End a broker as a crash would. The others notice when its lease runs out."""
         from purgatorio.broker.operations.brokers import KillBroker
 
-        self._change(broker, KillBroker(broker))
+        self._change(KillBroker(broker), f"kill broker {broker}")
 
     def stop(self, broker: int) -> None:
         """Stop a broker in good order: the others take over its partitions first."""
         from purgatorio.broker.operations.brokers import StopBroker
 
-        self._change(broker, StopBroker(broker, force=True))
+        self._change(StopBroker(broker, force=True), f"stop broker {broker}")
 
     def start(self, broker: int) -> None:
         """Start a stopped or killed broker on the port that it had, with empty logs."""
         from purgatorio.broker.operations.brokers import StartBroker
 
-        self._change(broker, StartBroker(broker))
+        self._change(StartBroker(broker), f"start broker {broker}")
 
     def add_broker(self, *, rack: str | None = None) -> int:
         """Start one more broker; return its id when all others know it. Clients learn of it by their metadata.
@@ -214,9 +215,9 @@ class BrokerControls:
 
         self.do(HealNetwork())
 
-    def _change(self, broker: int, operation: Operation) -> None:
+    def _change(self, operation: ChangeFollower | KillBroker | StartBroker | StopBroker, doing: str) -> None:
         """Do an operation on a broker; a BrokerStateError if it does not run, or does, or there is none of that id."""
-        self._thread.run(self._controls.change_broker(broker, operation), f"{operation.does()} (broker {broker})")
+        self._thread.run(self._controls.change_broker(operation), doing)
 
     def _run(self, change: Coroutine[Any, Any, T], doing: str) -> T:
         """Run a change of the cluster, which may refuse it: a ValueError then."""

@@ -19,6 +19,7 @@ from purgatorio.broker.metadata.acls import AclBinding
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
 from purgatorio.broker.operations.control import ClusterControl, OperationRefused
 from purgatorio.broker.operations.declare import Operation
 from purgatorio.broker.operations.operator import Operator
@@ -162,14 +163,14 @@ class Controls:
         """
         return await self.asked(operation.run(self.operator))
 
-    async def change_broker(self, broker_id: int, operation: Operation) -> None:
+    async def change_broker(self, operation: ChangeFollower | KillBroker | StartBroker | StopBroker) -> None:
         """Do an operation on a broker.
 
         Raises:
             BrokerStateError: there is none of that id, or the cluster refuses it.
         """
-        if broker_id not in self.cluster.broker_ids:
-            self.cluster.broker(broker_id)
+        if operation.id not in self.cluster.broker_ids:
+            self.cluster.broker(operation.id)
         try:
             await operation.run(self.operator)
         except BrokerStateError:

@@ -187,7 +187,9 @@ class Operation:
     @classmethod
     def arguments(cls) -> Iterator[Argument]:
         """Yield the attributes in the order of their declaration."""
-        hints = get_type_hints(cls, include_extras=True)
+        # By the namespaces of the code: a test runner may have dropped the module from sys.modules meanwhile.
+        namespace = {**Operation.run.__globals__, **cls.run.__globals__}
+        hints = get_type_hints(cls, namespace, include_extras=True)
         own_path = cls.public_path()
         for each in fields(cls):  # type: ignore[arg-type]  # each subclass is made a dataclass
             place: Literal["path", "query", "body"] = "query" if cls.method == "GET" else "body"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import offset_commit
+from purgatorio.broker.coordinator.coordinator_log import RETRY_MS
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.offset_commit import (
@@ -112,6 +113,7 @@ def test_clients_that_retry_while_the_replicas_are_away_make_one_wait_not_many()
         broker.advance_ms(5_001)
     assert broker.produce_purgatory.watched <= 2
     broker.follow((2, 20), tp=PARTITION)
+    broker.advance_ms(RETRY_MS)
     assert offset(broker) == 7
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -122,3 +123,9 @@ def test_a_test_can_do_it() -> None:
         assert kafka.do(ListTopics("orders"))["partitions"] == []
         with pytest.raises(ValueError, match="there is no topic 'orders'"):
             kafka.do(MoveLeader("orders"))
+
+
+def test_types_are_known_when_the_module_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest's own runs within a test drop the modules that they have imported."""
+    monkeypatch.delitem(sys.modules, MoveLeader.__module__)
+    assert [each.kind for each in MoveLeader.arguments()] == [str, int, int]
