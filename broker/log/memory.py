@@ -89,11 +89,15 @@ class UncommittedShare:
             MemoryExhausted: too little is left for it. If nothing is uncommitted, a batch may be larger than the share.
         """
         if self.used_bytes and held_bytes + added_bytes > self.limit_bytes - self.used_bytes:
-            raise MemoryExhausted(
-                f"{held_bytes} bytes of the log are not committed, and {self.used_bytes} bytes of all logs that the "
-                f"broker {self.verb}, of at most {self.limit_bytes}"
-            )
+            raise self.refusal(held_bytes)
         self.is_filling = True
+
+    def refusal(self, held_bytes: int) -> MemoryExhausted:
+        """Return the error for an append to a log that has `held_bytes` uncommitted, for which too little is left."""
+        return MemoryExhausted(
+            f"{held_bytes} bytes of the log are not committed, and {self.used_bytes} bytes of all logs that the broker "
+            f"{self.verb}, of at most {self.limit_bytes}"
+        )
 
     def is_filled_by(self, held_bytes: int) -> bool:
         """Return whether a log with `held_bytes` uncommitted comes near the share."""

@@ -148,7 +148,7 @@ def test_all_checks_run_and_pytest_comes_last(machine: Machine) -> None:
     stages = [line for line in done.stdout.splitlines() if line.startswith("== ") and not line.endswith(" s")]
     assert stages == ["== lint", "== format", "== types", "== imports", "== tests"]
     assert "mypy \n" in done.stdout
-    assert "pytest -n auto --dist loadfile -k purgatory\n" in done.stdout
+    assert "pytest -n auto --dist loadfile --part usual --seeds-a-day 5 -k purgatory\n" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("all passed in ")
     assert machine.noted()[-1].endswith(f"--editable {machine.repository}[dev]")
 
@@ -158,8 +158,7 @@ def test_the_quick_loop_asks_the_types_daemon_and_leaves_slow_tests_out(machine:
     done = machine.call("test", "--quick", "tests/x.py")
     assert done.returncode == 0
     assert "dmypy run " in done.stdout
-    left_out = "-m not (simulation or spark or clients or process or slow or heavy)"
-    assert f"pytest -n auto --dist worksteal {left_out} tests/x.py\n" in done.stdout
+    assert "pytest -n auto --dist worksteal --part quick tests/x.py\n" in done.stdout
 
 
 @pytest.mark.parametrize(("tool", "stage"), [("mypy", "types"), ("pytest", "tests")])
@@ -191,12 +190,12 @@ def test_ci_runs_the_same_script() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     commands = [line for line in script.read_text().splitlines() if line.startswith("./scripts/")]
-    assert commands == ['./scripts/test --coverage "$@"', "./scripts/compile", './scripts/test --quick "$@"']
+    assert commands == ['./scripts/test --ci --coverage "$@"', "./scripts/compile", './scripts/test --quick "$@"']
 
 
 def test_the_coverage_of_all_processes_is_reported_and_its_bar_is_a_check(machine: Machine) -> None:
     machine.put_python("python3")
-    done = machine.call("test", "--coverage", "tests/x.py", fail="pytest")
+    done = machine.call("test", "--ci", "--coverage", "tests/x.py", fail="pytest")
     said = [line for line in done.stdout.splitlines() if line.startswith("coverage ")]
     run = "coverage run -m pytest -n auto --dist loadfile tests/x.py"
     assert said == ["coverage erase", run, "coverage combine --quiet", "coverage report"]
