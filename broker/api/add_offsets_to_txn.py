@@ -39,7 +39,7 @@ def handle(
     """Add the partition that keeps the group."""
 
     def done(error_code: ErrorCode) -> None:
-        reply(error_response(request, fenced_before(FENCED_VERSION, ctx, error_code)))
+        reply(AddOffsetsToTxnResponse(error_code=fenced_before(FENCED_VERSION, ctx, error_code)))
 
     def add(error_code: ErrorCode) -> None:
         topic = transactions.image.topics.get(OFFSETS_TOPIC)
@@ -59,15 +59,9 @@ def handle(
         ensure_topic(admin, ctx, offsets_topic(groups), add)
 
 
-def error_response(request: AddOffsetsToTxnRequest, error_code: ErrorCode) -> AddOffsetsToTxnResponse:
-    """Return the response to a request that failed with `error_code`."""
-    return AddOffsetsToTxnResponse(error_code=error_code)
-
-
 API: Final = ApiHandler(
     key=ApiKey.ADD_OFFSETS_TO_TXN,
     min_version=0,
     max_version=4,
     bind=lambda services: partial(handle, services.admin, services.groups.config, services.transactions),
-    error_response=error_response,
 )

@@ -42,7 +42,7 @@ def handle(
             every broker answers.
     """
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION and not _is_valid(request):
-        reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
     response = api_versions_response(routes)
     known = features(transaction_version)
@@ -63,15 +63,9 @@ def _is_valid(request: ApiVersionsRequest) -> bool:
     return all(_SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version))
 
 
-def error_response(request: ApiVersionsRequest, error_code: ErrorCode) -> ApiVersionsResponse:
-    """Return the response to a request that failed with `error_code`."""
-    return ApiVersionsResponse(error_code=error_code)
-
-
 API: Final = ApiHandler(
     key=ApiKey.API_VERSIONS,
     min_version=0,
     max_version=4,
     bind=lambda services: partial(handle, services.routes, services.transactions.config.version),
-    error_response=error_response,
 )

@@ -15,7 +15,6 @@ from purgatorio.broker.group.consumer.heartbeats import Client
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -34,15 +33,9 @@ def handle(groups: Groups, ctx: RequestContext, request: ConsumerGroupHeartbeatR
         groups.listings.begin(left, ctx.session)
 
 
-def error_response(request: ConsumerGroupHeartbeatRequest, error_code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-    """Return the response to a heartbeat that failed with `error_code`."""
-    return ConsumerGroupHeartbeatResponse(error_code=error_code)
-
-
 API: Final = ApiHandler(
     key=ApiKey.CONSUMER_GROUP_HEARTBEAT,
     min_version=0,
     max_version=1,
     bind=lambda services: partial(handle, services.groups),
-    error_response=error_response,
 )

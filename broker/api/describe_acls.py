@@ -79,15 +79,9 @@ def read_filter(asked: Any) -> AclFilter | None:
     return found if all(codes) else None
 
 
-def error_response(request: DescribeAclsRequest, error_code: ErrorCode) -> DescribeAclsResponse:
-    """Return the response to a request that failed with `error_code`."""
-    return DescribeAclsResponse(error_code=error_code)
-
-
 API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_ACLS,
     min_version=1,
     max_version=3,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

@@ -17,7 +17,6 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -62,15 +61,9 @@ def _described(replica: Partition) -> DescribeLogDirsPartition:
     )
 
 
-def error_response(request: DescribeLogDirsRequest, error_code: ErrorCode) -> DescribeLogDirsResponse:
-    """Return the response to a request that failed with `error_code`."""
-    return DescribeLogDirsResponse(error_code=error_code)
-
-
 API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_LOG_DIRS,
     min_version=1,
     max_version=5,
     bind=lambda services: partial(handle, services.replicas),
-    error_response=error_response,
 )

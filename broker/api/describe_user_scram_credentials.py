@@ -45,17 +45,9 @@ def _result(name: str, infos: list[CredentialInfo] | None, times: int) -> Descri
     return DescribeUserScramCredentialsResult(user=name, error_code=error, error_message=message)
 
 
-def error_response(
-    request: DescribeUserScramCredentialsRequest, error_code: ErrorCode
-) -> DescribeUserScramCredentialsResponse:
-    """Return the response with `error_code`."""
-    return DescribeUserScramCredentialsResponse(error_code=error_code)
-
-
 API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
     min_version=0,
     max_version=0,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

@@ -39,7 +39,7 @@ def handle(transactions: Transactions, ctx: RequestContext, request: EndTxnReque
         )
 
     if not request.transactional_id:
-        reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        reply(EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
     transactions.results.end(
         request.transactional_id,
@@ -51,15 +51,9 @@ def handle(transactions: Transactions, ctx: RequestContext, request: EndTxnReque
     )
 
 
-def error_response(request: EndTxnRequest, error_code: ErrorCode) -> EndTxnResponse:
-    """Return the response to a request that failed with `error_code`."""
-    return EndTxnResponse(error_code=error_code)
-
-
 API: Final = ApiHandler(
     key=ApiKey.END_TXN,
     min_version=0,
     max_version=5,
     bind=lambda services: partial(handle, services.transactions),
-    error_response=error_response,
 )

@@ -88,10 +88,10 @@ class FetchHandler:
         state = request.replica_state
         replica_id = state.replica_id if ctx.api_version >= REPLICA_STATE_VERSION else request.replica_id
         if replica_id >= 0 and not self._is_current(replica_id, state.replica_epoch):
-            reply(error_response(request, ErrorCode.STALE_BROKER_EPOCH))
+            reply(FetchResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
             return
         if replica_id < 0 and _count(request) > MAX_CONSUMER_PARTITIONS:
-            reply(error_response(request, ErrorCode.INVALID_REQUEST))
+            reply(FetchResponse(error_code=ErrorCode.INVALID_REQUEST))
             return
         params = self._params(ctx, request, replica_id)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -134,13 +134,13 @@ class FetchHandler:
         session = sessions.find(request.session_id)
         by_topic_id = ctx.api_version >= TOPIC_ID_VERSION
         if session is None or not session.belongs_to(params):
-            reply(error_response(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+            reply(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
             return
         if not session.expects(request.session_epoch):
-            reply(error_response(request, ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+            reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
             return
         if session.by_topic_id != by_topic_id:
-            reply(error_response(request, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR))
+            reply(FetchResponse(error_code=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR))
             return
         forgotten = [
             (topic.topic_id if by_topic_id else topic.topic, partition)
@@ -154,7 +154,7 @@ class FetchHandler:
             reply(FetchResponse())
         elif sessions.is_overfull or _is_too_large(session):
             sessions.close(session)
-            reply(error_response(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+            reply(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         else:
             session.resolve_names(self._image())
             self._fetch(ctx, session, named, reply)
@@ -246,11 +246,6 @@ def _is_too_large(session: FetchSession) -> bool:
     return not session.is_privileged and len(session.fetches) > MAX_CONSUMER_PARTITIONS
 
 
-def error_response(request: FetchRequest, error_code: ErrorCode) -> FetchResponse:
-    """Return the response to a request that failed with `error_code`."""
-    return FetchResponse(error_code=error_code)
-
-
 def _bind(services: Services) -> Handler:
     admin = services.admin
     return FetchHandler(
@@ -267,5 +262,4 @@ API: Final = ApiHandler(
     min_version=4,
     max_version=16,
     bind=_bind,
-    error_response=error_response,
 )

@@ -28,15 +28,9 @@ def handle(groups: Groups, ctx: RequestContext, request: HeartbeatRequest, reply
     reply(HeartbeatResponse(error_code=error_code))
 
 
-def error_response(request: HeartbeatRequest, error_code: ErrorCode) -> HeartbeatResponse:
-    """Return the response with `error_code`."""
-    return HeartbeatResponse(error_code=error_code)
-
-
 API: Final = ApiHandler(
     key=ApiKey.HEARTBEAT,
     min_version=0,
     max_version=4,
     bind=lambda services: partial(handle, services.groups),
-    error_response=error_response,
 )

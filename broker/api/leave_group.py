@@ -13,7 +13,6 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
@@ -32,7 +31,7 @@ def handle(groups: Groups, ctx: RequestContext, request: LeaveGroupRequest, repl
     try:
         results = groups.classic.leave(request.group_id, leaving)
     except CoordinatorError as error:
-        reply(error_response(request, error.error_code))
+        reply(LeaveGroupResponse(error_code=error.error_code))
         return
     members = [
         MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=error_code)
@@ -41,15 +40,9 @@ def handle(groups: Groups, ctx: RequestContext, request: LeaveGroupRequest, repl
     reply(LeaveGroupResponse(members=members) if is_batched else LeaveGroupResponse(error_code=results[0]))
 
 
-def error_response(request: LeaveGroupRequest, error_code: ErrorCode) -> LeaveGroupResponse:
-    """Return the response with `error_code` for the whole request."""
-    return LeaveGroupResponse(error_code=error_code)
-
-
 API: Final = ApiHandler(
     key=ApiKey.LEAVE_GROUP,
     min_version=0,
     max_version=5,
     bind=lambda services: partial(handle, services.groups),
-    error_response=error_response,
 )

@@ -33,7 +33,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: ListConfigResource
     """Answer from this broker's image; a type that Kafka does not list is refused with UNSUPPORTED_VERSION."""
     asked = [CLIENT_METRICS] if ctx.api_version == 0 else request.resource_types or LISTED_TYPES
     if not set(asked) <= set(LISTED_TYPES):
-        reply(error_response(request, ErrorCode.UNSUPPORTED_VERSION))
+        reply(ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
         return
     reply(
         ListConfigResourcesResponse(
@@ -56,15 +56,9 @@ def _names(image: ClusterImage, kind: int) -> Iterable[str]:
     return ()
 
 
-def error_response(request: ListConfigResourcesRequest, error_code: ErrorCode) -> ListConfigResourcesResponse:
-    """Return the response with `error_code`."""
-    return ListConfigResourcesResponse(error_code=error_code)
-
-
 API: Final = ApiHandler(
     key=ApiKey.LIST_CONFIG_RESOURCES,
     min_version=0,
     max_version=1,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

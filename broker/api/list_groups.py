@@ -65,15 +65,9 @@ def _listed(shard: GroupShard, group_id: str) -> ListedGroup | None:
     )
 
 
-def error_response(request: ListGroupsRequest, error_code: ErrorCode) -> ListGroupsResponse:
-    """Return the response with `error_code` and no groups."""
-    return ListGroupsResponse(error_code=error_code)
-
-
 API: Final = ApiHandler(
     key=ApiKey.LIST_GROUPS,
     min_version=0,
     max_version=5,
     bind=lambda services: partial(handle, services.groups),
-    error_response=error_response,
 )

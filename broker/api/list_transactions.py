@@ -113,15 +113,9 @@ class _Filter:
         )
 
 
-def error_response(request: ListTransactionsRequest, error_code: ErrorCode) -> ListTransactionsResponse:
-    """Return the response with `error_code` and no transactions."""
-    return ListTransactionsResponse(error_code=error_code)
-
-
 API: Final = ApiHandler(
     key=ApiKey.LIST_TRANSACTIONS,
     min_version=0,
     max_version=2,
     bind=lambda services: partial(handle, services.transactions),
-    error_response=error_response,
 )

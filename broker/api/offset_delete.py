@@ -48,12 +48,7 @@ def handle(groups: Groups, ctx: RequestContext, request: OffsetDeleteRequest, re
     try:
         groups.cleaner.delete_offsets(request.group_id, partitions, done)
     except CoordinatorError as error:
-        reply(error_response(request, error.error_code))
-
-
-def error_response(request: OffsetDeleteRequest, error_code: ErrorCode) -> OffsetDeleteResponse:
-    """Return the response with `error_code` for the whole request."""
-    return OffsetDeleteResponse(error_code=error_code)
+        reply(OffsetDeleteResponse(error_code=error.error_code))
 
 
 API: Final = ApiHandler(
@@ -61,5 +56,4 @@ API: Final = ApiHandler(
     min_version=0,
     max_version=0,
     bind=lambda services: partial(handle, services.groups),
-    error_response=error_response,
 )

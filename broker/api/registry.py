@@ -17,8 +17,10 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Handler, Route
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.transactions import Transactions
+from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.message import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,8 @@ class ApiHandler:
         min_version: the lowest version that ApiVersions advertises.
         max_version: the highest version that is advertised and answered.
         bind: returns the handler for the services of one broker; called once per broker.
-        error_response: returns the response for a request that failed as a whole; None closes the connection.
+        error_response: returns the response for a request that failed as a whole; None closes the connection. Not
+            given: the response with that error code, which most responses have.
         min_answered_version: the lowest version that is answered, if it is above `min_version`.
     """
 
@@ -64,14 +67,19 @@ class ApiHandler:
     min_version: int
     max_version: int
     bind: Callable[[Services], Handler]
-    error_response: Callable[[Any, ErrorCode], Any | None]
+    error_response: Callable[[Any, ErrorCode], Any | None] | None = None
     min_answered_version: int = 0
 
     def route(self, services: Services) -> Route:
         """Return the route of this API for one broker."""
-        return Route(
-            self.bind(services), self.min_version, self.max_version, self.error_response, self.min_answered_version
-        )
+        return Route(self.bind(services), self.min_version, self.max_version, self.failed, self.min_answered_version)
+
+    def failed(self, request: Any, error_code: ErrorCode) -> Any | None:
+        """Return the response for a request that failed as a whole, or None to close the connection."""
+        if self.error_response is not None:
+            return self.error_response(request, error_code)
+        response: Callable[..., Message] = APIS[self.key].response
+        return response(error_code=error_code)
 
     @property
     def answered_versions(self) -> range:

@@ -17,12 +17,7 @@ from purgatorio.protocol.messages.sasl_handshake import SaslHandshakeRequest, Sa
 
 def handle(ctx: RequestContext, request: SaslHandshakeRequest, reply: Reply) -> None:
     """Refuse: the listener has no SASL, or the client's session lasts as long as the connection."""
-    reply(error_response(request, ErrorCode.ILLEGAL_SASL_STATE))
-
-
-def error_response(request: SaslHandshakeRequest, error_code: ErrorCode) -> SaslHandshakeResponse:
-    """Return the response with `error_code`."""
-    return SaslHandshakeResponse(error_code=error_code)
+    reply(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
 
 
 API: Final = ApiHandler(
@@ -30,5 +25,4 @@ API: Final = ApiHandler(
     min_version=0,
     max_version=1,
     bind=lambda services: handle,
-    error_response=error_response,
 )

@@ -24,17 +24,12 @@ def handle(groups: Groups, ctx: RequestContext, request: SyncGroupRequest, reply
     """Answer with the member's assignment, now or when it is committed."""
     is_named = request.protocol_type is not None and request.protocol_name is not None
     if ctx.api_version >= PROTOCOL_VERSION and not is_named:
-        reply(error_response(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        reply(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         return
     try:
         groups.classic.sync(ctx, request, reply)
     except CoordinatorError as error:
-        reply(error_response(request, error.error_code))
-
-
-def error_response(request: SyncGroupRequest, error_code: ErrorCode) -> SyncGroupResponse:
-    """Return the response with `error_code`."""
-    return SyncGroupResponse(error_code=error_code)
+        reply(SyncGroupResponse(error_code=error.error_code))
 
 
 API: Final = ApiHandler(
@@ -42,5 +37,4 @@ API: Final = ApiHandler(
     min_version=0,
     max_version=5,
     bind=lambda services: partial(handle, services.groups),
-    error_response=error_response,
 )

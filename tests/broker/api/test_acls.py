@@ -193,7 +193,7 @@ def test_each_fails_as_a_whole_with_one_code() -> None:
     filters = DeleteAclsRequest(filters=[DeleteAclsFilter(**filter_of())])
     assert delete_acls.error_response(filters, ErrorCode.NOT_CONTROLLER).filter_results[0].error_code == 41
     request = DescribeAclsRequest(**filter_of())
-    assert describe_acls.error_response(request, ErrorCode.NOT_CONTROLLER).error_code == 41
+    assert describe_acls.API.failed(request, ErrorCode.NOT_CONTROLLER).error_code == 41
 
 
 def test_a_long_list_is_made_in_steps_from_the_acls_of_its_beginning(

@@ -110,6 +110,6 @@ def test_a_broker_that_is_not_the_coordinator_says_so(broker: Coordinator) -> No
 
 def test_a_whole_request_can_be_answered_with_an_error() -> None:
     code = ErrorCode.UNKNOWN_SERVER_ERROR
-    assert travel(1, consumer_group_heartbeat.error_response(join(), code)).error_code == code
+    assert travel(1, consumer_group_heartbeat.API.failed(join(), code)).error_code == code
     request = ConsumerGroupDescribeRequest(group_ids=["app"])
     assert travel(1, consumer_group_describe.error_response(request, code)).groups[0].error_code == code

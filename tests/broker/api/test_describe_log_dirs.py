@@ -64,5 +64,5 @@ def test_the_answer_can_be_sent_in_every_version(broker: Harness, version: int) 
 
 
 def test_a_whole_request_can_be_answered_with_an_error() -> None:
-    response = describe_log_dirs.error_response(DescribeLogDirsRequest(), ErrorCode.UNKNOWN_SERVER_ERROR)
+    response = describe_log_dirs.API.failed(DescribeLogDirsRequest(), ErrorCode.UNKNOWN_SERVER_ERROR)
     assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

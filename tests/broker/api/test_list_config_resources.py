@@ -50,5 +50,5 @@ def test_an_unknown_type_is_refused(cluster: Any) -> None:
 
 
 def test_a_whole_request_can_be_answered_with_an_error() -> None:
-    response = list_config_resources.error_response(ListConfigResourcesRequest(), ErrorCode.UNKNOWN_SERVER_ERROR)
+    response = list_config_resources.API.failed(ListConfigResourcesRequest(), ErrorCode.UNKNOWN_SERVER_ERROR)
     assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -25,7 +25,7 @@ from tests.broker.api.harness import context
 from tests.broker.server.named import requests_that_name
 from tests.error_log import ErrorLog
 
-ERROR_RESPONSES = {api.key: api.error_response for api in APIS}
+ERROR_RESPONSES = {api.key: api.failed for api in APIS}
 LONG = 2 * PART_ENTRIES + 1
 
 

@@ -83,7 +83,7 @@ def test_every_module_that_registers_an_api_is_listed_once_by_key() -> None:
 def test_a_handlers_docstring_begins_with_its_api_and_names_the_answered_versions(
     registered: ApiHandler,
 ) -> None:
-    source = Path(api.__path__[0], registered.error_response.__module__.rpartition(".")[2] + ".py")
+    source = Path(api.__path__[0], registered.bind.__module__.rpartition(".")[2] + ".py")
     docstring = ast.get_docstring(ast.parse(source.read_text()))  # compiled modules keep none
     name, key, versions = re.match(
         r"(\w+) \(key (\d+)\)[:,].*?Versions? (\d+(?:–\d+)?)", docstring or "", re.DOTALL
