@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from purgatorio.broker.coordinator.turns import Listings
+from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.log.config_keys import ConfigKey
 from purgatorio.broker.metadata.cluster_change import ClusterChange, R
 from purgatorio.broker.metadata.controller import TopicSettings

@@ -14,7 +14,7 @@ from copy import copy
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from purgatorio.broker.coordinator.turns import Listings
+from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.routing.replies import message_of
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
 from purgatorio.broker.routing.route_layers import Wrap

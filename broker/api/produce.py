@@ -18,7 +18,7 @@ from typing import Final
 from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.produced_transaction import as_known_to, has_transactional, transaction_of
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.coordinator.turns import Listings
+from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.log.memory import UncommittedShare
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage

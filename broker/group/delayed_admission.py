@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.protocol.errors import ErrorCode
@@ -22,7 +22,7 @@ class AdmissionKey:
     transactional_id: str
 
     def __str__(self) -> str:
-        return shown(self.transactional_id)
+        return shortened(self.transactional_id)
 
 
 class DelayedAdmission(DelayedOperation):
@@ -56,7 +56,7 @@ class DelayedAdmission(DelayedOperation):
     def missing(self) -> str:
         """Name the transaction, and the partition that its coordinator has not confirmed."""
         return (
-            f"the coordinator of `{shown(self._transactional_id)}` has not confirmed that its transaction includes "
+            f"the coordinator of `{shortened(self._transactional_id)}` has not confirmed that its transaction includes "
             f"{self._tp}"
         )
 

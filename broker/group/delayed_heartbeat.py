@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 
 
@@ -22,7 +22,7 @@ class MemberKey:
     member_id: str
 
     def __str__(self) -> str:
-        return f"{shown(self.group_id)}: {shown(self.member_id)}"
+        return f"{shortened(self.group_id)}: {shortened(self.member_id)}"
 
 
 class DelayedHeartbeat(DelayedOperation):
@@ -88,8 +88,8 @@ class DelayedHeartbeat(DelayedOperation):
 
     def missing(self) -> str:
         """Name the member whose heartbeat is waited for."""
-        return f"no heartbeat of member {shown(self._key.member_id)} of {shown(self._key.group_id)} yet"
+        return f"no heartbeat of member {shortened(self._key.member_id)} of {shortened(self._key.group_id)} yet"
 
     def held_by(self) -> tuple[str]:
         """Return the member's id."""
-        return (shown(self._key.member_id),)
+        return (shortened(self._key.member_id),)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from purgatorio.broker.coordinator.turns import Listings, in_turns
+from purgatorio.broker.coordinator.listings import Listings, in_turns
 from purgatorio.broker.group.classic.records import replay_group
 from purgatorio.broker.group.consumer.classic_members import ClassicMembers
 from purgatorio.broker.group.consumer.consumer_groups import ConsumerGroups

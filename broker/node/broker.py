@@ -55,9 +55,9 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import ROLES_PER_STEP
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
+from purgatorio.broker.server.peer_network import PeerNetwork
 from purgatorio.broker.server.peers import Peers
 from purgatorio.broker.server.request_memory import RequestMemory
-from purgatorio.broker.server.wires import Wires
 from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import get_logger
 
@@ -89,7 +89,7 @@ class Broker:
         purgatories: all purgatories, by Kafka's names.
         groups: the groups that this broker coordinates.
         peers: asks other brokers.
-        wires: its connections to other brokers, which a test can hold.
+        peer_network: its connections to other brokers, which a test can hold.
         transactions: the transactional ids that this broker coordinates.
         coordinators: both, and the end markers of transactions.
         layers: what stands before the handlers of its APIs.
@@ -140,9 +140,9 @@ class Broker:
             closed=self.replicas.end_session,
         )
         self.recorder = DelayRecorder(self.replicas, clock, self.metrics)
-        self.wires = Wires()
+        self.peer_network = PeerNetwork()
         self._connections = BrokerConnections(
-            config, self._credentials, image=lambda: self.image, clock=lease_clock, wires=self.wires
+            config, self._credentials, image=lambda: self.image, clock=lease_clock, peer_network=self.peer_network
         )
         self.peers = Peers(partial(self._connections.connect, client="coordinator"))
         self.coordinators = self._build_coordinators()

@@ -10,7 +10,7 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
 from purgatorio.broker.server.broker_login import log_in
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.server.wires import Wires
+from purgatorio.broker.server.peer_network import PeerNetwork
 from purgatorio.broker.time.clock import Clock
 
 
@@ -22,7 +22,7 @@ class BrokerConnections:
         credentials: of the cluster's brokers.
         image: returns the image that this broker acts on.
         clock: tells how long connecting and answers may take.
-        wires: is told of each connection, so that a test can hold it.
+        peer_network: is told of each connection, so that a test can hold it.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class BrokerConnections:
         *,
         image: Callable[[], ClusterImage],
         clock: Clock,
-        wires: Wires,
+        peer_network: PeerNetwork,
     ) -> None:
         self._broker_id = config.broker_id
         self._listener = inter_broker_listener(config)
         self._token = credentials.token(config.broker_id) if self._listener == BROKERS else None
         self._image = image
         self._clock = clock
-        self._wires = wires
+        self._peer_network = peer_network
 
     async def connect(self, broker_id: int, *, client: str) -> PeerConnection:
         """Open a connection to another broker, for one part of this broker.
@@ -54,7 +54,7 @@ class BrokerConnections:
             raise ConnectionError(f"broker {broker_id} is not registered with a listener {self._listener}")
         peer = PeerConnection(self._clock, client_id=f"broker-{self._broker_id}-{client}")
         await peer.connect(endpoint.host, endpoint.port)
-        self._wires.connected(broker_id, peer)
+        self._peer_network.connected(broker_id, peer)
         if self._token is not None:
             await log_in(peer, NAME, self._token)
         return peer

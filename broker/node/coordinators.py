@@ -11,7 +11,7 @@ import random
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.room_settings import group_config, transaction_config
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
-from purgatorio.broker.coordinator.seams import AskBroker
+from purgatorio.broker.coordinator.interfaces import AskBroker
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.metadata.image import ClusterImage

@@ -37,7 +37,7 @@ class AlteredReply:
         self._reply.close(reason)
 
 
-class LateReply:
+class DelayedReply:
     """A reply whose response is sent later; only then is it encoded.
 
     Args:

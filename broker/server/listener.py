@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from purgatorio.broker.coordinator.turns import listings_soon
+from purgatorio.broker.coordinator.listings import listings_soon
 from purgatorio.broker.layers.faults.toxic_rule import Toxics
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
 from purgatorio.broker.routing.request import Routes
@@ -21,13 +21,13 @@ from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
 from purgatorio.broker.server.connection_snapshot import ConnectionSnapshot
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.hang_ups import HangUps
-from purgatorio.broker.server.late_connections import LateConnections
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.listening import PlainAcceptor, can_watch_sockets
 from purgatorio.broker.server.observer import NullObserver, ServerObserver
 from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.shared_services import Identify, SharedServices
+from purgatorio.broker.server.throttled_connections import ThrottledConnections
 from purgatorio.broker.server.tls_acceptor import TlsAcceptor
 from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.time.clock import Alarm, Clock, time_limit
@@ -82,7 +82,7 @@ class Listener:
         self._memory = memory or RequestMemory(limits.request_memory_bytes)
         self._sasl = sasl
         self._refusals = RefusalLog(name, clock)
-        self._late = None if rates is None else LateConnections(rates, clock, self._refused)
+        self._late = None if rates is None else ThrottledConnections(rates, clock, self._refused)
         self._connections: dict[Connection, None] = {}
         self._slots = slots or ConnectionSlots(limits)
         self._turns = turns or Turns(call_soon, clock.now_seconds)

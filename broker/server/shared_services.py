@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from purgatorio.broker.coordinator.turns import Listings
+from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.routing.request import Principal
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.dispatch import Dispatcher

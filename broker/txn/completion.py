@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from purgatorio.broker.coordinator.coordinator_log import RETRY_MS, Committed
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.txn.delayed_timeout import DelayedTimeout
 from purgatorio.broker.txn.delayed_transition import TransactionKey
@@ -107,7 +107,7 @@ class Completion:
         self.timed_out_count += 1
         logger.info(
             "transaction timed out",
-            transactional_id=shown(transaction.transactional_id),
+            transactional_id=shortened(transaction.transactional_id),
             timeout_ms=transaction.value.timeout_ms,
         )
 
@@ -164,7 +164,7 @@ class Completion:
         """Leave a transaction as it is whose markers were refused: a newer coordinator or producer has taken over."""
         logger.warning(
             "markers of a transaction were refused",
-            transactional_id=shown(transaction.transactional_id),
+            transactional_id=shortened(transaction.transactional_id),
             error=error_code.name,
             missing=len(transaction.unmarked or ()),
         )
@@ -203,7 +203,7 @@ class Completion:
 
     def describe(self, transaction: Transaction) -> str:
         """Tell what a transition waits for."""
-        name = shown(transaction.transactional_id)
+        name = shortened(transaction.transactional_id)
         if transaction.pending is not None:
             return f"the transaction of {name} becomes {transaction.pending.state_name} when the replicas have it"
         return f"the transaction of {name} waits for {self._services.ends.waits_for(transaction.transactional_id)}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.txn.transaction import Transaction
 
@@ -47,4 +47,4 @@ class DelayedTimeout(DelayedOperation):
         """Name the transaction that is open."""
         count = len(self._transaction.value.partitions)
         partitions = "1 partition" if count == 1 else f"{count} partitions"
-        return f"the transaction of {shown(self._transaction.transactional_id)} is open, with {partitions}"
+        return f"the transaction of {shortened(self._transaction.transactional_id)} is open, with {partitions}"

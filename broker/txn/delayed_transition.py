@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.txn.shard import TransactionShard
 from purgatorio.broker.txn.transaction import Transaction
@@ -34,7 +34,7 @@ class TransactionKey:
     transactional_id: str
 
     def __str__(self) -> str:
-        return shown(self.transactional_id)
+        return shortened(self.transactional_id)
 
 
 class DelayedTransition(DelayedOperation):

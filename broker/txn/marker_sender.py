@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, Protocol
 
-from purgatorio.broker.coordinator.seams import AskBroker
+from purgatorio.broker.coordinator.interfaces import AskBroker
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage

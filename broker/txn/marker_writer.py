@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from purgatorio.broker.coordinator.seams import EndOffsets
+from purgatorio.broker.coordinator.interfaces import EndOffsets
 from purgatorio.broker.log.errors import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from purgatorio.broker.coordinator.seams import AskBroker, EndOffsets
+from purgatorio.broker.coordinator.interfaces import AskBroker, EndOffsets
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.replica.replica_manager import ReplicaManager

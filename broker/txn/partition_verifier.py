@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.coordinator.seams import AskBroker
+from purgatorio.broker.coordinator.interfaces import AskBroker
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.purgatory import Timer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from purgatorio.broker.coordinator.turns import Listings, in_turns
+from purgatorio.broker.coordinator.listings import Listings, in_turns
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.txn.completion import Completion

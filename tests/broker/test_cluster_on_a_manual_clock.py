@@ -133,12 +133,12 @@ async def test_followers_keep_their_connections_while_the_process_stands_still(
 ) -> None:
     """The answers of leaders may wait unread: a follower counts only time in which the event loop ran."""
     await clock.run_for(5_000)
-    wires = {broker.broker_id: list(broker.wires.connections) for broker in cluster.brokers}
-    assert any(wires.values())
+    peer_network = {broker.broker_id: list(broker.peer_network.connections) for broker in cluster.brokers}
+    assert any(peer_network.values())
     clock.advance_ms(10 * 60_000)
     await clock.run_for(2_000)
-    assert {broker.broker_id: list(broker.wires.connections) for broker in cluster.brokers} == wires
-    assert not any(peer.closed for peers in wires.values() for peer in peers)
+    assert {broker.broker_id: list(broker.peer_network.connections) for broker in cluster.brokers} == peer_network
+    assert not any(peer.closed for peers in peer_network.values() for peer in peers)
 
 
 async def test_a_broker_that_dies_while_the_process_stands_still_is_fenced_when_it_goes_on(

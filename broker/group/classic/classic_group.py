@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import ShardState
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.group.classic.member import JoinReply, Member, Protocols
 from purgatorio.broker.group.classic.state import TRANSITIONS, GroupState
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
@@ -362,9 +362,9 @@ class ClassicGroup(Group):
     def label(self, member: Member) -> str:
         """Return a member's name for people: its instance id, or its client id if no other member has the same."""
         if member.instance_id is not None:
-            return shown(member.instance_id)
+            return shortened(member.instance_id)
         same = sum(each.client_id == member.client_id for each in self.members.values())
-        return shown(member.client_id if member.client_id and same == 1 else member.member_id)
+        return shortened(member.client_id if member.client_id and same == 1 else member.member_id)
 
     def labels(self, members: Iterable[Member]) -> str:
         """Return the names of members in a sentence; of many, the first ones."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.group.classic import leaves
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_join import JoinKey
@@ -92,7 +92,7 @@ class ClassicGroups:
         limit_bytes = self._services.log.max_batch_bytes(shard.tp)
         metadata_bytes = [len(protocol.metadata) for protocol in request.protocols]
         if max(metadata_bytes, default=0) > limit_bytes or sum(metadata_bytes) > PROTOCOLS_PER_MEMBER * limit_bytes:
-            message = f"a member of group {shown(request.group_id)} tells {sum(metadata_bytes)} bytes of metadata"
+            message = f"a member of group {shortened(request.group_id)} tells {sum(metadata_bytes)} bytes of metadata"
             raise CoordinatorError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
         return join_of(ctx, request, reply)
 

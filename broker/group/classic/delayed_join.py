@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.group.classic.classic_group import MAX_LABELS, ClassicGroup
 from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.purgatory import DelayedOperation
@@ -19,7 +19,7 @@ class JoinKey:
     group_id: str
 
     def __str__(self) -> str:
-        return f"join of {shown(self.group_id)}"
+        return f"join of {shortened(self.group_id)}"
 
 
 class DelayedJoin(DelayedOperation):
@@ -78,7 +78,7 @@ class DelayedJoin(DelayedOperation):
             waits.append(f"member{'s' * (len(absent) > 1)} {group.labels(absent)}")
         if group.pending:
             waits.append(f"{len(group.pending)} new member id{'s' * (len(group.pending) > 1)} to join")
-        return f"rebalance of {shown(group.group_id)} waits for {' and for '.join(waits)}" if waits else ""
+        return f"rebalance of {shortened(group.group_id)} waits for {' and for '.join(waits)}" if waits else ""
 
     def held_by(self) -> tuple[str, ...]:
         """Return the first members that have not joined again; after the answer, if all had, the one that was last."""
@@ -132,4 +132,4 @@ class InitialDelayedJoin(DelayedJoin):
     def missing(self) -> str:
         """Tell that the delay is not over."""
         count = len(self.group.members)
-        return f"first rebalance of {shown(self.group.group_id)} waits for more members; {count} joined so far"
+        return f"first rebalance of {shortened(self.group.group_id)} waits for more members; {count} joined so far"

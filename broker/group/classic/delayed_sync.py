@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.group.classic.classic_group import MAX_LABELS, ClassicGroup
 from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.purgatory import DelayedOperation
@@ -21,7 +21,7 @@ class SyncKey:
     group_id: str
 
     def __str__(self) -> str:
-        return f"sync of {shown(self.group_id)}"
+        return f"sync of {shortened(self.group_id)}"
 
 
 class DelayedSync(DelayedOperation):
@@ -82,7 +82,7 @@ class DelayedSync(DelayedOperation):
         what = f"member{'s' * (len(unsynced) > 1)} {group.labels(unsynced)}"
         if leader and group.leader_id is not None:
             what = f"the assignment of leader {group.label(group.members[group.leader_id])}"
-        return f"generation {group.generation} of {shown(group.group_id)} waits for {what}"
+        return f"generation {group.generation} of {shortened(group.group_id)} waits for {what}"
 
     def held_by(self) -> tuple[str, ...]:
         """Return the first members that have not synced."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.member import JoinReply, Member, Protocols, protocols_bytes
 from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances, join_error
@@ -189,7 +189,7 @@ class Joins:
         group.has_newcomers = True
         group.park_join(member, join.reply)
         self._rebalances.start_session(group, member)
-        self._rebalances.changed(group, "join", f"new member {shown(member_id)}: {join.reason}")
+        self._rebalances.changed(group, "join", f"new member {shortened(member_id)}: {join.reason}")
 
     # --- members with an id ---
 
@@ -218,7 +218,7 @@ class Joins:
     def _join_again(self, group: ClassicGroup, join: Join, member: Member) -> None:
         self._update(group, join, member)
         self._park(group, join, member)
-        self._rebalances.changed(group, "join", f"member {shown(member.member_id)}: {join.reason}")
+        self._rebalances.changed(group, "join", f"member {shortened(member.member_id)}: {join.reason}")
 
     @staticmethod
     def _update(group: ClassicGroup, join: Join, member: Member) -> None:
@@ -250,7 +250,7 @@ class Joins:
             return
         # In the midst of a rebalance the leader may already have assigned to the old id (KAFKA-9801).
         self._park(group, join, member)
-        self._rebalances.changed(group, "join", f"static member {shown(join.instance_id or '')}: {join.reason}")
+        self._rebalances.changed(group, "join", f"static member {shortened(join.instance_id or '')}: {join.reason}")
 
     def _keep_assignment(
         self, group: ClassicGroup, join: Join, member: Member, returned: _Returned, old_leader_id: str

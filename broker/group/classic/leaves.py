@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances
 from purgatorio.broker.group.classic.state import GroupState
@@ -51,6 +51,6 @@ def _leave_one(rebalances: Rebalances, group: ClassicGroup, leaving: MemberIdent
         rebalances.drop_pending(group, member_id, "leave")
         return []
     member = group.find(member_id, instance_id)
-    reason = f"member {shown(member_id)}: {(leaving.reason or 'no reason given')[:MAX_REASON]}"
+    reason = f"member {shortened(member_id)}: {(leaving.reason or 'no reason given')[:MAX_REASON]}"
     rebalances.drop(group, member)
     return [reason]

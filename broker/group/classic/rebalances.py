@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_join import DelayedJoin, InitialDelayedJoin, JoinKey
 from purgatorio.broker.group.classic.delayed_sync import DelayedSync, SyncKey
@@ -76,7 +76,7 @@ class Rebalances:
         """Ask all members to join again: they learn it from their heartbeats, and from their syncs."""
         logger.info(
             "group rebalances",
-            group=shown(group.group_id),
+            group=shortened(group.group_id),
             generation=group.generation,
             members=len(group.members),
             cause=cause,
@@ -184,11 +184,11 @@ class Rebalances:
         def done(error_code: ErrorCode) -> None:
             if error_code:
                 # A coordinator that loads the group finds its last members, whose sessions then end.
-                logger.warning("an empty group was not written", group=shown(group.group_id), error=error_code.name)
+                logger.warning("an empty group was not written", group=shortened(group.group_id), error=error_code.name)
 
         record = group_record(group, {})
         group.is_logged |= self._services.log.append(group.shard.tp, [record], done)
-        logger.info("group is empty", group=shown(group.group_id), generation=group.generation)
+        logger.info("group is empty", group=shortened(group.group_id), generation=group.generation)
 
     def _syncs_expired(self, group: ClassicGroup, generation: int) -> None:
         """Remove the members that were told of a generation and have not asked for their assignment (KAFKA-12890)."""
@@ -280,7 +280,7 @@ class Rebalances:
         if members:
             logger.info(
                 "members removed",
-                group=shown(group.group_id),
+                group=shortened(group.group_id),
                 count=len(members),
                 members=group.labels(members),
                 reason=reason,
@@ -304,9 +304,9 @@ class Rebalances:
 
     def _session_over(self, group: ClassicGroup, member: Member) -> None:
         if group.is_alive and group.members.get(member.member_id) is member:
-            logger.info("session is over", group=shown(group.group_id), member=shown(member.member_id))
+            logger.info("session is over", group=shortened(group.group_id), member=shortened(member.member_id))
             self.drop(group, member)
-            self.changed(group, "session over", f"member {shown(member.member_id)}")
+            self.changed(group, "session over", f"member {shortened(member.member_id)}")
 
     @staticmethod
     def keep(group: ClassicGroup) -> None:

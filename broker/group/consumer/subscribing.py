@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, ResolvedExpression
 from purgatorio.broker.group.consumer.expressions import Expressions
 from purgatorio.broker.group.consumer.identification import Sender
@@ -139,7 +139,7 @@ class Subscribing:
             others = group.matched_count - (0 if known is None else len(known.topics))
             if others and others + len(topics) > MAX_MATCHED:
                 message = (
-                    f"the regular expressions of group {shown(group.group_id)} match more than {MAX_MATCHED} topics"
+                    f"the regular expressions of group {shortened(group.group_id)} match more than {MAX_MATCHED} topics"
                 )
                 raise CoordinatorError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
             image, now_ms = self._services.image(), self._services.clock.wall_ms()

@@ -15,7 +15,7 @@ from purgatorio.broker.layers.faults.parked import HOLD_MS, FaultedRequest
 from purgatorio.broker.layers.faults.partitions import SPLIT, Named, merge, named_partitions, split
 from purgatorio.broker.layers.faults.skipping import Skips
 from purgatorio.broker.purgatory import Purgatory
-from purgatorio.broker.routing.replies import AlteredReply, LateReply, LostReply, throttled
+from purgatorio.broker.routing.replies import AlteredReply, DelayedReply, LostReply, throttled
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -114,7 +114,7 @@ class Interceptor:
         rule = live.rule
         if rule.answer_delay_ms:
             told = f"{live.name} delays its answer by {rule.answer_delay_ms} ms"
-            reply = LateReply(reply, partial(self._park, rule.answer_delay_ms, told, live, named, ctx, reply))
+            reply = DelayedReply(reply, partial(self._park, rule.answer_delay_ms, told, live, named, ctx, reply))
         go_on = partial(self._answer, live, live.error_code(), named, ctx, request, reply)
         if rule.hold:
             told = f"{live.name} holds it until it is released"

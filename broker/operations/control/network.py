@@ -138,7 +138,7 @@ class Network:
         for broker in self._cluster.brokers:
             own = broker.broker_id
             stands = own in self._paused
-            broker.wires.cut(self._cluster.broker_ids if stands else self.cut_off_from(own))
+            broker.peer_network.cut(self._cluster.broker_ids if stands else self.cut_off_from(own))
             for listener in broker.listeners.values():
                 _hold(listener, stands)
             link = self._cluster.store_link(own)

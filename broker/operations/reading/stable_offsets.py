@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from purgatorio.broker.coordinator.shown import shown
+from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics.views import PartitionView
 from purgatorio.broker.operations.control import ClusterUnavailable, NotThere, TransactionControl
@@ -68,7 +68,7 @@ def read_holding(partition: PartitionView, control: TransactionControl, wall_ms:
     producer_id, started_ms = oldest
     state = producers.get(producer_id)
     transactional_id = "" if state is None else state.transactional_id
-    name = f"`{shown(transactional_id)}`" if transactional_id else f"producer {producer_id}"
+    name = f"`{shortened(transactional_id)}`" if transactional_id else f"producer {producer_id}"
     says = f"held by the transaction of {name}"
     if started_ms < 0:
         open_ms, fate = None, Fate("")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api.fetch import MAX_AT_ONCE, MAX_CONSUMER_PARTITIONS, FetchHandler
-from purgatorio.broker.coordinator.turns import Listings
+from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.fetching.context_reader import PARTITIONS_PER_STEP

@@ -8,7 +8,7 @@ import pytest
 
 from purgatorio.broker.api import fetch as fetch_api
 from purgatorio.broker.api.fetch import FetchHandler
-from purgatorio.broker.coordinator.turns import Listings
+from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.request import RequestContext, Session
 from purgatorio.protocol.api_key import ApiKey

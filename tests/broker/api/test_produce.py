@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import produce
-from purgatorio.broker.coordinator.turns import Listings
+from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.api import EncodedResponse, decode_response, encode_response
 from purgatorio.protocol.api_key import ApiKey

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import produce
-from purgatorio.broker.coordinator.turns import Listings
+from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

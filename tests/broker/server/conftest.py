@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.coordinator.turns import listings_soon
+from purgatorio.broker.coordinator.listings import listings_soon
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
 from purgatorio.broker.routing.request import Reply, RequestContext, Route, Routes
 from purgatorio.broker.security.sasl import SaslSettings

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config.listeners import PLAINTEXT
-from purgatorio.broker.coordinator.turns import Listings, listings_soon
+from purgatorio.broker.coordinator.listings import Listings, listings_soon
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.server.dispatch import Dispatcher

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.coordinator.seams import VerifyPartitions
+from purgatorio.broker.coordinator.interfaces import VerifyPartitions
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.purgatory import Timer

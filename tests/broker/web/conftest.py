@@ -33,7 +33,7 @@ from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.following.follower import FollowerGate
 from purgatorio.broker.server.listener import Listener
-from purgatorio.broker.server.wires import Wires
+from purgatorio.broker.server.peer_network import PeerNetwork
 from purgatorio.broker.time.clock import ManualClock, RunningClock
 from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.txn.overview import TransactionNumbers
@@ -126,7 +126,7 @@ class FakeBroker:
         self.config = BrokerConfig(broker_id=broker_id)
         self.link = DirectLink(cluster._call_soon)
         self.store = cluster.store.open(self.link)
-        self.wires = Wires()
+        self.peer_network = PeerNetwork()
         self.listeners: dict[str, Listener] = {}
         self.metrics = BrokerMetrics(broker_id)
         self.finished = FinishedOperations()

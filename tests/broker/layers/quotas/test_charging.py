@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.coordinator.turns import Listings
+from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.layers.quotas.throttle import QuotaKind
 from purgatorio.broker.routing.request import NO_CHANNEL
 from purgatorio.protocol.api_key import ApiKey

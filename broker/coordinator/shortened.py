@@ -8,6 +8,6 @@ MAX_SHOWN: Final = 100
 """The most characters of an id that pages and events show."""
 
 
-def shown(an_id: str) -> str:
+def shortened(an_id: str) -> str:
     """Return an id, cut if it is very long."""
     return an_id if len(an_id) <= MAX_SHOWN else f"{an_id[:MAX_SHOWN]}…"

@@ -14,7 +14,7 @@ from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.time.clock import Alarm, Clock
 
 
-class LateConnections:
+class ThrottledConnections:
     """Keeps the connections of one listener waiting, each a second at most.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from purgatorio.broker.coordinator.turns import Listings, in_turns, listings_soon
+from purgatorio.broker.coordinator.listings import Listings, in_turns, listings_soon
 from purgatorio.broker.routing.request import Session
 from tests.broker.conftest import Turns
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from purgatorio.broker.server.peer import PeerConnection
 
 
-class Wires:
+class PeerNetwork:
     """Holds the connections to the brokers that cannot be reached now; open ones, and those that are opened meanwhile.
 
     A connection to such a broker still opens, as the kernel accepts it; its first request stays without an answer.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.server.wires import Wires
+from purgatorio.broker.server.peer_network import PeerNetwork
 
 
 class FakePeer:
@@ -26,22 +26,22 @@ def peer() -> Any:
 
 
 def test_open_connections_and_new_ones_to_a_broker_that_is_cut_off_stand_still() -> None:
-    wires, second, third, late = Wires(), peer(), peer(), peer()
-    wires.connected(2, second)
-    wires.connected(3, third)
-    wires.cut([2])
-    wires.connected(2, late)
+    peer_network, second, third, late = PeerNetwork(), peer(), peer(), peer()
+    peer_network.connected(2, second)
+    peer_network.connected(3, third)
+    peer_network.cut([2])
+    peer_network.connected(2, late)
     assert [second.held, third.held, late.held] == [True, False, True]
-    wires.cut([3])
+    peer_network.cut([3])
     assert [second.held, third.held, late.held] == [False, True, False]
-    wires.cut([])
+    peer_network.cut([])
     assert not third.held
 
 
 def test_closed_connections_are_forgotten() -> None:
-    wires = Wires()
+    peer_network = PeerNetwork()
     for _ in range(10):
         connection = peer()
-        wires.connected(2, connection)
+        peer_network.connected(2, connection)
         connection.closed = True
-    assert len(wires._connections) == 1
+    assert len(peer_network._connections) == 1
