@@ -116,7 +116,7 @@ async def test_transactions_that_follow_each_other_at_once_have_their_epochs_and
         await until(partial(_is_stable, leader))
         assert leader.log.log_end_offset == TRANSACTIONS * 3
         assert len(leader.log.producers.aborted) == TRANSACTIONS / 2
-        assert not leader.asked
+        assert not leader.verifications
 
 
 async def test_after_the_end_nothing_opens_a_transaction_that_its_coordinator_does_not_know(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -22,9 +23,10 @@ def test_the_program_passes_and_is_five_times_faster_than_real_time() -> None:
     module = ModuleType("test_billing")
     exec(compile(program, "docs/simulate.md", "exec"), module.__dict__)
     scenario = module.test_each_order_is_billed_once
+    started = time.process_time()  # not the wall's time: other tests run beside this one
     outcomes = [module.simulate(scenario, seed=seed, topics={"orders": 3}) for seed in range(2)]
     assert all(outcome.passed for outcome in outcomes)
-    assert sum(outcome.virtual_seconds for outcome in outcomes) > 5 * sum(outcome.real_seconds for outcome in outcomes)
+    assert sum(outcome.virtual_seconds for outcome in outcomes) > 5 * (time.process_time() - started)
 
 
 def test_the_names_on_the_page_are_the_worlds() -> None:

@@ -285,7 +285,7 @@ async def test_a_connection_idle_for_ten_minutes_is_closed(
     with capture_logs() as logs:
         listener.sweep()
         assert await client.rest() == b""
-    assert [line["reason"] for line in logs] == ["idle"]
+    assert [line["event"] for line in logs] == ["idle connection closed"]
 
 
 async def test_the_sweep_runs_by_itself(
