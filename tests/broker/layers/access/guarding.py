@@ -101,7 +101,7 @@ class GuardedBroker:
             auto_create=auto_create,
         )
         self.routes = {
-            key: Route(self._handler(key), api.min_version, api.max_version, api.error_response)
+            key: Route(self._handler(key), api.min_version, api.max_version, api.failed)
             for key, api in REGISTERED.items()
         }
         RouteLayers(self.routes).put(Layer.ACCESS, lambda key, route: before(self.access, key, route))
@@ -110,7 +110,7 @@ class GuardedBroker:
         def handle(ctx: RequestContext, request: Any, reply: Any) -> None:
             self.worked.append(request)
             answer = self.answers.get(key)
-            response = answer(request) if answer else REGISTERED[key].error_response(request, ErrorCode.NONE)
+            response = answer(request) if answer else REGISTERED[key].failed(request, ErrorCode.NONE)
             reply.nothing() if response is None else reply(response)
 
         return handle

@@ -32,9 +32,7 @@ def reaches_handler(
     """Return whether a request reaches the API's handler, and the answer that it gets otherwise."""
     worked: list[Any] = []
     api = HANDLERS[key]
-    route = Route(
-        lambda ctx, request, reply: worked.append(request), api.min_version, api.max_version, api.error_response
-    )
+    route = Route(lambda ctx, request, reply: worked.append(request), api.min_version, api.max_version, api.failed)
     session = Session(connection_id="1", listener="SASL", host="127.0.0.1", peer="127.0.0.1:5", principal=principal)
     reply = Reply(key, version)
     layer(key, route)(RequestContext(session, "till", key, version, 0), request, reply)

@@ -115,4 +115,4 @@ def _failed(key: int) -> Callable[[Any, ErrorCode], Any]:
     from purgatorio.broker.api.routes import APIS as HANDLERS
 
     assert key in APIS
-    return next(each.error_response for each in HANDLERS if each.key == key)
+    return next(each.failed for each in HANDLERS if each.key == key)

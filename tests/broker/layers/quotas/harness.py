@@ -112,8 +112,7 @@ class FakeBroker:
         self.counts: dict[str, int] = {}
         self.image = ClusterImage(0, "test")
         self.routes: dict[int, Route] = {
-            int(api.key): Route(self._handler(api.key), api.min_version, api.max_version, api.error_response)
-            for api in APIS
+            int(api.key): Route(self._handler(api.key), api.min_version, api.max_version, api.failed) for api in APIS
         }
         self.handlers = {key: route.handler for key, route in self.routes.items()}
         self.quotas = BrokerQuotas(
