@@ -59,7 +59,8 @@ class Cluster:
         brokers: the running brokers, by ascending id.
         store: the metadata store that the brokers share.
         lease_clock: `clock` without the times in which this process was suspended; it times leases.
-        member_clock: `lease_clock` without the times that a test skipped; it times sessions of groups' members.
+        session_clock: `clock` without standstills; it times open transactions.
+        member_clock: `session_clock` without the times that a test skipped; it times sessions of groups' members.
         faults: the fault rules; a broker that is started again is under them too.
         network: lets brokers stand still, and cuts them off from each other.
         leadership: moves leaders and coordinators.
@@ -88,7 +89,8 @@ class Cluster:
         self._credentials = BrokerCredentials(secrets.token_bytes())
         self.cluster_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
         self.lease_clock = RunningClock(self.clock)
-        self.member_clock = MemberClock(self.lease_clock)
+        self.session_clock = RunningClock(self.clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
+        self.member_clock = MemberClock(self.session_clock)
         self.loop_lag = LoopLag(SystemClock())
         self._first_credentials = first_credentials(config.broker, self._rng.randbytes)
         self.store = self._new_store(version=0)
@@ -124,6 +126,7 @@ class Cluster:
             clock=self.clock,
             rng=rng,
             lease_clock=self.lease_clock,
+            session_clock=self.session_clock,
             member_now_ms=self.member_clock.now_ms,
             credentials=self._credentials,
             connections_cap=open_files.connections_per_broker(self.config.brokers),
@@ -181,8 +184,9 @@ class Cluster:
         self._failure = loop.create_future()
         if self._starts_admin:
             self.admin.load()
-        self.lease_clock.beat()  # the time before the start does not count as a suspension
-        self._lease_beat = loop.create_task(self.lease_clock.run(), name="lease clock")
+        for clock in (self.lease_clock, self.session_clock):
+            clock.beat()  # the time before the start does not count as a suspension
+        self._lease_beat = loop.create_task(self.lease_clock.run(self.session_clock), name="lease clock")
         self._lease_checks = loop.create_task(self.store.run(), name="leases")
         try:
             for broker in self.brokers:

@@ -302,11 +302,12 @@ def _ended_sessions() -> Patches:
 def _slow_turns() -> Patches:
     """27. Time counts for leases as the event loop makes turns. Without: a beat takes one turn, a heartbeat several."""
 
-    async def beat_each_turn(clock: RunningClock) -> None:
+    async def beat_each_turn(clock: RunningClock, *others: RunningClock) -> None:
         alarms: list[Alarm] = []
 
         def beat() -> None:
-            clock.beat()
+            for each in (clock, *others):
+                each.beat()
             alarms[:] = [clock._clock.call_later(clock.BEAT_MS, beat)]
 
         beat()

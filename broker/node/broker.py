@@ -75,7 +75,8 @@ class Broker:
             which clients must not be able to predict.
         lease_clock: the clock of the broker's lease, of its followers' lag, and of the time limits of its requests to
             other brokers; by default `clock`. Brokers that share a process, and a store in it, share a `RunningClock`.
-        member_now_ms: the clock of groups' members; by default that of the lease.
+        session_clock: the clock of open transactions; by default that of the lease.
+        member_now_ms: the clock of groups' members; by default `session_clock`.
         slowest_rate: see `BrokerLifecycleManager`.
         roles_per_step: the most replicas that get their roles at once when an image changes many.
         credentials: those of the cluster's brokers; by default this broker is the only one.
@@ -106,6 +107,7 @@ class Broker:
         clock: Clock,
         rng: random.Random,
         lease_clock: Clock | None = None,
+        session_clock: Clock | None = None,
         member_now_ms: Callable[[], int] | None = None,
         slowest_rate: float = 1.0,
         connections_cap: int | None = None,
@@ -125,8 +127,9 @@ class Broker:
         self._rng = rng
         self._connections_cap = connections_cap
         lease_clock = lease_clock or clock
+        session_clock = session_clock or lease_clock
         self._parked = parked = BrokerPurgatories(
-            config, clock, lease_clock, member_now_ms or lease_clock.now_ms, store.image, self._operation_finished
+            config, clock, session_clock, member_now_ms or session_clock.now_ms, store.image, self._operation_finished
         )
         self.purgatories = parked.all
         self.produce_purgatory, self.fetch_purgatory = parked.produce, parked.fetch

@@ -23,8 +23,8 @@ class BrokerPurgatories:
     Args:
         config: the broker's configs.
         clock: the source of time.
-        lease_clock: the time in which this process ran. Open transactions are judged by it: while the process stands
-            still it hears no client, and must abort none for that.
+        session_clock: the source of time without the standstills of this process. Open transactions are judged by it:
+            while the process stands still it hears no client, and must abort none for that.
         member_now_ms: the same for members of groups, without the times that a test skipped.
         image: this broker's current image.
         on_finished: called with every operation that has ended.
@@ -40,7 +40,7 @@ class BrokerPurgatories:
         self,
         config: BrokerConfig,
         clock: Clock,
-        lease_clock: Clock,
+        session_clock: Clock,
         member_now_ms: Callable[[], int],
         image: ClusterImage,
         on_finished: Callable[[FinishedOperation], None],
@@ -65,7 +65,7 @@ class BrokerPurgatories:
         self.rebalance: Purgatory[Any] = self._add("Rebalance", now_ms=member_now_ms)
         self.heartbeat: Purgatory[Any] = self._add("Heartbeat", now_ms=member_now_ms)
         self.transaction: Purgatory[Any] = self._add("Transaction")
-        self.transaction_timeout: Purgatory[Any] = self._add("TransactionTimeout", now_ms=lease_clock.now_ms)
+        self.transaction_timeout: Purgatory[Any] = self._add("TransactionTimeout", now_ms=session_clock.now_ms)
 
     def fault(self) -> Purgatory[Any]:
         """Return the purgatory of requests that wait because of a fault rule; it is made when the first one does."""

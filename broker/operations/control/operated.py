@@ -42,6 +42,11 @@ class OperatedCluster(Protocol):
         ...
 
     @property
+    def session_clock(self) -> RunningClock:
+        """The clock of open transactions."""
+        ...
+
+    @property
     def member_clock(self) -> MemberClock:
         """The clock of groups' members."""
         ...

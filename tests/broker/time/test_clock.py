@@ -116,6 +116,23 @@ async def test_a_running_clock_leaves_out_what_no_task_could_use() -> None:
     await asyncio.wait([beating])
 
 
+async def test_the_clock_of_clients_leaves_out_standstills_and_no_slow_turns() -> None:
+    clock = ManualClock()
+    leases, sessions = RunningClock(clock), RunningClock(clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
+    beating = asyncio.create_task(leases.run(sessions))
+    await asyncio.sleep(0)
+    for _ in range(50):
+        clock.advance_ms(100)
+        await asyncio.sleep(0)
+    assert sessions.now_ms() == 5_000
+    assert leases.now_ms() < 1_500
+    clock.advance_ms(60_000)
+    await clock.run_for(0)
+    assert 5_000 < sessions.now_ms() <= 6_000
+    beating.cancel()
+    await asyncio.wait([beating])
+
+
 def test_a_running_clock_never_goes_back() -> None:
     clock = ManualClock()
     running = RunningClock(clock)

@@ -192,7 +192,8 @@ class FakeCluster:
     def __init__(self) -> None:
         self.clock = ManualClock(START_MS)
         self.lease_clock = RunningClock(self.clock)
-        self.member_clock = MemberClock(self.lease_clock)
+        self.session_clock = RunningClock(self.clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
+        self.member_clock = MemberClock(self.session_clock)
         self.loop_lag = LoopLag(self.clock)
         self.faults = Faults(self.clock.now_ms)
         self.network = Network(self)
