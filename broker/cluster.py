@@ -26,6 +26,7 @@ from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.node.machine import fitted
 from purgatorio.broker.operations.control import OperationRefused, snapshots
 from purgatorio.broker.operations.control.leadership import Leadership
 from purgatorio.broker.operations.control.network import Network
@@ -94,7 +95,7 @@ class Cluster:
         self.loop_lag = LoopLag(SystemClock())
         self._first_credentials = first_credentials(config.broker, self._rng.randbytes)
         self.store = self._new_store(version=0)
-        self._configs = {each.broker_id: _within_open_files(each, config.brokers) for each in config.broker_configs()}
+        self._configs = {each.broker_id: fitted(each, config.brokers) for each in config.broker_configs()}
         self._first_ids = list(self._configs)
         self._links: dict[int, DirectLink] = {}
         self._changing: set[int] = set()
@@ -425,7 +426,7 @@ class Cluster:
         index = len(self._configs)
         if index >= MAX_BROKERS:
             raise BrokerStateError(f"there are {MAX_BROKERS} brokers already")
-        config = _within_open_files(self.config.broker_config(index), index + 1)
+        config = fitted(self.config.broker_config(index), index + 1)
         broker_id = config.broker_id
         self._configs[broker_id] = config if rack is None else config.model_copy(update={"rack": rack})
         try:
@@ -481,11 +482,3 @@ async def _cancelled(task: asyncio.Task[None] | None) -> None:
     if task is not None:
         task.cancel()
         await asyncio.wait([task])
-
-
-def _within_open_files(config: BrokerConfig, brokers: int) -> BrokerConfig:
-    """Return the settings of one of `brokers` brokers, without connections for which the process has no files."""
-    most = open_files.connections_per_broker(brokers)
-    if most is None or config.max_connections <= most:
-        return config
-    return config.model_copy(update={"max_connections": most})

@@ -183,7 +183,9 @@ class BrokerConfig(Settings):
     log_memory_bytes: int = number(
         512 * _MIB,
         "Purgatorio's own: memory that all logs of a broker may hold together. Past it the broker deletes the oldest "
-        "committed segments, even those that retention would keep.",
+        "committed segments, even those that retention would keep. Unless it is set, the brokers of a process share a "
+        "quarter of the memory that the process may use, and each gets from 64 MiB to 2 GiB; this default is for "
+        "machines that do not tell their memory.",
         ge=_MIB,
         long=True,
     )

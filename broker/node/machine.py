@@ -1,0 +1,48 @@
+"""What the machine allows each of a process's brokers: connections by its open files, records by its memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.server import open_files
+
+LOGS_SHARE: Final = 0.25
+"""The part of the memory that the logs of all brokers of a process may take by default."""
+MIN_LOGS_BYTES: Final = 64 * 1024 * 1024
+MAX_LOGS_BYTES: Final = 2 * 1024 * 1024 * 1024
+CGROUP_LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""Where a container finds the limit of its memory: cgroups of version 2, and 1."""
+
+
+def fitted(config: BrokerConfig, brokers: int) -> BrokerConfig:
+    """Return the settings of one of `brokers` brokers as this machine allows them.
+
+    max.connections is lowered to the connections for which the process has files. log.memory.bytes follows the memory
+    unless it is set.
+    """
+    changes: dict[str, int] = {}
+    most = open_files.connections_per_broker(brokers)
+    if most is not None and config.max_connections > most:
+        changes["max_connections"] = most
+    memory_bytes = usable_memory_bytes()
+    if memory_bytes is not None and "log_memory_bytes" not in config.model_fields_set:
+        share_bytes = int(memory_bytes * LOGS_SHARE) // brokers
+        changes["log_memory_bytes"] = max(MIN_LOGS_BYTES, min(share_bytes, MAX_LOGS_BYTES))
+    return config.model_copy(update=changes) if changes else config
+
+
+def usable_memory_bytes() -> int | None:
+    """Return the memory that this process may use: the machine's, or that of its container; None if it cannot tell."""
+    try:
+        known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    except (AttributeError, OSError, ValueError):  # Windows has no sysconf
+        return None
+    for path in CGROUP_LIMITS:
+        try:
+            known.append(int(path.read_text()))
+        except (OSError, ValueError):  # this version of cgroups is not there, or says "max"
+            continue
+    return min(known)
