@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.group.config import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIGS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, create_topics
@@ -486,12 +488,10 @@ class _Simulation:
 
     def _missing_of_brokers(self) -> str | None:
         for broker_id, broker in self._cluster.brokers.items():
-            for purgatory in broker.purgatories:
-                # Follower fetches are always parked; no other operation should be now.
-                waits = [op for op in purgatory.operations(1_000) if not op.missing.startswith("follower")]
-                late = [op for op in purgatory.operations(1_000) if op.deadline_ms < purgatory.now_ms() - 100]
-                if waits or late:
-                    return f"broker {broker_id} has parked in {purgatory.name}: {(waits or late)[0].missing}"
+            for each in broker.purgatories:  # fetches of followers are always parked; no other operation should be now
+                for op in each.operations(1_000):
+                    if kind_of(each.name, op.keys) != "follower fetch" or op.deadline_ms < each.now_ms() - 100:
+                        return f"broker {broker_id} has parked in {each.name}: {in_words(op.causes)}"
         for broker_id, transaction in self._cluster.transactions():
             state = transaction.value.state
             if transaction.is_busy or state is TransactionState.ONGOING:

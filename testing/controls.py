@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.cluster import BrokerStateError, Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.room_settings import topic_settings
@@ -318,14 +319,11 @@ class Controls:
                 found += [
                     _shown(broker, each, now_ms)
                     for each in purgatory.operations(limit=1_000)
-                    if group is None or each.client in clients or watches(group, each.keys)
+                    if (group is None or each.client in clients or watches(group, each.keys))
+                    and (client is None or each.client == client)
+                    and (topic is None or _names_topic(topic, each.keys))
                 ]
-        return [
-            each
-            for each in found
-            if (client is None or each.client == client)
-            and (topic is None or any(key == topic or key.startswith(f"{topic}-") for key in each.keys))
-        ]
+        return found
 
     def clients(self) -> list[str]:
         """Return the client ids that are connected; a connection that has not told its id is named by its address."""
@@ -408,6 +406,10 @@ def _knows_leaders(broker: Broker, name: str) -> bool:
     )
 
 
+def _names_topic(topic: str, keys: Sequence[Hashable]) -> bool:
+    return any(topic in (str(key), getattr(key, "topic", None)) for key in keys)
+
+
 def _shown(broker: Broker, operation: ParkedOperation, now_ms: int) -> Parked:
     return Parked(
         broker.broker_id,
@@ -415,7 +417,8 @@ def _shown(broker: Broker, operation: ParkedOperation, now_ms: int) -> Parked:
         operation.purgatory,
         operation.client,
         tuple(map(str, operation.keys)),
-        operation.missing,
+        in_words(operation.causes),
+        tuple(operation.causes),
         now_ms - operation.parked_ms,
         operation.deadline_ms - now_ms,
     )

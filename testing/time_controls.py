@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.operations.control.clock_control import ClockControl, EndedOperation
 from purgatorio.broker.time.movable_clock import MovableClock
@@ -43,6 +44,7 @@ def _ended(ended: EndedOperation) -> Ended:
         operation.purgatory,
         operation.client,
         tuple(map(str, operation.keys)),
-        operation.detail,
+        in_words(operation.causes),
+        tuple(operation.causes),
         operation.done_ms - operation.parked_ms,
     )

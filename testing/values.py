@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 """Kafka's `isolation.level`: whether a reader gets the records of aborted and of open transactions."""
@@ -20,6 +20,8 @@ class Parked:
         client: the client id; empty if no client waits for it.
         keys: what it watches, as the page shows it.
         missing: a sentence: what it waits for.
+        causes: the same as data, such as `FollowerBehind` with `tp`, `broker_id`, `at_offset` and `wanted_offset`
+            (docs/testing.md lists them).
         waited_ms: how long it has waited, on the broker's clock.
         left_ms: how long until its deadline.
     """
@@ -30,6 +32,7 @@ class Parked:
     client: str
     keys: tuple[str, ...]
     missing: str
+    causes: tuple[Any, ...]
     waited_ms: int
     left_ms: int
 
@@ -92,6 +95,7 @@ class Ended:
         client: the client id; empty if no client waited for it.
         keys: what it watched, as the page shows it.
         missing: a sentence: what it still waited for.
+        causes: the same as data; see `Parked`.
         waited_ms: how long it had waited, on the broker's clock.
     """
 
@@ -100,6 +104,7 @@ class Ended:
     client: str
     keys: tuple[str, ...]
     missing: str
+    causes: tuple[Any, ...]
     waited_ms: int
 
     def __str__(self) -> str:

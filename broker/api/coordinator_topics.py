@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
+from purgatorio.broker.causes.cause import NoLeader
 from purgatorio.broker.group.config import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIGS, GroupConfig
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
@@ -124,8 +125,8 @@ class _CreateTopic(ClusterChange[TopicResult]):
     def refuse(self, error_code: ErrorCode) -> Any:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    def missing(self, image: ClusterImage, result: TopicResult) -> str:
-        return "" if result.topic is None else leaderless(image, result.topic)
+    def unseen(self, image: ClusterImage, result: TopicResult) -> NoLeader | None:
+        return None if result.topic is None else leaderless(image, result.topic)
 
-    def timed_out(self, result: TopicResult, missing: str) -> TopicResult:
+    def timed_out(self, result: TopicResult, message: str) -> TopicResult:
         return result

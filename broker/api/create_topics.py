@@ -18,6 +18,7 @@ from typing import Final
 from purgatorio.broker.api.config_listing import topic_entries
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.causes.cause import NoLeader
 from purgatorio.broker.metadata.cluster_change import (
     WEIGHT_OF_PARTITIONS,
     ClusterChange,
@@ -72,12 +73,12 @@ class _CreateTopics(ClusterChange[TopicResult]):
     def refuse(self, error_code: ErrorCode) -> CreateTopicsResponse:
         return error_response(self._request, error_code)
 
-    def missing(self, image: ClusterImage, result: TopicResult) -> str:
-        """Name a partition of the created topic that has no leader yet; a topic that the image lacks misses nothing."""
-        return "" if result.topic is None else leaderless(image, result.topic)
+    def unseen(self, image: ClusterImage, result: TopicResult) -> NoLeader | None:
+        """Return a partition of the topic that has no leader yet; none is awaited if the image lacks the topic."""
+        return None if result.topic is None else leaderless(image, result.topic)
 
-    def timed_out(self, result: TopicResult, missing: str) -> TopicResult:
-        return replace(result, topic=None, error=ErrorCode.REQUEST_TIMED_OUT, message=missing)
+    def timed_out(self, result: TopicResult, message: str) -> TopicResult:
+        return replace(result, topic=None, error=ErrorCode.REQUEST_TIMED_OUT, message=message)
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

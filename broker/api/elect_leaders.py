@@ -15,6 +15,7 @@ from typing import Final
 
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.causes.cause import NotLeading
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.cluster_change import ClusterChange, Decide
 from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, TopicSettings, elect_leaders
@@ -75,17 +76,17 @@ class _ElectLeaders(ClusterChange[ElectionResult]):
     def refuse(self, error_code: ErrorCode) -> ElectLeadersResponse:
         return error_response(self._request, error_code)
 
-    def missing(self, image: ClusterImage, result: ElectionResult) -> str:
-        """Name a leadership that the image does not show yet; none is awaited for a deleted partition."""
+    def unseen(self, image: ClusterImage, result: ElectionResult) -> NotLeading | None:
+        """Return a leadership that the image does not show yet; none is awaited for a deleted partition."""
         if result.error is not ErrorCode.NONE or result.state is None:
-            return ""
+            return None
         seen = image.partition(result.topic, result.partition)
         if seen is None or seen.leader_epoch >= result.state.leader_epoch:
-            return ""
-        return f"{result.topic}-{result.partition}: broker {result.state.leader} does not lead yet"
+            return None
+        return NotLeading(TopicPartition(result.topic, result.partition), result.state.leader)
 
-    def timed_out(self, result: ElectionResult, missing: str) -> ElectionResult:
-        return replace(result, error=ErrorCode.REQUEST_TIMED_OUT, message=missing)
+    def timed_out(self, result: ElectionResult, message: str) -> ElectionResult:
+        return replace(result, error=ErrorCode.REQUEST_TIMED_OUT, message=message)
 
     def committed(self, results: Sequence[ElectionResult]) -> None:
         if self._election is ElectionType.UNCLEAN:

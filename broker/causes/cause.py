@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 
@@ -15,6 +16,22 @@ class FollowerBehind:
         broker_id: the follower.
         at_offset: its log end offset; -1: it has not fetched yet.
         wanted_offset: the log end offset that ends the wait.
+    """
+
+    tp: TopicPartition
+    broker_id: int
+    at_offset: int
+    wanted_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogStartBehind:
+    """An in-sync replica has not deleted the records yet.
+
+    Attributes:
+        broker_id: the replica's broker.
+        at_offset: its log start offset; -1: it has not fetched yet.
+        wanted_offset: the log start offset that ends the wait.
     """
 
     tp: TopicPartition
@@ -54,11 +71,12 @@ class ReplicationThrottled:
     """A quota on replication withholds records from a follower that is not in sync.
 
     Attributes:
-        quota: the quota with its rate, in words.
+        bytes_per_second: the rate, which is above the limit.
     """
 
     tp: TopicPartition
-    quota: str
+    bytes_per_second: float
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,4 +105,211 @@ class NoRecordsYet:
     more_count: int
 
 
-Cause = FollowerBehind | TooFewInSync | NoRecordsYet
+# --- changes of the cluster ---
+
+
+@dataclass(frozen=True, slots=True)
+class NotDecided:
+    """The metadata store has not committed a change of the cluster yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoLeader:
+    """A new partition has no leader yet."""
+
+    tp: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class NotLeading:
+    """A broker was elected, and this broker's image does not show it as the leader yet."""
+
+    tp: TopicPartition
+    broker_id: int
+
+
+# --- groups ---
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedMember:
+    """A member of a group, with its name for people: an instance id, a client id, or the member id again."""
+
+    member_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MembersToJoin:
+    """A rebalance waits for members to join.
+
+    Attributes:
+        members: the first members that have not joined again.
+        more_count: how many there are beside these.
+        new_count: the member ids that were given out and have not joined yet.
+    """
+
+    group_id: str
+    members: tuple[AwaitedMember, ...]
+    more_count: int
+    new_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirstMembersToJoin:
+    """The first rebalance of a group waits a fixed time for more members."""
+
+    group_id: str
+    joined_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MembersToSync:
+    """A generation waits for members to ask for their assignment.
+
+    Attributes:
+        leader: the member that makes the assignment, if it has not sent it.
+        members: the first members that have not asked.
+        more_count: how many there are beside these.
+    """
+
+    group_id: str
+    generation: int
+    leader: AwaitedMember | None
+    members: tuple[AwaitedMember, ...]
+    more_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoHeartbeat:
+    """A member has not shown since the begin of its session time that it lives."""
+
+    group_id: str
+    member_id: str
+
+
+# --- transactions ---
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionNotConfirmed:
+    """The coordinator of a transaction has not confirmed that it includes some partitions.
+
+    Attributes:
+        partitions: the first of them.
+        more_count: how many there are beside these.
+    """
+
+    transactional_id: str
+    partitions: tuple[TopicPartition, ...]
+    more_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionNotEnded:
+    """A transaction is open until its producer ends it."""
+
+    transactional_id: str
+    partition_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateNotCommitted:
+    """The replicas do not have the next state of a transaction yet."""
+
+    transactional_id: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnwrittenMarker:
+    """A partition has no end marker of a transaction yet.
+
+    Attributes:
+        leader_id: the broker that shall write it; None: the partition has no leader.
+        error: why it was not written at the last attempt; "" before that.
+    """
+
+    tp: TopicPartition
+    leader_id: int | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkersMissing:
+    """A transaction that is decided waits for its end markers.
+
+    Attributes:
+        markers: the first of them.
+        more_count: how many there are beside these.
+    """
+
+    transactional_id: str
+    markers: tuple[UnwrittenMarker, ...]
+    more_count: int
+
+
+# --- the layers before the handlers ---
+
+FaultAction = Literal["hold", "delay_ms", "answer_delay_ms", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultActs:
+    """A fault rule makes a request or its answer wait.
+
+    Attributes:
+        fault_id: the rule's number.
+        fault: its name, or its number in words.
+        action: by the name of the rule's field.
+        delay_ms: how long; 0: until the rule is released, or for ever.
+    """
+
+    fault_id: int
+    fault: str
+    api: str
+    action: FaultAction
+    delay_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaExceeded:
+    """A connection is muted since its client is over a quota.
+
+    Attributes:
+        quota: what it counts, by the name of Kafka's MBean.
+        user, client_id: who shares the quota; "": any.
+        rule: the entity that has the quota.
+        muted_ms: for how long.
+        used, limit: in the quota's unit; of controller mutations, `used` is what is overdrawn.
+    """
+
+    quota: str
+    user: str
+    client_id: str
+    rule: str
+    muted_ms: int
+    used: float
+    limit: float
+
+
+Cause = (
+    FollowerBehind
+    | TooFewInSync
+    | NoRecordsYet
+    | LogStartBehind
+    | NotDecided
+    | NoLeader
+    | NotLeading
+    | MembersToJoin
+    | FirstMembersToJoin
+    | MembersToSync
+    | NoHeartbeat
+    | TransactionNotConfirmed
+    | TransactionNotEnded
+    | StateNotCommitted
+    | MarkersMissing
+    | FaultActs
+    | QuotaExceeded
+)
+"""What a delayed operation tells. The causes that others of them hold are not among these."""

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Final
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 
@@ -19,6 +20,11 @@ def kind_of(purgatory: str, keys: Sequence[Hashable]) -> str:
         # The follower's key comes after those of its partitions, of which there may be thousands.
         return "follower fetch" if keys and isinstance(keys[-1], FollowerKey) else "consumer fetch"
     return _CAPITAL_INSIDE.sub(" ", purgatory).lower()
+
+
+def detail_of(ended: FinishedOperation) -> str:
+    """Return the condition that it still missed if it ended unmet, or the exception if it failed; otherwise ""."""
+    return ended.error or in_words(ended.causes)
 
 
 class FinishedOperations:

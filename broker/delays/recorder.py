@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from purgatorio.broker.delays.finished import kind_of
+from purgatorio.broker.delays.finished import detail_of, kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, TopicSettings, create_topics
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
@@ -205,5 +205,5 @@ def event_of(operation: FinishedOperation, incarnation: BrokerIncarnation, to_wa
         "cause": operation.cause,
         "held_by": [holder for holder in operation.held_by if isinstance(holder, int)],
         "checks": operation.checks,
-        "detail": operation.detail[:MAX_TEXT],
+        "detail": detail_of(operation)[:MAX_TEXT],
     }

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from purgatorio.broker.coordinator.shortened import shortened
+from purgatorio.broker.causes.cause import TransactionNotConfirmed
+from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.protocol.errors import ErrorCode
@@ -53,12 +54,9 @@ class DelayedAdmission(DelayedOperation):
         """Complete when the guard has decided."""
         return self.is_decided and self.force_complete()
 
-    def missing(self) -> str:
-        """Name the transaction, and the partition that its coordinator has not confirmed."""
-        return (
-            f"the coordinator of `{shortened(self._transactional_id)}` has not confirmed that its transaction includes "
-            f"{self._tp}"
-        )
+    def causes(self) -> tuple[TransactionNotConfirmed]:
+        """Return the transaction, and the partition that its coordinator has not confirmed."""
+        return (TransactionNotConfirmed(self._transactional_id, (self._tp,)),)
 
     def on_complete(self) -> None:
         """Answer with COORDINATOR_NOT_AVAILABLE if the deadline came first: the client tries again."""

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from purgatorio.broker.coordinator.shortened import shortened
+from purgatorio.broker.causes.cause import NoHeartbeat
+from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 
 
@@ -86,9 +87,9 @@ class DelayedHeartbeat(DelayedOperation):
         """Remove the member."""
         self._expired()
 
-    def missing(self) -> str:
-        """Name the member whose heartbeat is waited for."""
-        return f"no heartbeat of member {shortened(self._key.member_id)} of {shortened(self._key.group_id)} yet"
+    def causes(self) -> tuple[NoHeartbeat]:
+        """Return the member whose heartbeat is waited for."""
+        return (NoHeartbeat(self._key.group_id, self._key.member_id),)
 
     def held_by(self) -> tuple[str]:
         """Return the member's id."""

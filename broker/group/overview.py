@@ -8,7 +8,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
 
-from purgatorio.broker.group.classic.classic_group import MAX_LABELS, ClassicGroup
+from purgatorio.broker.causes.words import MAX_NAMED, in_words, listed
+from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_join import JoinKey
 from purgatorio.broker.group.classic.delayed_sync import SyncKey
 from purgatorio.broker.group.classic.member import Member as ClassicMember
@@ -139,7 +140,7 @@ def _classic_rebalance(groups: Groups, group: ClassicGroup) -> str:
         return ""
     is_joining = group.state is GroupState.PREPARING_REBALANCE
     key = JoinKey(group.group_id) if is_joining else SyncKey(group.group_id)
-    return next((each.missing for each in groups.rebalance_purgatory.watching(key, 1)), "")
+    return "".join(in_words(each.causes) for each in groups.rebalance_purgatory.watching(key, 1))
 
 
 def _classic_member(group: ClassicGroup, member: ClassicMember) -> MemberOverview:
@@ -201,14 +202,11 @@ def _labels(named: Sequence[ConsumerMember], everyone: Sequence[ConsumerMember])
     """Return the names of members in a sentence, of many the first ones: their client ids where these are unique."""
     clients = Counter(member.subscription.client_id for member in everyone)
     names = []
-    for member in named[:MAX_LABELS]:
+    for member in named[:MAX_NAMED]:
         client_id = member.subscription.client_id
         short = client_id if client_id and clients[client_id] == 1 else member.member_id
         names.append(member.subscription.instance_id or short)
-    if len(named) > MAX_LABELS:
-        names.append(f"{len(named) - MAX_LABELS} more")
-    listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
-    return f"member{'s' * (len(named) > 1)} {listed}"
+    return f"member{'s' * (len(named) > 1)} {listed(names, len(named) - len(names))}"
 
 
 def _consumer_member(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -> MemberOverview:
@@ -234,8 +232,7 @@ def _has_to(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -
         given_up = [
             f"{topic}-{each}" for topic, numbers in _by_name(current.revoking, image).items() for each in numbers
         ]
-        more = len(given_up) - MAX_LABELS
-        return f"has to give up {', '.join(given_up[:MAX_LABELS])}" + (f" and {more} more" if more > 0 else "")
+        return f"has to give up {listed(given_up)}"
     if current.state is MemberState.UNRELEASED:
         return "waits for partitions that others own"
     return "" if current.epoch == group.target_epoch else f"reaches epoch {group.target_epoch} at its next heartbeat"

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
+from purgatorio.broker.causes.cause import Cause
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.errors import ErrorCode
 
@@ -102,13 +103,13 @@ class ClusterChange(ABC, Generic[R]):
     def refuse(self, error_code: ErrorCode) -> Any:
         """Make the response with an error code, for a decision that is not known to be committed."""
 
-    def missing(self, image: ClusterImage, result: R) -> str:
-        """Describe the part of a result that the image does not show yet; "" if it shows all. Override it to wait."""
-        return ""
+    def unseen(self, image: ClusterImage, result: R) -> Cause | None:
+        """Return a part of a result that the image does not show yet; None if it shows all. Override it to wait."""
+        return None
 
-    def timed_out(self, result: R, missing: str) -> R:
-        """Return the result with REQUEST_TIMED_OUT; called if a part is still missing at the deadline."""
-        raise NotImplementedError(f"{type(self).__name__} overrides `missing`, so it must override `timed_out`")
+    def timed_out(self, result: R, message: str) -> R:
+        """Return the result with REQUEST_TIMED_OUT and this message; called for what is unseen at the deadline."""
+        raise NotImplementedError(f"{type(self).__name__} overrides `unseen`, so it must override `timed_out`")
 
     def committed(self, results: Sequence[R]) -> None:
         """Called with the results when the decision is committed, even if the request has timed out."""

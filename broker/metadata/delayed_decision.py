@@ -6,17 +6,19 @@ an image that shows the decision, so here they are one class, in two purgatories
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Generic
 
+from purgatorio.broker.causes.cause import Cause, NoLeader, NotDecided
+from purgatorio.broker.causes.words import MAX_NAMED, in_words
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.cluster_change import ALL_TOPICS, ClusterChange, R
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, Topic
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 from purgatorio.protocol.errors import ErrorCode
-
-UNDECIDED: Final = "the metadata store has not decided yet"
 
 
 class DelayedDecision(DelayedOperation, Generic[R]):
@@ -53,17 +55,16 @@ class DelayedDecision(DelayedOperation, Generic[R]):
 
     def try_complete(self) -> bool:
         """Complete if the decision was refused, or is committed and the image shows its results."""
-        return (self._refusal is not None or not self.missing()) and self.force_complete()
+        is_seen = self._results is not None and next(self._unseen(self._results), None) is None
+        return (self._refusal is not None or is_seen) and self.force_complete()
 
-    def missing(self) -> str:
-        """Name the first result that the image does not show yet; without a decision, name the decision."""
-        if self._results is None:
-            return UNDECIDED
+    def causes(self) -> Sequence[Cause]:
+        """Return the first results that the image does not show yet; without a decision, that there is none."""
+        return (NotDecided(),) if self._results is None else tuple(islice(self._unseen(self._results), MAX_NAMED))
+
+    def _unseen(self, results: Sequence[R]) -> Iterator[Cause]:
         image = self._image()
-        for result in self._results:
-            if missing := self._change.missing(image, result):
-                return missing
-        return ""
+        return (unseen for result in results if (unseen := self._change.unseen(image, result)) is not None)
 
     def on_complete(self) -> None:
         """Answer with the results, or with the error code of the refusal; without either, REQUEST_TIMED_OUT."""
@@ -77,8 +78,8 @@ class DelayedDecision(DelayedOperation, Generic[R]):
 
     def _seen(self, image: ClusterImage, result: R) -> R:
         """Return the result, or its timed-out form if the image does not show it."""
-        missing = self._change.missing(image, result)
-        return self._change.timed_out(result, missing) if missing else result
+        unseen = self._change.unseen(image, result)
+        return result if unseen is None else self._change.timed_out(result, in_words([unseen]))
 
     def on_shutdown(self) -> None:
         """Answer with NOT_CONTROLLER, which makes a client try another broker."""
@@ -89,14 +90,14 @@ class DelayedDecision(DelayedOperation, Generic[R]):
         self._reply(self._change.refuse(ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
-def leaderless(image: ClusterImage, created: Topic) -> str:
-    """Name a partition of a created topic that has no leader yet; "" if all have one, or the image lacks the topic."""
+def leaderless(image: ClusterImage, created: Topic) -> NoLeader | None:
+    """Return a partition of a created topic that has no leader yet; None if all have one, or the image lacks it."""
     topic = image.topics.get(created.name)
     if topic is not None and topic.topic_id == created.topic_id:
         for index, state in enumerate(topic.partitions):
             if state.leader == NO_LEADER:
-                return f"{topic.name}-{index}: no leader yet"
-    return ""
+                return NoLeader(TopicPartition(topic.name, index))
+    return None
 
 
 NEW_IMAGE: Final = "new image"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.operations.declare import Answer, Limits, Operation, arg
 
 if TYPE_CHECKING:
@@ -62,6 +63,6 @@ def _ended(ended: EndedOperation) -> dict[str, Any]:
         "purgatory": operation.purgatory,
         "client": operation.client,
         "keys": [str(key) for key in operation.keys],
-        "missing": operation.detail,
+        "missing": in_words(operation.causes),
         "waited_ms": operation.done_ms - operation.parked_ms,
     }

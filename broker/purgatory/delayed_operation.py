@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from purgatorio.broker.purgatory.native import mypyc_attr
 from purgatorio.broker.purgatory.timing_wheel import TimerEntry
@@ -37,8 +38,10 @@ class FinishedOperation(NamedTuple):
     cause: str
     """The event that completed it, as passed to `check_and_complete`. Without an event, the outcome."""
     checks: int
-    detail: str
-    """The condition that it still missed, if it ended unmet; the exception, if it failed; otherwise empty."""
+    causes: Sequence[Any]
+    """The condition that it still missed, if it ended unmet: at most `MAX_CAUSES` of its causes, and how many more."""
+    error: str
+    """The exception, if it failed; otherwise empty."""
     client: str
     """The client that sent the request; empty if unknown."""
     held_by: tuple[Hashable, ...]
@@ -149,14 +152,10 @@ class DelayedOperation:
         """
         return 1
 
-    def missing(self) -> str:
-        """The condition that it still misses, in words, for a page: "orders-0: broker 3 is at 40 of 42"."""
-        return ""
-
     def causes(self) -> Sequence[Any]:
-        """The condition that it still misses, as data: what `missing` says, for those who look for one of its parts.
+        """The condition that it still misses, as data: objects whose `str` are its words, or sentences.
 
-        For observers. The default is empty: there are only the words.
+        For observers, such as a page or a test that looks for one of its parts. The default is empty.
         """
         return ()
 
@@ -233,21 +232,33 @@ class Ticket(TimerEntry):
 _log = logging.getLogger(__name__)
 
 
-def describe(operation: DelayedOperation) -> str:
-    """Return the condition that it misses; after a failure, that: it must break neither a page nor an answer."""
-    try:
-        return operation.missing()
-    except Exception as error:  # the operation is the user's code, here and below
-        return f"unknown: {error!r}"
+MAX_CAUSES: Final = 100
+"""The most causes of an operation that has ended: those who keep thousands of operations keep these as well."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A cause that is only words."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def causes_of(operation: DelayedOperation) -> Sequence[Any]:
-    """Return the condition that it misses as data; after a failure, which is logged, nothing."""
+    """Return the condition that it misses; after a failure, that: it must break neither a page nor an answer."""
     try:
         return operation.causes()
-    except Exception:
-        _log.exception("an operation failed in causes")
-        return ()
+    except Exception as error:  # the operation is the user's code, here and below
+        return (Remark(f"unknown: {error!r}"),)
+
+
+def first_causes_of(operation: DelayedOperation) -> Sequence[Any]:
+    """Return the same, cut to `MAX_CAUSES`."""
+    causes = causes_of(operation)
+    more_count = len(causes) - MAX_CAUSES
+    return causes if more_count <= 0 else (*causes[:MAX_CAUSES], Remark(f"and {more_count} more"))
 
 
 def holders(operation: DelayedOperation) -> tuple[Hashable, ...]:

@@ -22,7 +22,7 @@ from purgatorio.broker.purgatory.delayed_operation import (
     Outcome,
     Ticket,
     answer_error,
-    describe,
+    first_causes_of,
     run_on_cancel,
     run_on_expiration,
 )
@@ -314,7 +314,7 @@ class Purgatory(PurgatoryView[Op]):
     def finish(self, operation: DelayedOperation, outcome: Outcome, error: Exception | None = None) -> None:
         """Answer an operation that has just been marked completed, and drop it. Only `DelayedOperation` calls this."""
         observed = self.on_finished is not None and operation._ticket is not None
-        detail = describe(operation) if observed and outcome != "completed" else ""
+        causes = first_causes_of(operation) if observed and outcome != "completed" else ()
         parked = self._release(operation)
         actions = self._actions
         actions.depth += 1
@@ -330,11 +330,10 @@ class Purgatory(PurgatoryView[Op]):
                     failure = raised
             if failure is not None:
                 answer_error(self.name, operation, failure)
-                detail = repr(failure)
             if outcome == "expired":
                 run_on_expiration(self.name, operation)
             if observed and parked:
-                self._report(operation, outcome if failure is None else "error", detail)
+                self._report(operation, outcome if failure is None else "error", causes, failure)
         finally:
             actions.depth -= 1  # as `actions.leave()`, without the call
             if actions.queue and not actions.depth:
@@ -436,11 +435,11 @@ class Purgatory(PurgatoryView[Op]):
 
     def _cancel(self, operation: DelayedOperation) -> bool:
         """Release an operation without an answer; False if it was not parked any more."""
-        detail = describe(operation) if self.on_finished is not None else ""
+        causes = first_causes_of(operation) if self.on_finished is not None else ()
         if not self._release(operation):
             return False
         run_on_cancel(self.name, operation)
-        self._report(operation, "cancelled", detail)
+        self._report(operation, "cancelled", causes)
         return True
 
     def _release(self, operation: DelayedOperation) -> bool:
@@ -472,7 +471,9 @@ class Purgatory(PurgatoryView[Op]):
         else:
             self._end(operation, "error", error)
 
-    def _report(self, operation: DelayedOperation, outcome: Outcome, detail: str) -> None:
+    def _report(
+        self, operation: DelayedOperation, outcome: Outcome, causes: Sequence[Any], failure: Exception | None = None
+    ) -> None:
         if self.on_finished is None:
             return
         met = outcome == "completed"
@@ -483,7 +484,8 @@ class Purgatory(PurgatoryView[Op]):
             done_ms=self._timer.now_ms(),
             cause=self._cause if met else outcome,
             event_key=self._event_key if met else None,
-            detail=detail,
+            causes=causes,
+            error="" if failure is None else repr(failure),
         )
         try:
             self.on_finished(finished)

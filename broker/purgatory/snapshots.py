@@ -10,7 +10,6 @@ from purgatorio.broker.purgatory.delayed_operation import (
     FinishedOperation,
     Outcome,
     causes_of,
-    describe,
     holders,
 )
 
@@ -24,12 +23,10 @@ class ParkedOperation(NamedTuple):
     parked_ms: int
     deadline_ms: int
     checks: int
-    missing: str
-    """The condition that it still misses."""
     client: str
     """The client that sent the request; empty if unknown."""
     causes: Sequence[Any]
-    """The condition that it still misses, as data; empty if the operation has only the words."""
+    """The condition that it still misses; empty if the operation tells nothing."""
 
 
 class WatchListSnapshot(NamedTuple):
@@ -48,7 +45,6 @@ def parked(purgatory: str, operation: DelayedOperation) -> ParkedOperation:
         operation.parked_ms,
         operation.deadline_ms,
         operation.checks,
-        describe(operation),
         operation.client,
         causes_of(operation),
     )
@@ -62,7 +58,8 @@ def ended(
     done_ms: int,
     cause: str,
     event_key: Hashable | None,
-    detail: str,
+    causes: Sequence[Any],
+    error: str,
 ) -> FinishedOperation:
     """Return an operation that has ended as observers see it."""
     return FinishedOperation(
@@ -75,7 +72,8 @@ def ended(
         outcome,
         cause,
         operation.checks,
-        detail,
+        causes,
+        error,
         operation.client,
         holders(operation),
         event_key,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, Outcome
@@ -24,6 +25,16 @@ class WaitAborted(Exception):
     def __init__(self, message: str, outcome: Literal["cancelled", "shutdown"]) -> None:
         super().__init__(message)
         self.outcome = outcome
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """A task waits for an event, or for one after which its condition holds."""
+
+    has_condition: bool
+
+    def __str__(self) -> str:
+        return "the condition does not hold yet" if self.has_condition else "no event yet"
 
 
 class Waiter(DelayedOperation):
@@ -82,9 +93,9 @@ class Waiter(DelayedOperation):
         """Wake the task, which raises `WaitAborted`, unless the task took the operation out itself."""
         self._end("cancelled")
 
-    def missing(self) -> str:
-        """The event or the condition that the task waits for."""
-        return "no event yet" if self._until is None else "the condition does not hold yet"
+    def causes(self) -> tuple[Unmet]:
+        """Return whether the task waits for an event or a condition."""
+        return (Unmet(has_condition=self._until is not None),)
 
     def _end(self, outcome: Outcome) -> None:
         if not self.ended.done():  # it is done if the waiting task was cancelled, and has not run since
@@ -114,7 +125,7 @@ async def wait_in(
         finally:
             purgatory.cancel(waiter)
         if outcome == "expired":
-            raise TimeoutError(f"{purgatory.name}: {waiter.missing()} on {keys!r} after {timeout_ms} ms")
+            raise TimeoutError(f"{purgatory.name}: {waiter.causes()[0]} on {keys!r} after {timeout_ms} ms")
         if outcome == "shutdown" or outcome == "cancelled":
             raise WaitAborted(f"{purgatory.name}: the wait on {keys!r} ended: {outcome}", outcome)
         if waiter.error is not None:

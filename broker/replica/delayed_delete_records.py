@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from purgatorio.broker.causes.cause import LogStartBehind
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
@@ -71,14 +72,13 @@ class DelayedDeleteRecords(DelayedOperation):
             result.low_watermark = partition.low_watermark
         return True
 
-    def missing(self) -> str:
-        """Name the replicas whose log start offset is still below the offset."""
-        return "; ".join(_late_starters_in_words(deletion) for deletion in self._pending)
+    def causes(self) -> list[LogStartBehind]:
+        """Return the replicas whose log start offset is still below the offset."""
+        return [late for deletion in self._pending for late in _late_starters(deletion)]
 
     def held_by(self) -> tuple[int, ...]:
-        """Return the replicas whose log start offset is still below the offset."""
-        late = [broker_id for deletion in self._pending for broker_id, _ in _late_starters(deletion)]
-        return tuple(dict.fromkeys(late))
+        """Return the brokers of these replicas."""
+        return tuple(dict.fromkeys(late.broker_id for late in self.causes()))
 
     def on_complete(self) -> None:
         """Complete with REQUEST_TIMED_OUT for the partitions that are still pending."""
@@ -98,22 +98,13 @@ class DelayedDeleteRecords(DelayedOperation):
         self._done()
 
 
-def _late_starters(deletion: PendingDeletion) -> list[tuple[int, int]]:
-    """Return the followers in the maximal ISR that have not deleted yet, with their log start offsets."""
+def _late_starters(deletion: PendingDeletion) -> list[LogStartBehind]:
+    """Return the followers in the maximal ISR that have not deleted yet."""
     partition = deletion.partition
     proposed = () if partition.proposal is None else partition.proposal.isr
     followers = partition.followers
     return [
-        (broker_id, followers[broker_id].log_start_offset)
+        LogStartBehind(partition.tp, broker_id, followers[broker_id].log_start_offset, deletion.required_offset)
         for broker_id in dict.fromkeys((*partition.isr, *(incarnation.broker_id for incarnation in proposed)))
         if broker_id in followers and followers[broker_id].log_start_offset < deletion.required_offset
     ]
-
-
-def _late_starters_in_words(deletion: PendingDeletion) -> str:
-    late = [
-        f"broker {broker_id} "
-        + (f"starts at {start} of {deletion.required_offset}" if start >= 0 else "has not fetched yet")
-        for broker_id, start in _late_starters(deletion)
-    ]
-    return f"{deletion.partition.tp}: {', '.join(late)}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from purgatorio.broker.causes.cause import MarkersMissing, StateNotCommitted
+from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.coordinator.coordinator_log import RETRY_MS, Committed
-from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.txn.delayed_timeout import DelayedTimeout
 from purgatorio.broker.txn.delayed_transition import TransactionKey
@@ -201,12 +202,11 @@ class Completion:
 
     # --- for pages ---
 
-    def describe(self, transaction: Transaction) -> str:
-        """Tell what a transition waits for."""
-        name = shortened(transaction.transactional_id)
+    def cause(self, transaction: Transaction) -> StateNotCommitted | MarkersMissing:
+        """Return what a transition waits for."""
         if transaction.pending is not None:
-            return f"the transaction of {name} becomes {transaction.pending.state_name} when the replicas have it"
-        return f"the transaction of {name} waits for {self._services.ends.waits_for(transaction.transactional_id)}"
+            return StateNotCommitted(transaction.transactional_id, transaction.pending.state_name)
+        return self._services.ends.waits_for(transaction.transactional_id)
 
 
 def _follows(error_code: ErrorCode) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from purgatorio.broker.coordinator.shortened import shortened
+from purgatorio.broker.causes.cause import TransactionNotEnded
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.txn.transaction import Transaction
 
@@ -43,8 +43,7 @@ class DelayedTimeout(DelayedOperation):
         """Abort the transaction."""
         self._expired()
 
-    def missing(self) -> str:
-        """Name the transaction that is open."""
-        count = len(self._transaction.value.partitions)
-        partitions = "1 partition" if count == 1 else f"{count} partitions"
-        return f"the transaction of {shortened(self._transaction.transactional_id)} is open, with {partitions}"
+    def causes(self) -> tuple[TransactionNotEnded]:
+        """Return the transaction that is open."""
+        transaction = self._transaction
+        return (TransactionNotEnded(transaction.transactional_id, len(transaction.value.partitions)),)

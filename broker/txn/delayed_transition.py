@@ -6,11 +6,12 @@ AddOffsetsToTxn. Here the request waits until the transition has ended, and is j
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from purgatorio.broker.coordinator.shortened import shortened
+from purgatorio.broker.causes.cause import MarkersMissing, StateNotCommitted
+from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.txn.shard import TransactionShard
 from purgatorio.broker.txn.transaction import Transaction
@@ -45,10 +46,10 @@ class DelayedTransition(DelayedOperation):
         shard, transaction: those of the transactional id.
         judge: judges the request, and answers it or parks it again.
         refuse: answers it with an error code.
-        describe: tells what the transition waits for.
+        cause: returns what the transition waits for.
     """
 
-    __slots__ = ("_describe", "_judge", "_refuse", "_shard", "_transaction", "_value")
+    __slots__ = ("_cause", "_judge", "_refuse", "_shard", "_transaction", "_value")
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class DelayedTransition(DelayedOperation):
         *,
         judge: Callable[[], None],
         refuse: Callable[[ErrorCode], None],
-        describe: Callable[[Transaction], str],
+        cause: Callable[[Transaction], StateNotCommitted | MarkersMissing],
     ) -> None:
         super().__init__(delay_ms)
         self._shard = shard
@@ -66,7 +67,7 @@ class DelayedTransition(DelayedOperation):
         self._value = transaction.value
         self._judge = judge
         self._refuse = refuse
-        self._describe = describe
+        self._cause = cause
 
     @property
     def _waits(self) -> bool:
@@ -93,6 +94,6 @@ class DelayedTransition(DelayedOperation):
         """Refuse with UNKNOWN_SERVER_ERROR."""
         self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def missing(self) -> str:
-        """Tell what the transition waits for."""
-        return self._describe(self._transaction) if self._waits else ""
+    def causes(self) -> Sequence[StateNotCommitted | MarkersMissing]:
+        """Return what the transition waits for."""
+        return (self._cause(self._transaction),) if self._waits else ()

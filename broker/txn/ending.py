@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
+from purgatorio.broker.causes.cause import MarkersMissing
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.errors import ErrorCode
 
@@ -55,6 +56,6 @@ class EndsTransactions(Protocol):
         """Retry no more: this broker does not coordinate the transactional id any more. Calls nothing."""
         ...
 
-    def waits_for(self, transactional_id: str) -> str:
-        """Return a sentence's end that names the partitions and leaders whose markers are missing, for the page."""
+    def waits_for(self, transactional_id: str) -> MarkersMissing:
+        """Return the first partitions whose markers are missing, with their leaders, for the page."""
         ...

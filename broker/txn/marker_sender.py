@@ -15,6 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, Protocol
 
+from purgatorio.broker.causes.cause import MarkersMissing, UnwrittenMarker
 from purgatorio.broker.coordinator.interfaces import AskBroker
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.delta import changed_topics
@@ -49,7 +50,7 @@ MAX_RETRY_MS: Final = 1_000
 WARN_AT_FAILURE: Final = 7
 """The failure in sequence at one partition that is logged, about a second after the first."""
 SHOWN_PARTITIONS: Final = 3
-"""The most partitions that a sentence names."""
+"""The most partitions that the page names."""
 REQUEST_VERSION: Final = 2
 """The version of the requests."""
 
@@ -123,20 +124,19 @@ class MarkerSender:
         """The markers that are still to be written."""
         return sum(map(len, self._by_partition.values()))
 
-    def waits_for(self, transactional_id: str) -> str:
-        """Return the missing markers, such as "the markers of orders-0 (broker 2), orders-1 (no leader)"; or ""."""
+    def waits_for(self, transactional_id: str) -> MarkersMissing:
+        """Return the missing markers, the first ones with their leaders and the errors of the last try."""
         ending = self._endings.get(transactional_id)
-        if ending is None:
-            return ""
-        named = [f"{tp} ({self._where(tp)})" for tp in islice(ending.missing, SHOWN_PARTITIONS)]
-        more = len(ending.missing) - len(named)
-        return f"the markers of {', '.join(named)}{f' and {more} more' if more else ''}"
+        missing = {} if ending is None else ending.missing
+        shown = tuple(map(self._unwritten, islice(missing, SHOWN_PARTITIONS)))
+        return MarkersMissing(transactional_id, shown, len(missing) - len(shown))
 
-    def _where(self, tp: TopicPartition) -> str:
+    def _unwritten(self, tp: TopicPartition) -> UnwrittenMarker:
         leader = self._leader(tp)
+        if leader is None or leader == NO_LEADER:
+            return UnwrittenMarker(tp, None, "")
         retries = self._retries.get(tp)
-        where = "no leader" if leader is None or leader == NO_LEADER else f"broker {leader}"
-        return f"{where}: {retries.why}" if retries is not None and leader != NO_LEADER else where
+        return UnwrittenMarker(tp, leader, "" if retries is None else retries.why)
 
     def image_changed(self, image: ClusterImage) -> None:
         """Send the markers of partitions with another leader, or that waited for any change, at once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.partition_verifier import PartitionVerifier
@@ -103,7 +104,7 @@ def overview(transactions: Transactions, transaction: Transaction) -> Transactio
         max(0, now_ms - value.updated_ms),
         value.partitions,
         transaction.unmarked if value.is_decided else None,
-        transactions.completion.describe(transaction) if transaction.is_busy else "",
+        in_words([transactions.completion.cause(transaction)]) if transaction.is_busy else "",
     )
 
 

@@ -102,7 +102,7 @@ class TransactionRequests:
             transaction,
             judge=judge,
             refuse=request.refuse,
-            describe=self._completion.describe,
+            cause=self._completion.cause,
         )
         operation.client = request.client
         self._purgatory.try_complete_else_watch(operation, (TransactionKey(request.transactional_id),))

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker import Broker
@@ -246,7 +247,8 @@ class Invariants:
             late_ms = now_ms - operation.deadline_ms
             if late_ms > OVERDUE_MS or could_complete(operation):
                 what = f"{late_ms} ms late" if late_ms > OVERDUE_MS else "could be completed"
-                told = f"{operation.client} {operation.missing()} of {', '.join(map(str, operation.keys))}: {what}"
+                missing = in_words(operation.causes())
+                told = f"{operation.client} {missing} of {', '.join(map(str, operation.keys))}: {what}"
                 self._violated("lost-wake-up", f"{process.host.name} {purgatory.name}", told)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.cluster import BrokerStateError, Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.delays.recorder import TOPIC
@@ -122,7 +123,7 @@ async def test_acks_all_waits_for_a_held_follower_and_is_answered_when_it_is_rel
     held.gate.hold()
     producing = asyncio.create_task(produce(connection, produce_request()))
     sentence = f"orders-0: broker {held.broker_id} is at 1 of 2"
-    await until(lambda: [op.missing for op in leader.produce_purgatory.operations()] == [sentence])
+    await until(lambda: [in_words(op.causes) for op in leader.produce_purgatory.operations()] == [sentence])
     assert not producing.done()
     held.gate.release()
     assert await producing == ErrorCode.NONE

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar, Final
 
+from purgatorio.broker.causes.cause import AwaitedMember
+from purgatorio.broker.causes.words import MAX_NAMED, shortened
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import ShardState
-from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.group.classic.member import JoinReply, Member, Protocols
 from purgatorio.broker.group.classic.state import TRANSITIONS, GroupState
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
@@ -20,8 +20,6 @@ from purgatorio.protocol.messages.join_group import JoinGroupResponseMember
 
 MIN_REBALANCE_TIMEOUT_MS: Final = 1_000
 """The shortest rebalance timeout; a request may ask for less, even for 0, in which no client could answer."""
-MAX_LABELS: Final = 5
-"""The most members that a sentence names."""
 
 
 class ClassicGroup(Group):
@@ -366,13 +364,14 @@ class ClassicGroup(Group):
         same = sum(each.client_id == member.client_id for each in self.members.values())
         return shortened(member.client_id if member.client_id and same == 1 else member.member_id)
 
-    def labels(self, members: Iterable[Member]) -> str:
-        """Return the names of members in a sentence; of many, the first ones."""
-        everyone = list(members)
-        names = [self.label(member) for member in everyone[:MAX_LABELS]]
-        if len(everyone) > MAX_LABELS:
-            names.append(f"{len(everyone) - MAX_LABELS} more")
-        return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+    def named(self, member: Member) -> AwaitedMember:
+        """Return a member with its name for people."""
+        return AwaitedMember(member.member_id, self.label(member))
+
+    def awaited(self, members: list[Member]) -> tuple[tuple[AwaitedMember, ...], int]:
+        """Return the first of these members with their names, and how many there are beside these."""
+        first = tuple(map(self.named, members[:MAX_NAMED]))
+        return first, len(members) - len(first)
 
 
 def _pending_bytes(member_id: str, session: DelayedHeartbeat) -> int:

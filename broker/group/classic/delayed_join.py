@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from purgatorio.broker.coordinator.shortened import shortened
-from purgatorio.broker.group.classic.classic_group import MAX_LABELS, ClassicGroup
+from purgatorio.broker.causes.cause import FirstMembersToJoin, MembersToJoin
+from purgatorio.broker.causes.words import MAX_NAMED, shortened
+from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.protocol.errors import ErrorCode
@@ -69,16 +70,13 @@ class DelayedJoin(DelayedOperation):
         """Answer the joins that are still parked with UNKNOWN_SERVER_ERROR."""
         self._refuse(self.group, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def missing(self) -> str:
-        """Name the members that have not joined again."""
+    def causes(self) -> Sequence[MembersToJoin | FirstMembersToJoin]:
+        """Return the members that have not joined again."""
         group = self.group
-        absent = [member for member in group.members.values() if member.join is None]
-        waits = []
-        if absent:
-            waits.append(f"member{'s' * (len(absent) > 1)} {group.labels(absent)}")
-        if group.pending:
-            waits.append(f"{len(group.pending)} new member id{'s' * (len(group.pending) > 1)} to join")
-        return f"rebalance of {shortened(group.group_id)} waits for {' and for '.join(waits)}" if waits else ""
+        members, more_count = group.awaited([member for member in group.members.values() if member.join is None])
+        if not members and not group.pending:
+            return ()
+        return (MembersToJoin(group.group_id, members, more_count, len(group.pending)),)
 
     def held_by(self) -> tuple[str, ...]:
         """Return the first members that have not joined again; after the answer, if all had, the one that was last."""
@@ -89,7 +87,7 @@ class DelayedJoin(DelayedOperation):
         if group.joined_count == len(group.members):
             return ()
         absent = [member for member in group.members.values() if member.join is None]
-        return tuple(group.label(member) for member in absent[:MAX_LABELS])
+        return tuple(group.label(member) for member in absent[:MAX_NAMED])
 
 
 class InitialDelayedJoin(DelayedJoin):
@@ -129,7 +127,6 @@ class InitialDelayedJoin(DelayedJoin):
         else:
             super().on_complete()
 
-    def missing(self) -> str:
-        """Tell that the delay is not over."""
-        count = len(self.group.members)
-        return f"first rebalance of {shortened(self.group.group_id)} waits for more members; {count} joined so far"
+    def causes(self) -> Sequence[FirstMembersToJoin]:
+        """Return that the delay is not over."""
+        return (FirstMembersToJoin(self.group.group_id, len(self.group.members)),)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from purgatorio.broker.coordinator.shortened import shortened
-from purgatorio.broker.group.classic.classic_group import MAX_LABELS, ClassicGroup
+from purgatorio.broker.causes.cause import MembersToSync
+from purgatorio.broker.causes.words import MAX_NAMED, shortened
+from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.protocol.errors import ErrorCode
@@ -72,17 +73,16 @@ class DelayedSync(DelayedOperation):
         """Answer the parked syncs with NOT_COORDINATOR: the clients look for another broker."""
         self._refuse(self.group, ErrorCode.NOT_COORDINATOR)
 
-    def missing(self) -> str:
-        """Name the members that have not synced."""
+    def causes(self) -> Sequence[MembersToSync]:
+        """Return the members that have not synced."""
         group = self.group
         if self.is_over or not group.unsynced:
-            return ""
-        unsynced = [group.members[member_id] for member_id in group.unsynced]
-        leader = group.unsynced.keys() & {group.leader_id}
-        what = f"member{'s' * (len(unsynced) > 1)} {group.labels(unsynced)}"
-        if leader and group.leader_id is not None:
-            what = f"the assignment of leader {group.label(group.members[group.leader_id])}"
-        return f"generation {group.generation} of {shortened(group.group_id)} waits for {what}"
+            return ()
+        members, more_count = group.awaited([group.members[member_id] for member_id in group.unsynced])
+        leader = None
+        if group.leader_id is not None and group.leader_id in group.unsynced:
+            leader = group.named(group.members[group.leader_id])
+        return (MembersToSync(group.group_id, group.generation, leader, members, more_count),)
 
     def held_by(self) -> tuple[str, ...]:
         """Return the first members that have not synced."""
@@ -92,5 +92,5 @@ class DelayedSync(DelayedOperation):
         group = self.group
         if self.is_over:
             return ()
-        unsynced = list(group.unsynced)[:MAX_LABELS]
+        unsynced = list(group.unsynced)[:MAX_NAMED]
         return tuple(group.label(group.members[member_id]) for member_id in unsynced)

@@ -6,8 +6,8 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
+from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.coordinator.shortened import shortened
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.member import JoinReply, Member, Protocols, protocols_bytes
 from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances, join_error

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from purgatorio.broker.coordinator.shortened import shortened
+from purgatorio.broker.causes.words import MAX_NAMED, listed, shortened
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_join import DelayedJoin, InitialDelayedJoin, JoinKey
 from purgatorio.broker.group.classic.delayed_sync import DelayedSync, SyncKey
@@ -282,7 +282,7 @@ class Rebalances:
                 "members removed",
                 group=shortened(group.group_id),
                 count=len(members),
-                members=group.labels(members),
+                members=listed([group.label(each) for each in members[:MAX_NAMED]], max(0, len(members) - MAX_NAMED)),
                 reason=reason,
             )
         for member in members:

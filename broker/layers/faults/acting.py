@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from purgatorio.broker.causes.cause import FaultAction, FaultActs
 from purgatorio.broker.layers.faults.altered import corrupted, failed_topics, without_broker
 from purgatorio.broker.layers.faults.live_rule import FaultRule
 from purgatorio.broker.layers.faults.matching import KnownTopics
@@ -14,6 +15,7 @@ from purgatorio.broker.layers.faults.names import api_name
 from purgatorio.broker.layers.faults.parked import HOLD_MS, FaultedRequest
 from purgatorio.broker.layers.faults.partitions import SPLIT, Named, merge, named_partitions, split
 from purgatorio.broker.layers.faults.skipping import Skips
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.routing.replies import AlteredReply, DelayedReply, LostReply, throttled
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
@@ -113,17 +115,15 @@ class Interceptor:
     def _act(self, live: FaultRule, named: Sequence[Named], ctx: RequestContext, request: Any, reply: Reply) -> None:
         rule = live.rule
         if rule.answer_delay_ms:
-            told = f"{live.name} delays its answer by {rule.answer_delay_ms} ms"
-            reply = DelayedReply(reply, partial(self._park, rule.answer_delay_ms, told, live, named, ctx, reply))
+            wait = partial(self._park, "answer_delay_ms", rule.answer_delay_ms, live, named, ctx, reply)
+            reply = DelayedReply(reply, wait)
         go_on = partial(self._answer, live, live.error_code(), named, ctx, request, reply)
         if rule.hold:
-            told = f"{live.name} holds it until it is released"
-            parked = self._park(HOLD_MS, told, live, named, ctx, reply, go_on, mutes=True)
+            parked = self._park("hold", 0, live, named, ctx, reply, go_on, mutes=True)
             if parked is not None:
                 live.holds(parked)
         elif rule.delay_ms:
-            told = f"{live.name} delays it by {rule.delay_ms} ms"
-            self._park(rule.delay_ms, told, live, named, ctx, reply, go_on, mutes=True)
+            self._park("delay_ms", rule.delay_ms, live, named, ctx, reply, go_on, mutes=True)
         else:
             go_on()
 
@@ -148,7 +148,7 @@ class Interceptor:
         elif rule.disconnect == "after":
             handler(ctx, request, LostReply(partial(reply.close, f"{live.name} disconnects after the work")))
         elif rule.drop is not None:
-            never = partial(self._park, HOLD_MS, f"{live.name} never answers it", live, named, ctx, reply, None)
+            never = partial(self._park, "drop", 0, live, named, ctx, reply, None)
             never(mutes=True) if rule.drop == "request" else handler(ctx, request, LostReply(never))
         elif rule.corrupt or rule.throttle_ms:
             handler(ctx, request, AlteredReply(ctx, reply, partial(_altered, live, ctx)))
@@ -189,8 +189,8 @@ class Interceptor:
 
     def _park(
         self,
+        action: FaultAction,
         delay_ms: int,
-        told: str,
         live: FaultRule,
         named: Sequence[Named],
         ctx: RequestContext,
@@ -202,6 +202,7 @@ class Interceptor:
         """Have the request wait; return the operation, or None if too many wait.
 
         Args:
+            delay_ms: how long; 0: as long as a request may.
             mutes: whether the work of the requests behind it waits for it: its own is not done yet.
         """
         purgatory = self._purgatory()
@@ -211,10 +212,15 @@ class Interceptor:
         muted = ctx.session.channel if mutes else None
         if muted is not None:
             muted.mute()
-        operation = FaultedRequest(delay_ms, f"{api_name(ctx.api_key)}: {told}", reply, go_on, muted)
+        cause = FaultActs(live.id, live.name, api_name(ctx.api_key), action, delay_ms)
+        operation = FaultedRequest(delay_ms or HOLD_MS, cause, reply, go_on, muted)
         operation.client = ctx.client_id or ""
-        purgatory.try_complete_else_watch(operation, (live.name, *map(str, named[:SHOWN_PARTITIONS])))
+        purgatory.try_complete_else_watch(operation, (live.name, *map(_key, named[:SHOWN_PARTITIONS])))
         return operation
+
+
+def _key(named: Named) -> Hashable:
+    return TopicPartition(named.topic, named.partition) if named.partition >= 0 else named.topic
 
 
 class WithoutSessions:

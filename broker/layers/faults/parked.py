@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from purgatorio.broker.causes.cause import FaultActs
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.routing.request import Channel, Reply
 
@@ -18,21 +20,21 @@ class FaultedRequest(DelayedOperation):
 
     Args:
         delay_ms: how long it waits if it is not released.
-        told: the sentence that tells why it waits.
+        cause: why it waits.
         reply: the request's.
         go_on: begins the work; None: the request is never answered, and its connection is closed at the deadline.
         muted: the request's connection, which starts no further request before this one goes on: the work of pipelined
             requests is done in their order.
     """
 
-    __slots__ = ("_go_on", "_muted", "_reply", "_told")
+    __slots__ = ("_cause", "_go_on", "_muted", "_reply")
 
     def __init__(
-        self, delay_ms: int, told: str, reply: Reply, go_on: Callable[[], None] | None, muted: Channel | None
+        self, delay_ms: int, cause: FaultActs, reply: Reply, go_on: Callable[[], None] | None, muted: Channel | None
     ) -> None:
         super().__init__(delay_ms)
         self._muted = muted
-        self._told = told
+        self._cause = cause
         self._reply = reply
         self._go_on = go_on
 
@@ -47,7 +49,7 @@ class FaultedRequest(DelayedOperation):
         if self._go_on is not None:
             self._go_on()
         else:
-            self._reply.close(f"its time is over: {self._told}")
+            self._reply.close(f"its time is over: {in_words(self.causes())}")
 
     def on_shutdown(self) -> None:
         """Close the connection: the client asks another broker."""
@@ -57,6 +59,6 @@ class FaultedRequest(DelayedOperation):
         """Close the connection: the handler failed, and may have answered a part."""
         self._reply.close(f"the request failed after it had waited: {type(error).__name__}")
 
-    def missing(self) -> str:
-        """Tell which rule the request waits for."""
-        return self._told
+    def causes(self) -> tuple[FaultActs]:
+        """Return which rule the request waits for."""
+        return (self._cause,)

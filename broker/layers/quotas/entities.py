@@ -15,12 +15,6 @@ class Client(NamedTuple):
     user: str
     client_id: str
 
-    def __str__(self) -> str:
-        named = [f"user `{self.user}`"] if self.user else []
-        if self.client_id or not named:
-            named.append(f"client `{self.client_id}`")
-        return " with ".join(named)
-
 
 class Limit(NamedTuple):
     """A client's limit.

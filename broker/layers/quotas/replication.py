@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Final
 
 from purgatorio.broker.layers.quotas.rates import RateWindow, SimpleRate
-from purgatorio.broker.layers.quotas.throttle import shown_bytes
 
 EVERY_REPLICA: Final = "*"
 
@@ -49,9 +48,6 @@ class ReplicationThrottle:
     def per_second(self) -> float:
         """Return the rate."""
         return self._rate.per_second(self._now_ms())
-
-    def __str__(self) -> str:
-        return f"{shown_bytes(self.per_second())} of {shown_bytes(self.limit or 0)}"
 
 
 class _Listed:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from purgatorio.broker.causes.cause import QuotaExceeded
 from purgatorio.broker.layers.quotas.throttle import QuotaKind, Throttle
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 from purgatorio.broker.routing.request import NO_CHANNEL, Session
@@ -61,9 +62,10 @@ class ThrottledChannel(DelayedOperation):
         """End the wait: the connection is gone, and would be kept alive by it (KAFKA-6185)."""
         self._muting.cancel(self)
 
-    def missing(self) -> str:
-        """Tell which client is muted, for how long, and by which quota."""
-        return str(self.throttle)
+    def causes(self) -> tuple[QuotaExceeded]:
+        """Return which client is muted, for how long, and by which quota."""
+        kind, delay_ms, (limit, client, rule), used = self.throttle
+        return (QuotaExceeded(kind, client.user, client.client_id, rule, delay_ms, used, limit),)
 
 
 class Muting:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
@@ -108,7 +109,7 @@ class TransactionControl:
         what = f"the coordinator of {transactional_id}"
         error_code, producer = await answer_of(init, self._cluster.clock, TRANSACTION_TIME_LIMIT_MS, what)
         if error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
-            waits_for = broker.transactions.completion.describe(transaction)
+            waits_for = in_words([broker.transactions.completion.cause(transaction)])
             raise ClusterUnavailable(f"{transactional_id} is not aborted yet, but will be: {waits_for}")
         if error_code:
             raise ClusterUnavailable(f"{what} could not abort its transaction: {error_code.name}")

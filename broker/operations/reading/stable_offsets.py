@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from purgatorio.broker.coordinator.shortened import shortened
+from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics.views import PartitionView
 from purgatorio.broker.operations.control import ClusterUnavailable, NotThere, TransactionControl

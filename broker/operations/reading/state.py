@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from purgatorio.broker.causes.cause import NoRecordsYet, OpenTransaction
+from purgatorio.broker.causes.cause import OpenTransaction
 from purgatorio.broker.causes.words import as_document, in_words
-from purgatorio.broker.delays.finished import kind_of
+from purgatorio.broker.delays.finished import detail_of, kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metadata.topic_name import is_internal
@@ -179,14 +179,11 @@ def _operation(
 
 def _missing(parked: ParkedOperation, transactions: TransactionControl) -> str:
     """Return the words for what it misses; open transactions with what will become of them."""
-    causes = parked.causes
-    if not causes or not isinstance(causes[0], NoRecordsYet):
-        return parked.missing
 
     def fate(transaction: OpenTransaction) -> str:
         return fate_of(transactions, transaction.transactional_id).says if transaction.transactional_id else ""
 
-    return in_words(causes, fate)
+    return in_words(parked.causes, fate)
 
 
 # --- partitions ---
@@ -369,7 +366,7 @@ def _finished(broker_id: int, ended: FinishedOperation) -> document.Finished:
         "outcome": ended.outcome,
         "cause": _cut(ended.cause),
         "checks": ended.checks,
-        "detail": _cut(ended.detail),
+        "detail": _cut(detail_of(ended)),
         "client": _cut(ended.client),
         "held_by": [holder for holder in ended.held_by if isinstance(holder, int)][:KEYS],
     }

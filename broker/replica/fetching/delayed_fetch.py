@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from purgatorio.broker.causes.cause import FetchPosition, NoRecordsYet
-from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.causes.words import MAX_NAMED
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.fetching.context_reader import ContextReader
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, PartitionFetch
@@ -19,8 +19,6 @@ WATCHED_PARTITIONS: Final = 8
 """The most partitions under which a fetch is watched, for the page. One of more is watched under one key for all."""
 PARTITIONS_PER_WEIGHT: Final = 4
 """As many partitions take as long to answer as another operation does."""
-TOLD_PARTITIONS: Final = 5
-"""The partitions that the missing condition names."""
 
 
 class FollowerKey(NamedTuple):
@@ -141,18 +139,11 @@ class DelayedFetch(DelayedOperation):
         """Return more for many partitions: a hundred fetches of a thousand each may expire at once."""
         return 1 + self._context.size // PARTITIONS_PER_WEIGHT
 
-    def missing(self) -> str:
-        """Describe the bytes that can be read, the bytes that are wanted, and each fetch offset.
-
-        Under read_committed, the transactions too that keep the consumer from reading on.
-        """
-        return in_words(self.causes())
-
     def causes(self) -> tuple[NoRecordsYet]:
         """Return the bytes that are missing, with the first fetch offsets, and what holds the fetch back at each."""
         context = self._context
         params, fetches = context.params, context.fetches
-        positions = tuple(map(self._position, islice(fetches, TOLD_PARTITIONS)))
+        positions = tuple(map(self._position, islice(fetches, MAX_NAMED)))
         follower_id = params.replica_id if params.is_follower else None
         more_count = len(fetches) - len(positions)
         return (NoRecordsYet(follower_id, context.available_bytes, params.min_bytes, positions, more_count),)

@@ -280,7 +280,7 @@ class ReplicaReader:
         """Return the transaction behind which a consumer under read_committed cannot read, or the throttle."""
         partition = self._lookup.known(fetch.tp)
         if self.is_withheld(params, fetch):
-            return ReplicationThrottled(fetch.tp, str(self.throttle))
+            return ReplicationThrottled(fetch.tp, self.throttle.per_second(), self.throttle.limit or 0)
         if not params.read_committed or params.is_follower or partition is None:
             return None
         stable_offset = partition.last_stable_offset

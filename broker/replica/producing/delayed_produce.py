@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from purgatorio.broker.causes.cause import FollowerBehind, TooFewInSync
-from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.lookup import ReplicaLookup
@@ -93,12 +92,8 @@ class DelayedProduce(DelayedOperation):
         ack.result.error_code = error_code
         ack.result.leader_id, ack.result.leader_epoch = self._lookup.hint(ack.partition.tp, error_code)
 
-    def missing(self) -> str:
-        """Name the in-sync replicas that do not have the records yet, with their log end offsets."""
-        return in_words(self.causes())
-
     def causes(self) -> list[FollowerBehind | TooFewInSync]:
-        """Return these replicas, and partitions that have too few in-sync replicas."""
+        """Return the in-sync replicas that lack the records, and partitions that have too few in-sync replicas."""
         return [cause for ack in self._pending for cause in ack.partition.laggards(ack.required_offset)]
 
     def held_by(self) -> tuple[int, ...]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 
+from purgatorio.broker.causes.cause import TransactionNotConfirmed
+from purgatorio.broker.causes.words import MAX_NAMED
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
@@ -75,10 +78,11 @@ class DelayedVerification(DelayedOperation):
                 self._refuse(batch, error)
         return not self._waiting and self.force_complete()
 
-    def missing(self) -> str:
-        """Name the transaction, and the partitions that its coordinator has not confirmed."""
-        names = ", ".join(str(batch.partition.tp) for batch in self._waiting)
-        return f"the coordinator of `{self._transactional_id}` has not confirmed that its transaction includes {names}"
+    def causes(self) -> tuple[TransactionNotConfirmed]:
+        """Return the transaction, and the first partitions that its coordinator has not confirmed."""
+        partitions = tuple(batch.partition.tp for batch in islice(self._waiting, MAX_NAMED))
+        more_count = len(self._waiting) - len(partitions)
+        return (TransactionNotConfirmed(self._transactional_id, partitions, more_count),)
 
     def on_complete(self) -> None:
         """Go on; batches that still wait are refused with NOT_ENOUGH_REPLICAS: clients send them again."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import create_topics
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.metadata.cluster_change import SLICE_WEIGHT
 from purgatorio.broker.metadata.controller import TopicSettings, unregister_broker
@@ -120,7 +121,7 @@ def test_a_waiting_request_shows_its_keys_and_its_missing_condition(cluster: Any
     cluster.send(create_topics, 7, CreateTopicsRequest(topics=[topic("orders"), topic("a b")], timeout_ms=1000))
     (waiting,) = cluster.admin.purgatories.topics.operations(10)
     assert [str(key) for key in waiting.keys] == ["orders", "a b"]
-    assert waiting.missing == "the metadata store has not decided yet"
+    assert in_words(waiting.causes) == "the metadata store has not decided yet"
     cluster.turns.run()
     assert cluster.admin.purgatories.topics.num_delayed == 0
 
@@ -149,7 +150,7 @@ def test_at_the_deadline_only_the_topic_without_a_leader_times_out(cluster: Any)
     cluster.admin.store.image = leave(cluster.store.image, gone)
     cluster.turns.run()
     (waiting,) = cluster.admin.purgatories.topics.operations(10)
-    assert waiting.missing == "orders-0: no leader yet"
+    assert in_words(waiting.causes) == "orders-0: no leader yet"
     cluster.pass_ms(1001)
     (response,) = reply.responses
     assert [(answer.name, answer.error_code) for answer in cluster.travel(7, response).topics] == [

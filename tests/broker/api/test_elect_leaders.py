@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import elect_leaders
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.metadata.controller import InSyncProposal, TopicSettings, change_in_sync_sets, register_broker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
@@ -92,7 +93,7 @@ def test_a_request_times_out_while_the_store_does_not_answer(cluster: Any) -> No
     cluster.create("orders")
     reply = cluster.send(elect_leaders, 2, request(PREFERRED, 0, timeout_ms=500))
     (waiting,) = cluster.admin.purgatories.elections.operations(10)
-    assert waiting.missing == "the metadata store has not decided yet"
+    assert in_words(waiting.causes) == "the metadata store has not decided yet"
     assert [str(key) for key in waiting.keys] == ["orders-0"]
     cluster.pass_ms(501)
     (response,) = reply.responses
@@ -110,7 +111,7 @@ def test_at_the_deadline_only_the_election_that_the_image_lacks_times_out(cluste
     reply = cluster.send(elect_leaders, 2, request(PREFERRED, 0, 9))
     cluster.turns.run()
     (waiting,) = cluster.admin.purgatories.elections.operations(10)
-    assert waiting.missing == f"orders-0: broker {preferred} does not lead yet"
+    assert in_words(waiting.causes) == f"orders-0: broker {preferred} does not lead yet"
     cluster.pass_ms(1001)
     (response,) = reply.responses
     assert response.error_code == ErrorCode.NONE

@@ -8,6 +8,7 @@ import pytest
 
 from purgatorio.broker.api import fetch as fetch_api
 from purgatorio.broker.api.fetch import FetchHandler
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.request import RequestContext, Session
@@ -321,7 +322,7 @@ def test_a_wait_ends_when_enough_can_be_read_from_all_partitions_together(broker
     broker.produce(acks=1)
     assert waiting.said == []
     (operation,) = broker.fetch_purgatory.operations()
-    assert operation.missing == (
+    assert in_words(operation.causes) == (
         f"consumer has {ONE_BATCH} of {2 * ONE_BATCH} bytes: orders-0 from 0, payments-0 from 0"
     )
     broker.produce(PAYMENTS, acks=1)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import offset_commit, offset_fetch, txn_offset_commit
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.group import txn_offset_manager
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
@@ -172,7 +173,7 @@ def test_a_commit_that_waits_for_the_coordinator_is_shown_and_ends_with_the_answ
     broker.verified = None
     replies = broker.post(txn_offset_commit, 3, request(7))
     (waiting,) = broker.transaction_purgatory.operations(10)
-    assert waiting.missing == (
+    assert in_words(waiting.causes) == (
         "the coordinator of `billing-1` has not confirmed that its transaction includes __consumer_offsets-0"
     )
     assert [str(key) for key in waiting.keys] == ["billing-1"]

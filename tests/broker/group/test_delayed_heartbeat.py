@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
 from tests.broker.group.harness import GroupHarness
 
@@ -74,7 +75,7 @@ def test_at_the_end_of_the_broker_no_session_expires(session: Session) -> None:
 def test_observers_see_whose_heartbeat_is_missing(session: Session) -> None:
     (parked,) = session.purgatory.operations()
     assert (parked.client, [str(key) for key in parked.keys]) == ("app", ["billing: app-2"])
-    assert parked.missing == "no heartbeat of member app-2 of billing yet"
+    assert in_words(parked.causes) == "no heartbeat of member app-2 of billing yet"
     session.broker.advance_ms(1_001)
     (finished,) = session.broker.finished
     assert (finished.outcome, finished.held_by) == ("expired", ("app-2",))

@@ -51,7 +51,7 @@ def test_a_group_that_reconciles_names_the_members_that_have_to_give_up_partitio
     ]
     first.beat()
     assert seen(broker).waits_for == "epoch 2 of app waits for member first to give up partitions"
-    assert seen_members(broker)[0].waits_for == "has to give up orders-3, orders-4, orders-5"
+    assert seen_members(broker)[0].waits_for == "has to give up orders-3, orders-4 and orders-5"
     broker.settle(first, second)
     assert seen(broker).waits_for == ""
 
@@ -71,7 +71,7 @@ def test_partitions_of_a_deleted_topic_are_left_out(broker: ConsumerHarness) -> 
 
 
 def test_many_members_are_named_in_part(broker: ConsumerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overviews, "MAX_LABELS", 2)
+    monkeypatch.setattr(overviews, "MAX_NAMED", 2)
     consumers = [Consumer(broker, f"m{number}") for number in range(4)]
     broker.settle(*consumers)
     broker.create(orders=12, bills=2)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.causes.cause import NoLeader
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.delayed_decision import DelayedDecision, leaderless
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
@@ -35,11 +37,11 @@ class Creation(ClusterChange[str]):
     def refuse(self, error_code: ErrorCode) -> object:
         return error_code
 
-    def missing(self, image: ClusterImage, result: str) -> str:
-        return leaderless(image, LED) if result == "created" else ""
+    def unseen(self, image: ClusterImage, result: str) -> NoLeader | None:
+        return leaderless(image, LED) if result == "created" else None
 
-    def timed_out(self, result: str, missing: str) -> str:
-        return f"timed out: {missing}"
+    def timed_out(self, result: str, message: str) -> str:
+        return f"timed out: {message}"
 
 
 class Waiting:
@@ -68,7 +70,7 @@ class Waiting:
     @property
     def missing(self) -> str:
         (parked,) = self.purgatory.operations()
-        return parked.missing
+        return in_words(parked.causes)
 
 
 def test_it_waits_for_the_decision_and_then_for_the_leaders() -> None:
@@ -141,7 +143,7 @@ def test_an_unexpected_error_is_answered_with_unknown_server_error() -> None:
     assert waiting.answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
 
 
-def test_a_change_that_overrides_missing_must_override_timed_out() -> None:
+def test_a_change_that_overrides_unseen_must_override_timed_out() -> None:
     class Forgetful(Creation):
         timed_out = ClusterChange.timed_out
 

@@ -55,8 +55,8 @@ class Waiting(DelayedOperation):
     def on_shutdown(self) -> None:
         self.note("shut down")
 
-    def missing(self) -> str:
-        return f"{self.name} is not ready"
+    def causes(self) -> tuple[str]:
+        return (f"{self.name} is not ready",)
 
 
 def _nothing() -> None:

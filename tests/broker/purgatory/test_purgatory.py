@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.purgatory.delayed_operation import MAX_CAUSES
 from tests.error_log import ErrorLog
 
 
@@ -125,8 +126,8 @@ def test_cancelling_takes_one_operation_out_of_keys_timer_and_index_without_an_a
     assert house.purgatory.check_and_complete("b") == 0
     house.advance(100)
     assert operation.history == ["gone cleaned up"]
-    assert [(done.id, done.outcome, done.detail) for done in house.finished] == [
-        (operation.id, "cancelled", "gone is not ready")
+    assert [(done.id, done.outcome, done.causes) for done in house.finished] == [
+        (operation.id, "cancelled", ("gone is not ready",))
     ]
     assert house.purgatory.cancel(other)
     house.assert_empty()
@@ -243,7 +244,7 @@ def test_snapshots_are_bounded_oldest_first_and_say_what_is_missing(house: Any) 
     for name in "123":
         house.park("a", name, name=name, delay_ms=500).client = f"client {name}"
     first, second = house.purgatory.operations(limit=2)
-    assert first == (1, "Test", ("a", "1"), 1_000, 1_500, 2, "1 is not ready", "client 1", ())
+    assert first == (1, "Test", ("a", "1"), 1_000, 1_500, 2, "client 1", ("1 is not ready",))
     assert second.id == 2
     assert house.purgatory.watch_lists(limit=2) == [("a", 3), ("1", 1)]
 
@@ -252,11 +253,11 @@ def test_the_operations_under_one_key_are_shown_oldest_first(house: Any) -> None
     for name in "abc":
         house.park("orders", name, name=name)
     house.park("others", name="d")
-    assert [(each.id, each.missing) for each in house.purgatory.watching("orders", 2)] == [
-        (1, "a is not ready"),
-        (2, "b is not ready"),
+    assert [(each.id, each.causes) for each in house.purgatory.watching("orders", 2)] == [
+        (1, ("a is not ready",)),
+        (2, ("b is not ready",)),
     ]
-    assert [each.missing for each in house.purgatory.watching("c")] == ["c is not ready"]
+    assert [each.causes for each in house.purgatory.watching("c")] == [("c is not ready",)]
     assert house.purgatory.watching("nothing") == []
 
 
@@ -264,7 +265,7 @@ def test_a_snapshot_costs_what_it_shows_and_not_what_there_is(house: Any) -> Non
     described: list[int] = []
     for number in range(1_000):
         operation = house.park(number, "all")
-        operation.missing = lambda n=number: described.append(n) or ""
+        operation.causes = lambda n=number: described.append(n) or ()
     assert [shown.id for shown in house.purgatory.operations(3)] == [1, 2, 3]
     assert described == [0, 1, 2]
     assert len(house.purgatory.operations()) == len(house.purgatory.watch_lists()) == 100
@@ -281,8 +282,18 @@ def test_the_wheel_shows_in_which_buckets_the_deadlines_wait(house: Any) -> None
 
 
 def test_a_page_survives_an_operation_that_cannot_describe_itself(house: Any) -> None:
-    house.park("a").missing = lambda: 1 / 0
-    assert house.purgatory.operations()[0].missing.startswith("unknown: ZeroDivisionError")
+    house.park("a").causes = lambda: 1 / 0
+    (cause,) = house.purgatory.operations()[0].causes
+    assert str(cause).startswith("unknown: ZeroDivisionError")
+
+
+def test_an_operation_that_has_ended_keeps_a_bounded_number_of_causes(house: Any) -> None:
+    operation = house.park("a")
+    operation.causes = lambda: list(range(1_000))
+    operation.expire()
+    (ended,) = house.finished
+    assert [*ended.causes[:MAX_CAUSES]] == [*range(MAX_CAUSES)]
+    assert [str(cause) for cause in ended.causes[MAX_CAUSES:]] == [f"and {1_000 - MAX_CAUSES} more"]
 
 
 def test_finished_operations_are_reported_with_cause_and_what_they_missed(house: Any) -> None:
@@ -294,8 +305,23 @@ def test_finished_operations_are_reported_with_cause_and_what_they_missed(house:
     house.purgatory.check_and_complete("a", "append")
     house.advance(20)
     assert house.finished == [
-        (done.id, "Test", ("a",), 1_000, 1_010, 11_000, "completed", "append", 3, "", "somebody", (), "a"),
-        (late.id, "Test", ("b",), 1_000, 1_030, 1_030, "expired", "expired", 2, "late is not ready", "", (2, 3), None),
+        (done.id, "Test", ("a",), 1_000, 1_010, 11_000, "completed", "append", 3, (), "", "somebody", (), "a"),
+        (
+            late.id,
+            "Test",
+            ("b",),
+            1_000,
+            1_030,
+            1_030,
+            "expired",
+            "expired",
+            2,
+            ("late is not ready",),
+            "",
+            "",
+            (2, 3),
+            None,
+        ),
     ]
 
 
@@ -322,7 +348,7 @@ def test_an_observer_that_fails_changes_nothing(house: Any, error_log: ErrorLog)
 def test_an_operation_without_an_observer_costs_no_clock_reading(house: Any) -> None:
     """Without an observer, a completion reads no clock and asks nothing for a description."""
     operation = house.park("a")
-    operation.missing = pytest.fail
+    operation.causes = pytest.fail
     house.purgatory.on_finished = None
     house.timer.now_ms = pytest.fail
     operation.ready = True

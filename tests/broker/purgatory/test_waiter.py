@@ -218,7 +218,7 @@ async def test_cancelling_for_a_key_aborts_its_waits(house: Any, park: Any) -> N
 async def test_an_operator_can_complete_or_expire_a_wait(house: Any, park: Any) -> None:
     task = await park(house.purgatory.wait("a", timeout_ms=100))
     (shown,) = house.purgatory.operations()
-    assert shown.missing == "no event yet"
+    assert [str(cause) for cause in shown.causes] == ["no event yet"]
     house.purgatory.find(shown.id).force_complete()
     assert await task is None
     task = await park(house.purgatory.wait("a", timeout_ms=100))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.results import DeleteRecordsResult
@@ -58,7 +59,7 @@ def test_it_waits_until_every_in_sync_replica_has_deleted(broker: Harness) -> No
 
 def missing(broker: Harness) -> str:
     (parked,) = broker.delete_records_purgatory.operations(10)
-    return parked.missing
+    return in_words(parked.causes)
 
 
 def test_the_missing_condition_names_brokers_and_their_log_start_offsets(broker: Harness) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from purgatorio.broker.causes.cause import MarkersMissing
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import Topic
@@ -72,8 +73,8 @@ class FakeEnds:
     def drop(self, transactional_id: str, coordinator_epoch: int) -> None:
         self.dropped.append((transactional_id, coordinator_epoch))
 
-    def waits_for(self, transactional_id: str) -> str:
-        return "markers"
+    def waits_for(self, transactional_id: str) -> MarkersMissing:
+        return MarkersMissing(transactional_id, (), 0)
 
     def write(self, *tps: TopicPartition, nth: int = -1) -> None:
         """Write markers of the last transaction that was decided; all of them by default."""

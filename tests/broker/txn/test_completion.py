@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.values import LAST_EPOCH
 from purgatorio.protocol.errors import ErrorCode
@@ -37,7 +38,7 @@ def test_a_transaction_is_aborted_at_its_deadline_and_its_producer_fenced() -> N
     assert broker.timeouts.num_delayed == 0, "the time runs from the first partition"
     broker.add(producer, A)
     (timeout,) = broker.timeouts.operations()
-    assert timeout.missing == "the transaction of billing is open, with 1 partition"
+    assert in_words(timeout.causes) == "the transaction of billing is open, with 1 partition"
     broker.advance_ms(TIMEOUT_MS - 1)
     broker.add(producer, B)
     assert broker.value().state is State.ONGOING, "the time is not renewed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from purgatorio.broker.causes.cause import MarkersMissing, UnwrittenMarker
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.txn.ending import TransactionEnd
@@ -66,7 +67,7 @@ def test_a_transaction_has_one_marker_in_the_request_of_each_leader() -> None:
 def test_a_transaction_without_partitions_needs_no_markers() -> None:
     world = World()
     assert world.end() == Told([], [])
-    assert world.sender.waits_for("billing-1") == ""
+    assert world.sender.waits_for("billing-1").markers == ()
 
 
 def test_markers_that_wait_for_a_busy_broker_share_its_next_request() -> None:
@@ -122,7 +123,7 @@ def test_the_next_end_may_begin_while_the_last_marker_is_noted() -> None:
     world.only().answer()
     world.here.pop().answer()
     assert second == [Told([ORDERS_0, ORDERS_1], [])]
-    assert world.sender.waits_for("billing-1") == ""
+    assert world.sender.waits_for("billing-1").markers == ()
 
 
 def test_ends_that_follow_each_other_at_once_do_so_without_recursion() -> None:
@@ -302,7 +303,7 @@ def test_a_transaction_that_is_refused_for_good_is_given_up_once(code: ErrorCode
     assert told == Told([], [code])
     world.advance_ms(MAX_RETRY_MS)
     assert world.take() == []
-    assert world.sender.waits_for("billing-1") == ""
+    assert world.sender.waits_for("billing-1").markers == ()
 
 
 # --- the page ---
@@ -314,10 +315,12 @@ def test_the_page_names_partitions_leaders_and_reasons() -> None:
     world.asked[1].answer(
         by_partition={ORDERS_0: ErrorCode.NOT_ENOUGH_REPLICAS, ORDERS_1: ErrorCode.NOT_ENOUGH_REPLICAS}
     )
-    assert world.sender.waits_for("billing-1") == (
-        "the markers of bills-0 (broker 3), orders-0 (broker 2: NOT_ENOUGH_REPLICAS), "
-        "orders-1 (broker 2: NOT_ENOUGH_REPLICAS)"
+    unwritten = (
+        UnwrittenMarker(BILLS_0, 3, ""),
+        UnwrittenMarker(ORDERS_0, 2, "NOT_ENOUGH_REPLICAS"),
+        UnwrittenMarker(ORDERS_1, 2, "NOT_ENOUGH_REPLICAS"),
     )
+    assert world.sender.waits_for("billing-1") == MarkersMissing("billing-1", unwritten, 0)
 
 
 def test_missing_markers_are_counted() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from purgatorio.broker.causes.cause import UnwrittenMarker
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.txn.marker_sender import (
@@ -64,7 +65,7 @@ def test_markers_wait_for_an_election_without_asking_anybody() -> None:
     told = world.end(ORDERS_0)
     world.advance_ms(5_000)
     assert world.take() == []
-    assert world.sender.waits_for("billing-1") == "the markers of orders-0 (no leader)"
+    assert world.sender.waits_for("billing-1").markers == (UnwrittenMarker(ORDERS_0, None, ""),)
     world.elect(topic("orders", 3, epoch=1))
     world.only().answer()
     assert told.written == [ORDERS_0]

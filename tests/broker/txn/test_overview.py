@@ -33,7 +33,7 @@ def test_a_transaction_that_is_ended_tells_which_markers_are_missing() -> None:
     harness.ends.write(A)
     view = seen(harness)
     assert (view.state, view.time_left_ms, list(view.unmarked)) == ("PrepareCommit", None, [B])
-    assert view.waits_for == f"the transaction of {ID} waits for markers"
+    assert view.waits_for == f"the transaction of {ID} waits for its markers"
     harness.ends.write(B)
     harness.advance_ms(7)
     view = seen(harness)

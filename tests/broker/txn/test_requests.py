@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.txn.delayed_transition import LEADER_PATIENCE_MS, PATIENCE_MS
@@ -121,7 +122,7 @@ def test_the_next_transaction_waits_for_the_markers_of_the_one_before(broker: Tr
     asked = broker.add(producer, B)
     assert not asked.answered
     (parked,) = broker.purgatory.operations()
-    assert parked.missing == "the transaction of billing waits for markers"
+    assert in_words(parked.causes) == "the transaction of billing waits for its markers"
     broker.ends.write()
     assert asked.error == NONE
     assert list(broker.value().partitions) == [B]

@@ -54,10 +54,9 @@ HOST = "broker.example"
 class Waiting(DelayedOperation):
     """Waits for ever, and knows whether it was answered or expired."""
 
-    def __init__(self, delay_ms: int = 30_000, missing: str = "orders-0: broker 3 is at 40 of 42") -> None:
+    def __init__(self, delay_ms: int = 30_000, causes: Sequence[Any] = ()) -> None:
         super().__init__(delay_ms)
-        self.said = missing
-        self.told: tuple[Any, ...] = ()
+        self.told = causes
         self.history: list[str] = []
 
     def try_complete(self) -> bool:
@@ -69,10 +68,7 @@ class Waiting(DelayedOperation):
     def on_expiration(self) -> None:
         self.history.append("expired")
 
-    def missing(self) -> str:
-        return self.said
-
-    def causes(self) -> tuple[Any, ...]:
+    def causes(self) -> Sequence[Any]:
         return self.told
 
 
@@ -165,8 +161,8 @@ class FakeBroker:
         self.quotas = SimpleNamespace(is_active=False, connections=SimpleNamespace(is_active=False), replication={})
         self.access = None
 
-    def park_produce(self, *keys: Any, delay_ms: int = 30_000, missing: str = "") -> Waiting:
-        operation = Waiting(delay_ms, missing)
+    def park_produce(self, *keys: Any, delay_ms: int = 30_000, causes: Sequence[Any] = ()) -> Waiting:
+        operation = Waiting(delay_ms, causes)
         self.purgatories[0].try_complete_else_watch(operation, keys or (TopicPartition("orders", 0),))
         return operation
 

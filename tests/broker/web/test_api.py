@@ -26,7 +26,7 @@ async def test_the_state_is_told_as_json_that_nobody_keeps(client: httpx.AsyncCl
 
 async def test_what_clients_named_is_escaped(client: httpx.AsyncClient, cluster: Any) -> None:
     """A lone surrogate cannot be encoded, and must not break the document."""
-    cluster.brokers[0].park_produce(missing="<script>\ud800\u2028")
+    cluster.brokers[0].park_produce(causes=["<script>\ud800\u2028"])
     response = await client.get("/api/v1/state")
     assert response.content.isascii()
     assert response.json()["brokers"][0]["purgatories"][0]["operations"][0]["missing"].startswith("<script>")

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from purgatorio.broker.causes.cause import FollowerBehind
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.operations.reading import state
 from purgatorio.broker.operations.reading.state import read_finished, read_partitions, read_state
 
 
 def test_a_parked_operation_is_shown_with_its_times_and_what_it_misses(cluster: Any) -> None:
-    cluster.brokers[0].park_produce(delay_ms=30_000, missing="orders-0: broker 3 is at 40 of 42").client = "toy"
+    cluster.brokers[0].park_produce(causes=[FollowerBehind(TopicPartition("orders", 0), 3, 40, 42)]).client = "toy"
     cluster.clock.advance_ms(1_200)
     purgatory = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["brokers"][0]["purgatories"][
         0
@@ -29,7 +30,9 @@ def test_a_parked_operation_is_shown_with_its_times_and_what_it_misses(cluster: 
             "remaining_ms": 28_800,
             "checks": 2,
             "missing": "orders-0: broker 3 is at 40 of 42",
-            "causes": [],
+            "causes": [
+                {"kind": "FollowerBehind", "tp": "orders-0", "broker_id": 3, "at_offset": 40, "wanted_offset": 42}
+            ],
             "client": "toy",
         }
     ]
@@ -149,7 +152,7 @@ def test_a_finished_operation_says_who_asked_and_whom_it_waited_for_last(cluster
 def test_finished_operations_of_all_brokers_come_newest_first(cluster: Any) -> None:
     for wait_ms, broker in ((5, 0), (10, 2), (20, 1)):
         cluster.clock.advance_ms(wait_ms)
-        cluster.brokers[broker].park_produce(missing="a").expire()
+        cluster.brokers[broker].park_produce(causes=["a"]).expire()
     rows = read_finished(cluster.brokers, 2)
     assert [(row["broker"], row["done_ms"], row["outcome"], row["detail"]) for row in rows] == [
         (2, 10_035, "expired", "a"),
@@ -190,7 +193,7 @@ def test_the_document_stays_small_whatever_waits(cluster: Any, fake_log: Callabl
     keys = [TopicPartition("t" * 249, index) for index in range(1_000)]
     cluster.has_topic("orders", count=1_000)
     for broker in cluster.brokers:
-        broker.park_produce(*keys, missing="x" * 100_000)
+        broker.park_produce(*keys, causes=["x" * 100_000])
         for _ in range(1_000):
             broker.park_produce()
             broker.park_produce().expire()

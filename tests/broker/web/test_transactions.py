@@ -177,7 +177,7 @@ async def test_a_transaction_is_described_with_its_partitions_and_missing_marker
         1,
         None,
     )
-    assert described["waits_for"] == "the transaction of a/b waits for markers"
+    assert described["waits_for"] == "the transaction of a/b waits for its markers"
     assert described["partitions"] == [
         {"topic": "orders", "partition": 0, "leader": 1, "marker_missing": False},
         {"topic": "orders", "partition": 1, "leader": 1, "marker_missing": True},
@@ -401,7 +401,7 @@ def test_a_parked_fetch_tells_when_the_transaction_is_aborted(cluster: Any, coor
     orders = TopicPartition("orders", 0)
     transaction = OpenTransaction(orders, "billing (1)", 7, 3, 2_100)
     position = FetchPosition(orders, 0, transaction)
-    cluster.brokers[0].park_produce(missing=waits).told = (NoRecordsYet(None, 0, 1, (position,), 0),)
+    cluster.brokers[0].park_produce(causes=[NoRecordsYet(None, 0, 1, (position,), 0)])
     (operation,) = state(cluster)["brokers"][0]["purgatories"][0]["operations"]
     assert operation["missing"] == f"{waits[:-1]}, times out in 57.9 s)"
     assert operation["causes"] == [

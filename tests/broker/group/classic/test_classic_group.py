@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from purgatorio.broker.causes.cause import AwaitedMember
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_join import JoinKey
@@ -222,12 +223,11 @@ def test_a_member_is_called_by_its_instance_id_or_a_client_id_of_its_own_or_its_
     assert [group.label(each) for each in named] == ["static", "web", "3", "4"]
 
 
-def test_of_many_members_a_sentence_names_the_first_ones(group: ClassicGroup) -> None:
+def test_of_many_members_that_are_awaited_the_first_ones_are_named(group: ClassicGroup) -> None:
     named = [member(str(nth)) for nth in range(8)]
     stable(group, *named)
-    assert group.labels(named[:1]) == "0"
-    assert group.labels(named[:2]) == "0 and 1"
-    assert group.labels(named) == "0, 1, 2, 3, 4 and 3 more"
+    assert group.awaited(named) == (tuple(AwaitedMember(each.member_id, each.member_id) for each in named[:5]), 3)
+    assert group.awaited(named[:1]) == ((AwaitedMember(named[0].member_id, "0"),), 0)
 
 
 def test_very_long_ids_are_cut_where_people_see_them(group: ClassicGroup) -> None:

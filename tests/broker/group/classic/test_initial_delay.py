@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from purgatorio.broker.causes.words import in_words
 from tests.broker.group.classic.harness import Clients
 
 
@@ -66,7 +67,7 @@ def test_the_wait_says_what_it_is_and_how_many_have_come(clients: Clients) -> No
     clients.join()
     clients.join()
     (operation,) = clients.rebalance_purgatory.operations()
-    assert operation.missing == "first rebalance of billing waits for more members; 2 joined so far"
+    assert in_words(operation.causes) == "first rebalance of billing waits for more members; 2 joined so far"
 
 
 def test_a_group_whose_members_leave_during_the_delay_is_empty_after_it(clients: Clients) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.classic.harness import OK, SESSION_MS, Clients, Joined
 
@@ -86,7 +87,7 @@ def test_an_id_that_was_given_out_holds_a_rebalance_until_its_member_joins(clien
     assert joining.is_parked
     assert again.is_parked
     (operation,) = clients.rebalance_purgatory.operations()
-    assert operation.missing == "rebalance of billing waits for 1 new member id to join"
+    assert in_words(operation.causes) == "rebalance of billing waits for 1 new member id to join"
     last = clients.join(two.member_id, version=4)
     assert again.listed == [first, one.member_id, last.member_id]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.group.classic.rebalances import ANSWERS_PER_TURN
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.classic.harness import OK, REBALANCE_MS, SESSION_MS, Clients
@@ -78,7 +79,7 @@ def test_the_waiting_join_names_the_members_that_it_waits_for(clients: Clients) 
     ids = [clients.join(client_id=f"app-{nth}") for nth in (2, 5)]
     assert all(joined.is_parked for joined in ids)
     (parked,) = clients.rebalance_purgatory.operations()[-1:]
-    assert parked.missing == "rebalance of billing waits for member app-1"
+    assert in_words(parked.causes) == "rebalance of billing waits for member app-1"
 
 
 def test_heartbeats_move_the_deadline_of_the_parked_session(clients: Clients) -> None:
@@ -138,4 +139,4 @@ def test_a_rebalance_that_expires_is_told_with_the_members_that_it_waited_for(cl
     clients.stay_alive([first.member_id], REBALANCE_MS + 1)
     (join,) = [each for each in clients.finished if each.purgatory == "Rebalance" and "join" in str(each.keys[0])]
     assert (join.outcome, join.held_by) == ("expired", ("app-1",))
-    assert join.detail == "rebalance of billing waits for member app-1"
+    assert in_words(join.causes) == "rebalance of billing waits for member app-1"

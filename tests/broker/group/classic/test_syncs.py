@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.classic.harness import OK, REBALANCE_MS, SESSION_MS, Clients
 
@@ -174,10 +175,10 @@ def test_the_wait_says_whose_sync_is_missing(clients: Clients) -> None:
     clients.join(client_id="app-2")
     leader = clients.join(first.member_id, client_id="app-1")
     (operation,) = clients.rebalance_purgatory.operations()
-    assert operation.missing == "generation 2 of billing waits for the assignment of leader app-1"
+    assert in_words(operation.causes) == "generation 2 of billing waits for the assignment of leader app-1"
     clients.assign(leader)
     (operation,) = clients.rebalance_purgatory.operations()
-    assert operation.missing == "generation 2 of billing waits for member app-2"
+    assert in_words(operation.causes) == "generation 2 of billing waits for member app-2"
 
 
 def test_a_parked_sync_counts_as_a_sign_of_life(clients: Clients) -> None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.layers.faults import FaultRule, TooManyFaults
 from purgatorio.broker.layers.faults import registry as registry_module
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_cluster import (
@@ -269,8 +271,8 @@ def test_a_held_request_begins_when_it_is_released_and_others_pass(broker: FakeB
     held, other = produce(broker), produce(broker, topic="other")
     assert (held.ended, other.ended, rule.held) == ("waiting", "answered", 1)
     (parked,) = broker.purgatory.operations()
-    assert parked.missing == "Produce: fault 1 holds it until it is released"
-    assert parked.keys == ("fault 1", "orders-0")
+    assert in_words(parked.causes) == "Produce: fault 1 holds it until it is released"
+    assert parked.keys == ("fault 1", TopicPartition("orders", 0))
     rule.release()
     assert held.ended == "answered"
     assert broker.faults.rules == []
@@ -291,7 +293,7 @@ def test_a_delayed_answer_comes_after_its_work(broker: FakeBroker, error: str | 
     reply = produce(broker)
     assert (len(broker.worked), broker.channel.mutes) == (0 if error else 1, 0)
     (parked,) = broker.purgatory.operations()
-    assert parked.missing == "Produce: fault 1 delays its answer by 200 ms"
+    assert in_words(parked.causes) == "Produce: fault 1 delays its answer by 200 ms"
     broker.passes(199)
     assert reply.ended == "waiting"
     broker.passes(2)
@@ -312,7 +314,7 @@ def test_a_lost_request_was_done_or_not(broker: FakeBroker, rule: dict[str, str]
     broker.fault(api="Produce", **rule)
     assert produce(broker).ended == ended
     assert len(broker.worked) == worked
-    shown = [each.missing for each in broker.purgatory.operations()]
+    shown = [in_words(each.causes) for each in broker.purgatory.operations()]
     assert shown == (["Produce: fault 1 never answers it"] if "drop" in rule else [])
 
 

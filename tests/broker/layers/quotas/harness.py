@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from purgatorio.broker.api.routes import APIS
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.layers.quotas.client_quotas import BrokerQuotas, QuotaWindows
 from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
 from purgatorio.broker.metadata.clients import QuotaEntity
@@ -158,7 +159,7 @@ class FakeBroker:
     @property
     def muted(self) -> list[str]:
         """The sentences of the connections that are muted."""
-        return [operation.missing for operation in self.purgatory.operations(limit=100)]
+        return [in_words(operation.causes) for operation in self.purgatory.operations(limit=100)]
 
     def count(self, topic: str) -> int | None:
         return self.counts.get(topic)

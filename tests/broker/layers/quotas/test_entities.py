@@ -51,11 +51,7 @@ def test_a_client_without_a_name_is_under_the_defaults() -> None:
     assert limit.rule == "user `alice`, default client"
 
 
-def test_clients_and_entities_are_named_in_words() -> None:
-    assert str(Client("alice", "")) == "user `alice`"
-    assert str(Client("", "billing")) == "client `billing`"
-    assert str(Client("alice", "billing")) == "user `alice` with client `billing`"
-    assert str(Client("", "")) == "client ``"
+def test_entities_are_named_in_words() -> None:
     assert describe(QuotaEntity(ip=D)) == "default IP"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
@@ -204,4 +205,4 @@ def test_kafka_14334_an_advance_of_a_followers_high_watermark_completes_fetches_
 def test_the_missing_condition_names_bytes_and_offsets(broker: Harness) -> None:
     broker.fetch((ORDERS, 0), min_bytes=10)
     (operation,) = broker.fetch_purgatory.operations(10)
-    assert operation.missing == "consumer has 0 of 10 bytes: orders-0 from 0"
+    assert in_words(operation.causes) == "consumer has 0 of 10 bytes: orders-0 from 0"

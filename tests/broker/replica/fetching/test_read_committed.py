@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchParams, PartitionFetch
 from purgatorio.broker.replica.fetching.reader import MANY_ABORTED
@@ -205,7 +206,7 @@ def test_it_tells_which_transaction_it_waits_for_and_for_how_long(broker: Harnes
     broker.fetch((ORDERS, 0), (OTHER, 0), read_committed=True, max_wait_ms=60_000)
     broker.advance_ms(2_100)
     (operation,) = broker.fetch_purgatory.operations(10)
-    assert operation.missing == (
+    assert in_words(operation.causes) == (
         "consumer has 0 of 1 bytes: "
         "orders-0 from 0 waits for the transaction of producer 7 (open 2.1 s), other-0 from 0"
     )
@@ -217,7 +218,7 @@ def test_it_names_the_transactional_id_if_this_broker_knows_it(broker: Harness) 
     send(broker)
     broker.fetch((ORDERS, 0), read_committed=True)
     (operation,) = broker.fetch_purgatory.operations(10)
-    assert operation.missing.endswith("waits for the transaction of `billing-1` (open 0.0 s)")
+    assert in_words(operation.causes).endswith("waits for the transaction of `billing-1` (open 0.0 s)")
 
 
 def test_it_tells_that_the_end_of_a_transaction_is_not_committed_yet(broker: Harness) -> None:
@@ -226,7 +227,7 @@ def test_it_tells_that_the_end_of_a_transaction_is_not_committed_yet(broker: Har
     end(broker)
     broker.fetch((ORDERS, 0), read_committed=True)
     (operation,) = [each for each in broker.fetch_purgatory.operations(10) if each.client == "consumer"]
-    assert operation.missing == (
+    assert in_words(operation.causes) == (
         "consumer has 0 of 1 bytes: orders-0 from 0 waits for the end of the transaction of producer 7 to be committed"
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from purgatorio.broker.causes.words import in_words
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
 
 LIST = "leader.replication.throttled.replicas"
@@ -31,7 +32,7 @@ def test_a_follower_that_lags_gets_no_records_while_the_rate_is_exceeded(leader:
     assert not waiting.answered, "an append does not end the wait"
     (parked,) = leader.fetch_purgatory.operations(limit=2)
     told = f"waits, out of sync: replication of {len(RECORDS) / 1_000:.3g} kB/s of 1 kB/s"
-    assert told in parked.missing
+    assert told in in_words(parked.causes)
     leader.advance_ms(500)
     assert waiting.size_bytes == 0, "its time is over"
     assert waiting.data.high_watermark == 0

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation
 from purgatorio.protocol.errors import ErrorCode
@@ -39,7 +40,7 @@ def test_the_missing_condition_names_followers_and_their_log_end_offsets(broker:
     broker.produce(records=batch(b"a", b"b"))
     broker.follow((2, 2), (3, 1))
     (operation,) = broker.produce_purgatory.operations(10)
-    assert operation.missing == "orders-0: broker 3 is at 1 of 2"
+    assert in_words(operation.causes) == "orders-0: broker 3 is at 1 of 2"
 
 
 def test_the_deadline_answers_request_timed_out_and_counts_the_partition(broker: Harness) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.log import Log
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness
@@ -19,7 +20,7 @@ def test_it_names_the_transaction_and_the_partition(broker: Harness) -> None:
     coordinator = coordinator_of(broker)
     send(broker)
     (operation,) = broker.produce_purgatory.operations(10)
-    assert operation.missing == (
+    assert in_words(operation.causes) == (
         "the coordinator of `billing-1` has not confirmed that its transaction includes orders-0"
     )
     assert (operation.client, operation.keys) == ("producer", (ORDERS,))

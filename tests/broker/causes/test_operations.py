@@ -1,0 +1,55 @@
+"""Each delayed operation of the broker tells as data what it waits for, and leaves the sentence to `words`."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+import purgatorio.broker
+from purgatorio.broker.causes import words
+from purgatorio.broker.causes.cause import Cause, NoRecordsYet
+from purgatorio.broker.purgatory import DelayedOperation
+from purgatorio.broker.purgatory.waiter import Waiter
+
+
+def subclasses(of: type[DelayedOperation]) -> Iterator[type[DelayedOperation]]:
+    for each in of.__subclasses__():
+        if each.__module__.startswith("purgatorio.broker."):
+            yield each
+        yield from subclasses(each)
+
+
+for found in pkgutil.walk_packages(purgatorio.broker.__path__, "purgatorio.broker."):
+    if "delayed" in found.name or "parked" in found.name or "throttled" in found.name:
+        import_module(found.name)
+OPERATIONS = sorted(set(subclasses(DelayedOperation)), key=lambda each: each.__name__)
+
+
+def test_the_operations_are_found() -> None:
+    assert len(OPERATIONS) >= 13
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
+def test_an_operation_tells_its_causes(operation: Any) -> None:
+    assert "causes" in vars(operation), "what it inherits tells nothing of its own"
+    assert not hasattr(operation, "missing"), "the sentence is made in words.py"
+    if operation is not Waiter:
+        assert told_by(operation) <= set(get_args(Cause))
+
+
+def told_by(operation: type[DelayedOperation]) -> set[Any]:
+    """Return the classes of the causes, by the annotation of `causes`."""
+    hint = get_type_hints(operation.causes)["return"]
+    of = get_args(hint)[0]
+    return set(get_args(of)) or {of}
+
+
+def test_each_cause_has_words_and_is_told_by_an_operation() -> None:
+    told = set().union(*(told_by(operation) for operation in OPERATIONS))
+    for cause in get_args(Cause):
+        assert cause is NoRecordsYet or cause in words._say.registry, cause
+        assert cause in told, cause
