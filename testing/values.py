@@ -21,7 +21,7 @@ class Parked:
         keys: what it watches, as the page shows it.
         missing: a sentence: what it waits for.
         causes: the same as data, such as `FollowerBehind` with `tp`, `broker_id`, `at_offset` and `wanted_offset`
-            (docs/testing.md lists them).
+            (docs/causes.md lists them).
         waited_ms: how long it has waited, on the broker's clock.
         left_ms: how long until its deadline.
     """

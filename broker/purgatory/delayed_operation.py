@@ -39,7 +39,7 @@ class FinishedOperation(NamedTuple):
     """The event that completed it, as passed to `check_and_complete`. Without an event, the outcome."""
     checks: int
     causes: Sequence[Any]
-    """The condition that it still missed, if it ended unmet: at most `MAX_CAUSES` of its causes, and how many more."""
+    """The condition that it still missed if it ended unmet; of many causes the first `MAX_CAUSES`, and their number."""
     error: str
     """The exception, if it failed; otherwise empty."""
     client: str

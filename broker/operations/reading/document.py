@@ -13,7 +13,7 @@ Kind = str
 
 
 class Operation(TypedDict):
-    """A parked operation."""
+    """A parked operation. `missing` is a sentence: what it waits for; `causes` are the first parts of that as data."""
 
     id: int
     kind: Kind
@@ -25,7 +25,7 @@ class Operation(TypedDict):
     remaining_ms: int
     checks: int
     missing: str
-    causes: list[dict[str, Any]]
+    causes: list[Any]
     client: str
 
 
@@ -205,7 +205,7 @@ class Partition(TypedDict):
 
 
 class Finished(TypedDict):
-    """The end of an operation, and its cause."""
+    """The end of an operation, and its cause; if it ended unmet, `detail` and `causes` have what it still missed."""
 
     broker: int
     purgatory: str
@@ -221,6 +221,7 @@ class Finished(TypedDict):
     cause: str
     checks: int
     detail: str
+    causes: list[Any]
     client: str
     held_by: list[int]
     """The brokers for which it waited last."""

@@ -172,9 +172,13 @@ def _operation(
         "remaining_ms": deadline_ms - now_ms,
         "checks": parked.checks,
         "missing": _cut(_missing(parked, transactions)),
-        "causes": [as_document(cause, TEXT_CHARS) for cause in parked.causes[:CAUSES]],
+        "causes": _causes(parked.causes),
         "client": _cut(parked.client),
     }
+
+
+def _causes(causes: Sequence[Any]) -> list[Any]:
+    return [as_document(cause, TEXT_CHARS) for cause in causes[:CAUSES]]
 
 
 def _missing(parked: ParkedOperation, transactions: TransactionControl) -> str:
@@ -367,6 +371,7 @@ def _finished(broker_id: int, ended: FinishedOperation) -> document.Finished:
         "cause": _cut(ended.cause),
         "checks": ended.checks,
         "detail": _cut(detail_of(ended)),
+        "causes": _causes(ended.causes),
         "client": _cut(ended.client),
         "held_by": [holder for holder in ended.held_by if isinstance(holder, int)][:KEYS],
     }

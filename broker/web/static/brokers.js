@@ -1,6 +1,7 @@
 // The strip of brokers: parked operations of each, the hold on its follower fetches, and the buttons stop, kill, start.
 
 import { count, make, reconcile, setText } from "./dom.js";
+import { placeOf } from "./links.js";
 
 /** Shows the brokers, and lets them be stopped and started, and their follower fetches be held back. */
 export class Brokers {
@@ -40,7 +41,7 @@ class BrokerCard {
       this.gate,
       this.says,
       make("div", "controls", [this.state, this.stop, this.kill, this.start]),
-    ], { "aria-label": `Broker ${id}` });
+    ], { "aria-label": `Broker ${id}`, id: placeOf("broker", id) });
     this.hold.addEventListener("click", () => this.#change({ held: !this.held }));
     this.delay.addEventListener("change", () => this.#changeDelay());
     for (const [button, change] of [[this.stop, "stop"], [this.kill, "kill"], [this.start, "start"]]) {

@@ -1,6 +1,7 @@
 // Fault rules: what each does to which requests, how often it did, and the last requests that it was done to.
 
 import { make, plural, reconcile, setText } from "./dom.js";
+import { placeOf } from "./links.js";
 
 /** Shows the fault rules, if there are any, and lets each be removed. */
 export class Faults {
@@ -39,7 +40,7 @@ class FaultCard {
       make("header", "", [make("h3", "", fault.text), this.counts]),
       this.told,
       make("div", "countdown", [make("span", "left", `rule ${fault.id}`), this.remove]),
-    ], { "aria-label": `Fault rule ${fault.id}` });
+    ], { "aria-label": `Fault rule ${fault.id}`, id: placeOf("fault", fault.id) });
     this.remove.addEventListener("click", () => this.#remove());
   }
 

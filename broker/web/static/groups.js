@@ -1,6 +1,7 @@
 // Consumer groups: state, members, what each owns, how long each may be silent, and how far the group is behind.
 
 import { count, duration, make, plural, reconcile, setText } from "./dom.js";
+import { placeOf } from "./links.js";
 
 const STATES = {
   Empty: "no members; its committed offsets are kept",
@@ -23,7 +24,8 @@ export class Groups {
 
   update(state) {
     const groups = state.groups ?? [];
-    const silent = state.finished.filter((row) => row.kind === "heartbeat" && row.outcome === "expired");
+    const ended = state.finished.filter((row) => row.outcome === "expired");
+    const silent = ended.flatMap((row) => row.causes.filter((cause) => cause.kind === "NoHeartbeat").map((cause) => ({ ...cause, done_ms: row.done_ms })));
     reconcile(this.box, groups.map((group) => ({ ...group, silent, now: state.now_ms })), (group) => group.id, (group) => new GroupCard(group));
     const further = (state.group_count ?? 0) - groups.length;
     this.more.hidden = groups.length > 0 && further <= 0;
@@ -40,14 +42,14 @@ class GroupCard {
     this.meta = make("p", "meta");
     this.waits = make("p", "group-waits");
     this.gone = make("p", "group-gone");
-    this.names = new Map(); // of members that were shown, by the keys of their sessions
+    this.names = new Map(); // of members that were shown, by their ids
     this.removed = null;
     this.members = make("ol", "members");
     this.more = make("p", "more");
     this.element = make("article", "group panel", [
       make("header", "", [make("h3", "", group.id || "(no name)"), this.state, this.lag]),
       this.meta, this.gone, this.waits, this.members, this.more,
-    ], { "aria-label": `Group ${group.id}` });
+    ], { "aria-label": `Group ${group.id}`, id: placeOf("group", group.id) });
   }
 
   update(group) {
@@ -63,7 +65,7 @@ class GroupCard {
     this.meta.title = "The generation, or the epoch, is one more with every rebalance. The coordinator is the broker that leads the group's partition of __consumer_offsets";
     setText(this.waits, group.waits_for);
     this.waits.hidden = group.waits_for === "";
-    const members = group.members.map((member) => ({ ...member, name: nameOf(member, group.members) }));
+    const members = group.members.map((member) => ({ ...member, name: nameOf(member, group.members), group: group.id }));
     reconcile(this.members, members, (member) => member.member_id, (member) => new MemberRow(member));
     this.#tellGone(group);
     const further = group.member_count - group.members.length;
@@ -73,13 +75,13 @@ class GroupCard {
 
   /** Tell of the member that was removed last because it was silent. */
   #tellGone(group) {
-    for (const row of group.silent) {
-      const name = this.names.get(row.keys[0]);
+    for (const { group_id: id, member_id: member, done_ms: ms } of group.silent) {
+      const name = id === group.id ? this.names.get(member) : undefined;
       if (name === undefined) continue;
-      this.names.delete(row.keys[0]);
-      this.removed = { name, ms: row.done_ms };
+      this.names.delete(member);
+      this.removed = { name, ms };
     }
-    for (const member of group.members) this.names.set(`${group.id}: ${member.member_id}`, nameOf(member, group.members));
+    for (const member of group.members) this.names.set(member.member_id, nameOf(member, group.members));
     while (this.names.size > 100) this.names.delete(this.names.keys().next().value);
     if (this.removed !== null && group.now - this.removed.ms > GONE_MS) this.removed = null;
     this.gone.hidden = this.removed === null;
@@ -121,7 +123,7 @@ class MemberRow {
     this.name = make("span", "member-name", "", {
       title: [`Member id ${member.member_id}`, `client ${member.client || "without a name"}`, member.host].filter(Boolean).join(", "),
     });
-    this.element = make("li", "member", [this.name, this.owns, this.session, this.says]);
+    this.element = make("li", "member", [this.name, this.owns, this.session, this.says], { id: placeOf("member", member.group, member.member_id) });
   }
 
   update(member) {

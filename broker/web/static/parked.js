@@ -2,6 +2,7 @@
 
 import { count, duration, keysText, make, plural, reconcile, setText } from "./dom.js";
 import { kindClass, kindName, LISTLESS } from "./kinds.js";
+import { Links } from "./links.js";
 
 const ROWS = 60;
 const ORDER = ["produce", "rebalance", "consumer fetch"]; // first; then other kinds, then these:
@@ -89,6 +90,7 @@ class OperationRow {
     this.error = "";
     this.waited = make("span", "waited");
     this.missing = make("p", "missing");
+    this.links = new Links();
     this.bar = make("i", "bar-fill");
     this.left = make("span", "left");
     this.checks = make("span", "checks");
@@ -104,7 +106,7 @@ class OperationRow {
         make("i", "dot"), make("strong", "", kindName(operation.kind)), make("span", "who", operation.client, { title: `Asked for by ${operation.client || "a client without a name"}` }),
         make("span", "keys", keysText(operation), { title: `Watched under ${keysText(operation)}` }), this.waited, expire,
       ]),
-      this.missing,
+      this.missing, this.links.element,
       make("div", "countdown", [
         make("div", "bar", this.bar, { "aria-hidden": "true" }),
         this.left,
@@ -124,6 +126,7 @@ class OperationRow {
     setText(this.waited, `waiting ${duration(operation.waited_ms)}`);
     setText(this.missing, this.error || operation.missing || "waits for an event on its keys");
     this.missing.classList.toggle("failed", this.error !== "");
+    this.links.update(operation.causes ?? []);
     setText(this.left, operation.remaining_ms > 0 ? `${duration(operation.remaining_ms)} left` : "due");
     setText(this.checks, `checked ${plural(operation.checks, "time", "times")}`);
     this.bar.style.transform = `scaleX(${part.toFixed(4)})`;

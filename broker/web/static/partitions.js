@@ -1,6 +1,7 @@
 // Per partition: how far each replica's log reaches, against the high watermark and the last stable offset.
 
 import { count, make, plural, reconcile, setText } from "./dom.js";
+import { placeOf } from "./links.js";
 
 const NAMED_OFFSETS = 24; // a window no longer than this shows single records
 const LABEL_CHAR_PX = 7; // the widest digit of the scale's labels
@@ -54,12 +55,13 @@ class PartitionCard {
     this.stable = make("i", "stable-line");
     this.scale = make("div", "scale", [this.scaleFrom, this.scaleMark, this.scaleTo], { "aria-hidden": "true" });
     this.watermark = 0; // its place, in parts of the bar
+    const name = `${partition.topic}-${partition.partition}`;
     this.element = make("article", "partition panel", [
-      make("header", "", [make("h3", "", `${partition.topic}-${partition.partition}`), this.says]),
+      make("header", "", [make("h3", "", name), this.says]),
       this.meta, this.held,
       make("div", "plot", [this.rows, make("div", "plot-over", [this.stable, this.mark], { "aria-hidden": "true" })]),
       this.scale,
-    ]);
+    ], { id: placeOf("partition", name) });
   }
 
   update(partition) {

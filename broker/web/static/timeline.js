@@ -10,6 +10,7 @@ const QUIET_ROWS = 6; // among them
 const LANES = 16;
 const LANE_PX = 11;
 const MOVES = 12; // moves of leadership that are kept
+const LONG_POLLS = new Set(["consumer fetch", "follower fetch"]);
 const GAP_MS = 60; // between two bars of one lane
 const CAUSES = { expired: "its deadline", cancelled: "being taken out", shutdown: "the broker's end", error: "a failure" };
 
@@ -229,7 +230,7 @@ function drawAxis(context, { width, height, x, now, windowMs }) {
 
 /** A long poll that found nothing new ends by its deadline; that is nothing to be alarmed about. */
 function isQuiet(row) {
-  return row.outcome === "expired" && row.kind.endsWith(" fetch");
+  return row.outcome === "expired" && LONG_POLLS.has(row.kind);
 }
 
 /** The broker and the client of an operation. */

@@ -1,6 +1,7 @@
 // Transactions: state, time until each is aborted, partitions, and the markers that an end still waits for.
 
 import { count, duration, make, plural, reconcile, setText } from "./dom.js";
+import { placeOf } from "./links.js";
 
 const STATES = {
   Empty: "its producer has begun no transaction",
@@ -60,7 +61,7 @@ class TransactionCard {
     this.element = make("article", "transaction panel", [
       make("header", "", [make("h3", "", transaction.id), this.state, this.since]),
       this.meta, this.partitions, this.waits, this.countdown,
-    ], { "aria-label": `Transactional id ${transaction.id}` });
+    ], { "aria-label": `Transactional id ${transaction.id}`, id: placeOf("transaction", transaction.id) });
     this.abort.addEventListener("click", () => this.#abort());
   }
 

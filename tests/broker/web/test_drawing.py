@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.causes.cause import AwaitedMember, FollowerBehind, MarkersMissing, MembersToJoin, UnwrittenMarker
+from purgatorio.broker.causes.words import as_document
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.web.pages import STATIC
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -72,6 +75,15 @@ setTimeout(() => {
 }, 1000);
 """
 
+LINKS = """
+setTimeout(() => {
+  tell([...document.querySelectorAll("#operations li:first-child .links a")].map((link) => {
+    link.click();
+    return [link.textContent, document.querySelector(":target")?.querySelector("h3, .member-name").textContent];
+  }));
+}, 2500);
+"""
+
 
 def partition(number: int, start: int, watermark: int, end: int) -> dict[str, Any]:
     """A partition of the state whose second replica has the records up to the high watermark only."""
@@ -122,6 +134,7 @@ def purgatory(name: str, delayed: int, entries: int) -> dict[str, Any]:
             "checks": 1,
             "client": "tests",
             "missing": "broker 2",
+            "causes": [as_document(cause, 500) for cause in CAUSES],
         }
         for number in range(5 if delayed else 0)
     ]
@@ -234,6 +247,15 @@ def state() -> dict[str, Any]:
     }
 
 
+GROUP, ID = "a-group-with-a-name-of-its-own-0", "a-transactional-id-with-a-name-of-its-own-1"
+CAUSES = [
+    FollowerBehind(TopicPartition("orders", 0), 2, 40, 42),
+    FollowerBehind(TopicPartition("not-shown", 0), 9, 40, 42),
+    MembersToJoin(GROUP, (AwaitedMember(f"{GROUP}-0", "first"),), 0, 0),
+    MarkersMissing(ID, (UnwrittenMarker(TopicPartition("orders", 1), None, ""),), 0),
+]
+
+
 class Page(BaseHTTPRequestHandler):
     """Serves the page with a script added that looks at it and tells what it saw."""
 
@@ -297,3 +319,16 @@ def test_the_wheel_and_the_timeline_are_drawn_again_after_the_page_was_hidden(ur
 @pytest.mark.parametrize("url", [OVERLAPS], indirect=True, ids=["overlaps"])
 def test_long_numbers_and_offsets_cover_no_other_text(url: str, tmp_path: Path, width: int) -> None:
     assert look(url, tmp_path, width) == []
+
+
+@pytest.mark.parametrize("url", [LINKS], indirect=True, ids=["links"])
+def test_what_an_operation_waits_for_is_a_click_away(url: str, tmp_path: Path) -> None:
+    """Each link leads to the part of the page that it names; what the page does not show has no link."""
+    assert [tuple(each) for each in look(url, tmp_path, 1360)] == [
+        ("orders-0", "orders-0"),
+        ("broker 2", "Broker 2"),
+        (f"group {GROUP}", GROUP),
+        ("member first", "an-application-with-a-long-client-id …wn-0-0"),
+        (f"transaction {ID}", ID),
+        ("orders-1", "orders-1"),
+    ]
