@@ -99,6 +99,7 @@ from functools import cache
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast, dataclass_transform, overload
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.primitives import MAX_REQUEST_ELEMENTS, ZERO_UUID, Buffer
 
 T = TypeVar("T")
@@ -194,6 +195,7 @@ class Wire:
         until: the last version that has it.
         null_since: the first version in which it may be null.
         tag: its tag, if it is a tagged field (KIP-482).
+        entity: what it names, or what each value of an array does.
     """
 
     type: WireType[Any]
@@ -201,6 +203,7 @@ class Wire:
     until: int = LATEST
     null_since: int = NEVER
     tag: int | None = None
+    entity: Entity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +319,11 @@ def _field(default: T, wire: Wire) -> T:
     return dataclasses.field(default=default, metadata={WIRE: wire})
 
 
-def int8(default: int = 0, *, since: int = 0, until: int = LATEST, tag: int | None = None) -> int:
+def int8(
+    default: int = 0, *, since: int = 0, until: int = LATEST, tag: int | None = None, entity: Entity | None = None
+) -> int:
     """Declare an int8."""
-    return _field(default, Wire(INT8, since, until, tag=tag))
+    return _field(default, Wire(INT8, since, until, tag=tag, entity=entity))
 
 
 def int16(default: int = 0, *, since: int = 0, until: int = LATEST, tag: int | None = None) -> int:
@@ -331,9 +336,11 @@ def uint16(default: int = 0, *, since: int = 0, until: int = LATEST, tag: int | 
     return _field(default, Wire(UINT16, since, until, tag=tag))
 
 
-def int32(default: int = 0, *, since: int = 0, until: int = LATEST, tag: int | None = None) -> int:
+def int32(
+    default: int = 0, *, since: int = 0, until: int = LATEST, tag: int | None = None, entity: Entity | None = None
+) -> int:
     """Declare an int32."""
-    return _field(default, Wire(INT32, since, until, tag=tag))
+    return _field(default, Wire(INT32, since, until, tag=tag, entity=entity))
 
 
 def uint32(default: int = 0, *, since: int = 0, until: int = LATEST, tag: int | None = None) -> int:
@@ -341,9 +348,11 @@ def uint32(default: int = 0, *, since: int = 0, until: int = LATEST, tag: int | 
     return _field(default, Wire(UINT32, since, until, tag=tag))
 
 
-def int64(default: int = 0, *, since: int = 0, until: int = LATEST, tag: int | None = None) -> int:
+def int64(
+    default: int = 0, *, since: int = 0, until: int = LATEST, tag: int | None = None, entity: Entity | None = None
+) -> int:
     """Declare an int64."""
-    return _field(default, Wire(INT64, since, until, tag=tag))
+    return _field(default, Wire(INT64, since, until, tag=tag, entity=entity))
 
 
 def float64(default: float = 0.0, *, since: int = 0, until: int = LATEST, tag: int | None = None) -> float:
@@ -356,21 +365,36 @@ def boolean(default: bool = False, *, since: int = 0, until: int = LATEST, tag: 
     return _field(default, Wire(BOOLEAN, since, until, tag=tag))
 
 
-def uuid(default: bytes = ZERO_UUID, *, since: int = 0, until: int = LATEST, tag: int | None = None) -> bytes:
+def uuid(
+    default: bytes = ZERO_UUID,
+    *,
+    since: int = 0,
+    until: int = LATEST,
+    tag: int | None = None,
+    entity: Entity | None = None,
+) -> bytes:
     """Declare a UUID, as its sixteen bytes."""
-    return _field(default, Wire(UUID, since, until, tag=tag))
+    return _field(default, Wire(UUID, since, until, tag=tag, entity=entity))
 
 
-def string(default: str = "", *, since: int = 0, until: int = LATEST, tag: int | None = None) -> str:
+def string(
+    default: str = "", *, since: int = 0, until: int = LATEST, tag: int | None = None, entity: Entity | None = None
+) -> str:
     """Declare a string."""
-    return _field(default, Wire(STRING, since, until, tag=tag))
+    return _field(default, Wire(STRING, since, until, tag=tag, entity=entity))
 
 
 def nullable_string(
-    default: str | None = "", *, since: int = 0, until: int = LATEST, null_since: int = 0, tag: int | None = None
+    default: str | None = "",
+    *,
+    since: int = 0,
+    until: int = LATEST,
+    null_since: int = 0,
+    tag: int | None = None,
+    entity: Entity | None = None,
 ) -> str | None:
     """Declare a string that may be null from version `null_since` on."""
-    return _field(default, Wire(STRING, since, until, null_since, tag))
+    return _field(default, Wire(STRING, since, until, null_since, tag, entity))
 
 
 def binary(default: bytes = b"", *, since: int = 0, until: int = LATEST, tag: int | None = None) -> Buffer:
@@ -395,9 +419,16 @@ def records() -> Any:
     return _field(None, Wire(RECORDS, null_since=0))
 
 
-def array(element: WireType[T] | type[T], *, since: int = 0, until: int = LATEST, tag: int | None = None) -> list[T]:
+def array(
+    element: WireType[T] | type[T],
+    *,
+    since: int = 0,
+    until: int = LATEST,
+    tag: int | None = None,
+    entity: Entity | None = None,
+) -> list[T]:
     """Declare an array of structs (give the class) or of plain values (give their wire type)."""
-    wire = Wire(_array_of(element), since, until, tag=tag)
+    wire = Wire(_array_of(element), since, until, tag=tag, entity=entity)
     return cast(list[T], dataclasses.field(default_factory=list, metadata={WIRE: wire}))
 
 
@@ -409,9 +440,10 @@ def nullable_array(
     null_since: int = 0,
     default_null: bool = False,
     tag: int | None = None,
+    entity: Entity | None = None,
 ) -> list[T] | None:
     """Declare an array that may be null from version `null_since` on, and is empty or null by default."""
-    wire = Wire(_array_of(element), since, until, null_since, tag)
+    wire = Wire(_array_of(element), since, until, null_since, tag, entity)
     if default_null:
         return _field(None, wire)
     return cast(list[T], dataclasses.field(default_factory=list, metadata={WIRE: wire}))

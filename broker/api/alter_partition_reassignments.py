@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.registry import ApiHandler
@@ -29,6 +29,7 @@ from purgatorio.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from purgatorio.protocol.parts import failed
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: AlterPartitionReassignmentsRequest, reply: Reply) -> None:
@@ -60,8 +61,8 @@ class _AlterPartitionReassignments(ClusterChange[ReassignmentResult]):
     def respond(self, results: Sequence[ReassignmentResult]) -> AlterPartitionReassignmentsResponse:
         return _response(self._request, results)
 
-    def refuse(self, error_code: ErrorCode) -> AlterPartitionReassignmentsResponse:
-        return error_response(self._request, error_code)
+    def refuse(self, error_code: ErrorCode) -> Any:
+        return failed(ApiKey.ALTER_PARTITION_REASSIGNMENTS, self._request, error_code)
 
 
 def _response(
@@ -85,22 +86,9 @@ def _response(
     )
 
 
-def error_response(
-    request: AlterPartitionReassignmentsRequest, error_code: ErrorCode
-) -> AlterPartitionReassignmentsResponse:
-    """Return the response with `error_code` for the request and for every partition that it names, as Kafka does."""
-    refused = (
-        ReassignmentResult(topic.name, partition.partition_index, error_code)
-        for topic in request.topics
-        for partition in topic.partitions
-    )
-    return _response(request, refused, error_code)
-
-
 API: Final = ApiHandler(
     key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
     min_version=0,
     max_version=1,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.api.registry import ApiHandler
@@ -22,6 +22,7 @@ from purgatorio.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
+from purgatorio.protocol.parts import failed
 
 _WATCHED: Final = "scram credentials"
 """The watch key of these requests."""
@@ -44,8 +45,8 @@ class _AlterScramCredentials(ClusterChange[ScramResult]):
     def respond(self, results: Sequence[ScramResult]) -> AlterUserScramCredentialsResponse:
         return _response(results)
 
-    def refuse(self, error_code: ErrorCode) -> AlterUserScramCredentialsResponse:
-        return error_response(self._request, error_code)
+    def refuse(self, error_code: ErrorCode) -> Any:
+        return failed(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, self._request, error_code)
 
 
 def _edits(request: AlterUserScramCredentialsRequest) -> list[ScramEdit]:
@@ -65,18 +66,9 @@ def _response(results: Iterable[ScramResult]) -> AlterUserScramCredentialsRespon
     )
 
 
-def error_response(
-    request: AlterUserScramCredentialsRequest, error_code: ErrorCode
-) -> AlterUserScramCredentialsResponse:
-    """Return the response with `error_code` for every user."""
-    names = dict.fromkeys(edit.name for edit in _edits(request))
-    return _response(ScramResult(name, error_code) for name in names)
-
-
 API: Final = ApiHandler(
     key=ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     min_version=0,
     max_version=0,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

@@ -117,15 +117,9 @@ def _assignment(image: ClusterImage, partitions: Partitions) -> Assignment:
     )
 
 
-def error_response(request: ConsumerGroupDescribeRequest, error_code: ErrorCode) -> ConsumerGroupDescribeResponse:
-    """Return the response with `error_code` for every group."""
-    return ConsumerGroupDescribeResponse(groups=[_refused(group_id, error_code) for group_id in request.group_ids])
-
-
 API: Final = ApiHandler(
     key=ApiKey.CONSUMER_GROUP_DESCRIBE,
     min_version=0,
     max_version=1,
     bind=lambda services: partial(handle, services.groups),
-    error_response=error_response,
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.api.describe_acls import NO_AUTHORIZER
@@ -25,6 +25,7 @@ from purgatorio.protocol.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
+from purgatorio.protocol.parts import failed
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: CreateAclsRequest, reply: Reply) -> None:
@@ -47,8 +48,8 @@ class _CreateAcls(ClusterChange[AclResult]):
     def respond(self, results: Sequence[AclResult]) -> CreateAclsResponse:
         return _response(results)
 
-    def refuse(self, error_code: ErrorCode) -> CreateAclsResponse:
-        return error_response(self._request, error_code)
+    def refuse(self, error_code: ErrorCode) -> Any:
+        return failed(ApiKey.CREATE_ACLS, self._request, error_code)
 
 
 def _binding(asked: AclCreation) -> AclBinding:
@@ -75,15 +76,9 @@ def _response(results: Sequence[AclResult]) -> CreateAclsResponse:
     )
 
 
-def error_response(request: CreateAclsRequest, error_code: ErrorCode) -> CreateAclsResponse:
-    """Return the response with `error_code` for every ACL."""
-    return _response([AclResult(error_code)] * len(request.creations))
-
-
 API: Final = ApiHandler(
     key=ApiKey.CREATE_ACLS,
     min_version=1,
     max_version=3,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

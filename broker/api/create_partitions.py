@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.registry import ApiHandler
@@ -25,6 +25,7 @@ from purgatorio.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from purgatorio.protocol.parts import failed
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: CreatePartitionsRequest, reply: Reply) -> None:
@@ -59,8 +60,8 @@ class _CreatePartitions(ClusterChange[TopicResult]):
             ]
         )
 
-    def refuse(self, error_code: ErrorCode) -> CreatePartitionsResponse:
-        return error_response(self._request, error_code)
+    def refuse(self, error_code: ErrorCode) -> Any:
+        return failed(ApiKey.CREATE_PARTITIONS, self._request, error_code)
 
 
 def _wanted(topic: CreatePartitionsTopic) -> MorePartitions:
@@ -69,18 +70,9 @@ def _wanted(topic: CreatePartitionsTopic) -> MorePartitions:
     return MorePartitions(topic.name, topic.count, [assignment.broker_ids for assignment in topic.assignments])
 
 
-def error_response(request: CreatePartitionsRequest, error_code: ErrorCode) -> CreatePartitionsResponse:
-    """Return the response with `error_code` for every topic."""
-    names = dict.fromkeys(topic.name for topic in request.topics)
-    return CreatePartitionsResponse(
-        results=[CreatePartitionsTopicResult(name=name, error_code=error_code, error_message=None) for name in names]
-    )
-
-
 API: Final = ApiHandler(
     key=ApiKey.CREATE_PARTITIONS,
     min_version=0,
     max_version=3,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.api.config_listing import topic_entries
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
@@ -39,6 +39,7 @@ from purgatorio.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from purgatorio.protocol.parts import failed
 from purgatorio.protocol.primitives import ZERO_UUID
 
 
@@ -70,8 +71,8 @@ class _CreateTopics(ClusterChange[TopicResult]):
         validate_only, listed = self._request.validate_only, _ListedConfigs(self._admin)
         return CreateTopicsResponse(topics=[_result(result, listed, validate_only) for result in results])
 
-    def refuse(self, error_code: ErrorCode) -> CreateTopicsResponse:
-        return error_response(self._request, error_code)
+    def refuse(self, error_code: ErrorCode) -> Any:
+        return failed(ApiKey.CREATE_TOPICS, self._request, error_code)
 
     def unseen(self, image: ClusterImage, result: TopicResult) -> NoLeader | None:
         """Return a partition of the topic that has no leader yet; none is awaited if the image lacks the topic."""
@@ -130,20 +131,9 @@ def _result(result: TopicResult, listed: _ListedConfigs, validate_only: bool) ->
     )
 
 
-def error_response(request: CreateTopicsRequest, error_code: ErrorCode) -> CreateTopicsResponse:
-    """Return the response with `error_code` for every topic."""
-    names = dict.fromkeys(topic.name for topic in request.topics)
-    return CreateTopicsResponse(
-        topics=[
-            CreatableTopicResult(name=name, error_code=error_code, error_message=None, configs=None) for name in names
-        ]
-    )
-
-
 API: Final = ApiHandler(
     key=ApiKey.CREATE_TOPICS,
     min_version=2,
     max_version=7,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

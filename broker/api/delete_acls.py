@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.api.describe_acls import NO_AUTHORIZER, read_filter
@@ -24,6 +24,7 @@ from purgatorio.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
+from purgatorio.protocol.parts import failed
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: DeleteAclsRequest, reply: Reply) -> None:
@@ -46,8 +47,8 @@ class _DeleteAcls(ClusterChange[FilterResult]):
     def respond(self, results: Sequence[FilterResult]) -> DeleteAclsResponse:
         return _response(results)
 
-    def refuse(self, error_code: ErrorCode) -> DeleteAclsResponse:
-        return error_response(self._request, error_code)
+    def refuse(self, error_code: ErrorCode) -> Any:
+        return failed(ApiKey.DELETE_ACLS, self._request, error_code)
 
 
 def _response(results: Sequence[FilterResult]) -> DeleteAclsResponse:
@@ -74,15 +75,9 @@ def _response(results: Sequence[FilterResult]) -> DeleteAclsResponse:
     )
 
 
-def error_response(request: DeleteAclsRequest, error_code: ErrorCode) -> DeleteAclsResponse:
-    """Return the response with `error_code` for every filter."""
-    return _response([FilterResult((), error_code)] * len(request.filters))
-
-
 API: Final = ApiHandler(
     key=ApiKey.DELETE_ACLS,
     min_version=1,
     max_version=3,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

@@ -17,13 +17,13 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
-    DeleteGroupsResponse,
 )
+from purgatorio.protocol.parts import failed
 
 
 def handle(groups: Groups, ctx: RequestContext, request: DeleteGroupsRequest, reply: Reply) -> None:
     """Delete each group independently of the others."""
-    response = error_response(request, ErrorCode.NONE)
+    response = failed(ApiKey.DELETE_GROUPS, request, ErrorCode.NONE)
     waiting = len(response.results)
 
     def done(result: DeletableGroupResult, error_code: ErrorCode) -> None:
@@ -42,16 +42,9 @@ def handle(groups: Groups, ctx: RequestContext, request: DeleteGroupsRequest, re
             done(result, error.error_code)
 
 
-def error_response(request: DeleteGroupsRequest, error_code: ErrorCode) -> DeleteGroupsResponse:
-    """Return the response with `error_code` for every group."""
-    names = dict.fromkeys(request.groups_names)
-    return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=name, error_code=error_code) for name in names])
-
-
 API: Final = ApiHandler(
     key=ApiKey.DELETE_GROUPS,
     min_version=0,
     max_version=2,
     bind=lambda services: partial(handle, services.groups),
-    error_response=error_response,
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
@@ -74,15 +73,9 @@ def _response(request: DeleteRecordsRequest, results: Iterable[DeleteRecordsResu
     )
 
 
-def error_response(request: DeleteRecordsRequest, error_code: ErrorCode) -> DeleteRecordsResponse:
-    """Return the response with `error_code` for every partition."""
-    return _response(request, repeat(DeleteRecordsResult(error_code)))
-
-
 API: Final = ApiHandler(
     key=ApiKey.DELETE_RECORDS,
     min_version=0,
     max_version=2,
     bind=lambda services: partial(handle, services.replicas),
-    error_response=error_response,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.registry import ApiHandler
@@ -20,6 +20,7 @@ from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from purgatorio.protocol.parts import failed
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: DeleteTopicsRequest, reply: Reply) -> None:
@@ -62,8 +63,8 @@ class _DeleteTopics(ClusterChange[TopicResult]):
             ]
         )
 
-    def refuse(self, error_code: ErrorCode) -> DeleteTopicsResponse:
-        return error_response(self._request, error_code)
+    def refuse(self, error_code: ErrorCode) -> Any:
+        return failed(ApiKey.DELETE_TOPICS, self._request, error_code)
 
 
 def _name(image: ClusterImage, reference: TopicReference) -> str:
@@ -80,20 +81,9 @@ def _references(request: DeleteTopicsRequest) -> list[TopicReference]:
     return named + [TopicReference(topic.name, topic.topic_id) for topic in request.topics]
 
 
-def error_response(request: DeleteTopicsRequest, error_code: ErrorCode) -> DeleteTopicsResponse:
-    """Return the response with `error_code` for every topic."""
-    return DeleteTopicsResponse(
-        responses=[
-            DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=error_code)
-            for topic in dict.fromkeys(_references(request))
-        ]
-    )
-
-
 API: Final = ApiHandler(
     key=ApiKey.DELETE_TOPICS,
     min_version=1,
     max_version=6,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

@@ -171,19 +171,9 @@ def _result(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConf
     return result
 
 
-def error_response(request: DescribeConfigsRequest, error_code: ErrorCode) -> DescribeConfigsResponse:
-    """Return the response with `error_code` for every resource."""
-    return DescribeConfigsResponse(
-        results=[
-            _refused((resource.resource_type, resource.resource_name), error_code) for resource in request.resources
-        ]
-    )
-
-
 API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_CONFIGS,
     min_version=1,
     max_version=4,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

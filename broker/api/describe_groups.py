@@ -96,15 +96,9 @@ def _refused(group_id: str, error_code: ErrorCode) -> DescribedGroup:
     return DescribedGroup(group_id=group_id, error_code=error_code)
 
 
-def error_response(request: DescribeGroupsRequest, error_code: ErrorCode) -> DescribeGroupsResponse:
-    """Return the response with `error_code` for every group."""
-    return DescribeGroupsResponse(groups=[_refused(group_id, error_code) for group_id in request.groups])
-
-
 API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_GROUPS,
     min_version=0,
     max_version=6,
     bind=lambda services: partial(handle, services.groups),
-    error_response=error_response,
 )

@@ -87,25 +87,9 @@ def _described(producer_id: int, state: ProducerState) -> DescribedProducer:
     )
 
 
-def error_response(request: DescribeProducersRequest, error_code: ErrorCode) -> DescribeProducersResponse:
-    """Return the response with `error_code` for every partition."""
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[
-                    PartitionResponse(partition_index=index, error_code=error_code) for index in topic.partition_indexes
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_PRODUCERS,
     min_version=0,
     max_version=0,
     bind=lambda services: partial(handle, services.replicas),
-    error_response=error_response,
 )

@@ -93,15 +93,9 @@ def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     )
 
 
-def error_response(request: DescribeQuorumRequest, error_code: ErrorCode) -> DescribeQuorumResponse:
-    """Return the response to a request that failed with `error_code`."""
-    return DescribeQuorumResponse(error_code=error_code, error_message=None)
-
-
 API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_QUORUM,
     min_version=0,
     max_version=2,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

@@ -26,6 +26,7 @@ from purgatorio.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from purgatorio.protocol.parts import failed
 
 MAX_PARTITIONS_PER_PAGE: Final = 2_000
 """Kafka's `max.request.partition.size.limit`."""
@@ -37,7 +38,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeTopicParti
     """Answer one page."""
     cursor = request.cursor
     if cursor is not None and cursor.partition_index < 0:
-        reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        reply(failed(ApiKey.DESCRIBE_TOPIC_PARTITIONS, request, ErrorCode.INVALID_REQUEST))
         return
     image = admin.store.image
     names = sorted({topic.name for topic in request.topics} or image.topics)
@@ -106,19 +107,9 @@ def _topic(image: ClusterImage, topic: Topic, indexes: range) -> DescribeTopicPa
     return answer
 
 
-def error_response(request: DescribeTopicPartitionsRequest, error_code: ErrorCode) -> DescribeTopicPartitionsResponse:
-    """Return the response with `error_code` for every requested topic."""
-    return DescribeTopicPartitionsResponse(
-        topics=[
-            DescribeTopicPartitionsResponseTopic(error_code=error_code, name=topic.name) for topic in request.topics
-        ]
-    )
-
-
 API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     min_version=0,
     max_version=0,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

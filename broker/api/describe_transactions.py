@@ -72,17 +72,9 @@ def _refused(transactional_id: str, error_code: ErrorCode) -> DescribedTransacti
     return DescribedTransaction(error_code=error_code, transactional_id=transactional_id)
 
 
-def error_response(request: DescribeTransactionsRequest, error_code: ErrorCode) -> DescribeTransactionsResponse:
-    """Return the response with `error_code` for every id."""
-    return DescribeTransactionsResponse(
-        transaction_states=[_refused(each, error_code) for each in request.transactional_ids]
-    )
-
-
 API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_TRANSACTIONS,
     min_version=0,
     max_version=0,
     bind=lambda services: partial(handle, services.transactions),
-    error_response=error_response,
 )

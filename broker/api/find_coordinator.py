@@ -115,11 +115,6 @@ def _refusal(request: FindCoordinatorRequest, error_code: ErrorCode, message: st
     return _answer(request, [refused] * max(1, len(request.coordinator_keys)))
 
 
-def error_response(request: FindCoordinatorRequest, error_code: ErrorCode) -> FindCoordinatorResponse:
-    """Return the response with `error_code` for every key."""
-    return _refusal(request, error_code, None)
-
-
 API: Final = ApiHandler(
     key=ApiKey.FIND_COORDINATOR,
     min_version=0,
@@ -132,5 +127,4 @@ API: Final = ApiHandler(
             TRANSACTION_KEY: transaction_topic(services.transactions.config),
         },
     ),
-    error_response=error_response,
 )

@@ -16,7 +16,6 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.controller import ConfigChange, changing
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -52,17 +51,9 @@ def _response(results: Iterable[ResourceResult]) -> IncrementalAlterConfigsRespo
     )
 
 
-def error_response(request: IncrementalAlterConfigsRequest, error_code: ErrorCode) -> IncrementalAlterConfigsResponse:
-    """Return the response with `error_code` for every resource."""
-    return _response(
-        ResourceResult(resource.resource_type, resource.resource_name, error_code) for resource in request.resources
-    )
-
-
 API: Final = ApiHandler(
     key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
     min_version=0,
     max_version=1,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

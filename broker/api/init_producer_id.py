@@ -18,6 +18,7 @@ from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from purgatorio.protocol.parts import failed
 
 FENCED_VERSION: Final = 4
 """The first version that answers PRODUCER_FENCED."""
@@ -31,7 +32,7 @@ def handle(transactions: Transactions, ctx: RequestContext, request: InitProduce
 
     def done(error_code: ErrorCode, producer: Producer) -> None:
         if error_code:
-            reply(error_response(request, fenced_before(FENCED_VERSION, ctx, error_code)))
+            reply(failed(ApiKey.INIT_PRODUCER_ID, request, fenced_before(FENCED_VERSION, ctx, error_code)))
         else:
             reply(InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch))
 
@@ -50,16 +51,11 @@ def _allocate(transactions: Transactions, request: InitProducerIdRequest, reply:
     def answer(producer_id: int | None) -> None:
         if producer_id is None:
             # Retriable: the store is overloaded or this broker is stopping; another broker can answer.
-            reply(error_response(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            reply(failed(ApiKey.INIT_PRODUCER_ID, request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
         else:
             reply(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
 
     transactions.producer_ids.next(answer)
-
-
-def error_response(request: InitProducerIdRequest, error_code: ErrorCode) -> InitProducerIdResponse:
-    """Return the response to a request that failed with `error_code`."""
-    return InitProducerIdResponse(error_code=error_code, producer_id=-1, producer_epoch=-1)
 
 
 API: Final = ApiHandler(
@@ -67,5 +63,4 @@ API: Final = ApiHandler(
     min_version=0,
     max_version=5,
     bind=lambda services: partial(handle, services.transactions),
-    error_response=error_response,
 )

@@ -134,26 +134,9 @@ def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:
     return partition.high_watermark
 
 
-def error_response(request: ListOffsetsRequest, error_code: ErrorCode) -> ListOffsetsResponse:
-    """Return the response with `error_code` for every partition."""
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=error_code)
-                    for p in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 API: Final = ApiHandler(
     key=ApiKey.LIST_OFFSETS,
     min_version=1,
     max_version=10,
     bind=lambda services: partial(handle, services.replicas),
-    error_response=error_response,
 )

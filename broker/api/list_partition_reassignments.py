@@ -11,7 +11,6 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -45,17 +44,9 @@ def _asked(image: ClusterImage, request: ListPartitionReassignmentsRequest) -> I
     return ((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
 
 
-def error_response(
-    request: ListPartitionReassignmentsRequest, error_code: ErrorCode
-) -> ListPartitionReassignmentsResponse:
-    """Return the response to a request that failed with `error_code`."""
-    return ListPartitionReassignmentsResponse(error_code=error_code, error_message=None)
-
-
 API: Final = ApiHandler(
     key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
     min_version=0,
     max_version=0,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

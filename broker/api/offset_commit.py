@@ -23,8 +23,8 @@ from purgatorio.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
 )
+from purgatorio.protocol.parts import failed
 
 TOPIC_ID_VERSION: Final = 10
 """The first version with topic ids instead of names."""
@@ -33,7 +33,7 @@ _LATEST_MS: Final = (1 << 63) - 1
 
 def handle(groups: Groups, ctx: RequestContext, request: OffsetCommitRequest, reply: Reply) -> None:
     """Commit the offsets of the partitions that exist."""
-    response = error_response(request, ErrorCode.NONE)
+    response: OffsetCommitResponse = failed(ApiKey.OFFSET_COMMIT, request, ErrorCode.NONE)
     accepted, offsets = _accepted(groups, ctx, request, response)
 
     def done(error_code: ErrorCode) -> None:
@@ -96,27 +96,9 @@ def _topic(image: ClusterImage, asked: OffsetCommitRequestTopic, version: int) -
     return topic, ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def error_response(request: OffsetCommitRequest, error_code: ErrorCode) -> OffsetCommitResponse:
-    """Return the response with `error_code` for every partition."""
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error_code)
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 API: Final = ApiHandler(
     key=ApiKey.OFFSET_COMMIT,
     min_version=2,
     max_version=10,
     bind=lambda services: partial(handle, services.groups),
-    error_response=error_response,
 )

@@ -39,6 +39,7 @@ from purgatorio.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
     without_repeats,
 )
+from purgatorio.protocol.parts import part_of
 from purgatorio.protocol.primitives import ZERO_UUID
 
 GROUPS_VERSION: Final = 8
@@ -214,27 +215,8 @@ def _refused(asked: OffsetFetchRequestGroup, error_code: ErrorCode) -> OffsetFet
 
 def _failed(asked: OffsetFetchRequestGroup, error_code: ErrorCode) -> OffsetFetchResponseGroup:
     """Return a group's error for versions before 8, also in each of its partitions."""
-    topics = [
-        OffsetFetchResponseTopics(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=[
-                OffsetFetchResponsePartitions(
-                    partition_index=index, committed_offset=-1, metadata="", error_code=error_code
-                )
-                for index in topic.partition_indexes
-            ],
-        )
-        for topic in asked.topics or ()
-    ]
+    topics = part_of(ApiKey.OFFSET_FETCH, "groups", "topics").refused(asked.topics or (), error_code)
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics, error_code=error_code)
-
-
-def error_response(request: OffsetFetchRequest, error_code: ErrorCode) -> OffsetFetchResponse:
-    """Return the response with `error_code` for every group, in the form of all versions."""
-    response = _single(_failed(_only_group(request), error_code))
-    response.groups = [_refused(group, error_code) for group in request.groups]
-    return response
 
 
 API: Final = ApiHandler(
@@ -242,5 +224,4 @@ API: Final = ApiHandler(
     min_version=1,
     max_version=10,
     bind=lambda services: partial(handle, services.groups),
-    error_response=error_response,
 )

@@ -15,7 +15,6 @@ from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -55,26 +54,9 @@ def _answer(lookup: ReplicaLookup, tp: TopicPartition, wanted: OffsetForLeaderPa
     return answer
 
 
-def error_response(request: OffsetForLeaderEpochRequest, error_code: ErrorCode) -> OffsetForLeaderEpochResponse:
-    """Return the response with `error_code` for every partition."""
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[
-                    EpochEndOffset(partition=p.partition, leader_epoch=-1, end_offset=-1, error_code=error_code)
-                    for p in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 API: Final = ApiHandler(
     key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
     min_version=2,
     max_version=4,
     bind=lambda services: partial(handle, services.replicas),
-    error_response=error_response,
 )

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import repeat
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.produced_transaction import as_known_to, has_transactional, transaction_of
@@ -42,6 +41,7 @@ from purgatorio.protocol.messages.produce import (
     TopicProduceResponse,
     encode_one_appended,
 )
+from purgatorio.protocol.parts import failed
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import read_header
 
@@ -338,11 +338,11 @@ def _partition_response(index: int, result: AppendResult) -> PartitionProduceRes
     return response
 
 
-def error_response(request: ProduceRequest, error_code: ErrorCode) -> ProduceResponse | None:
+def error_response(request: ProduceRequest, error_code: ErrorCode) -> Any:
     """Return the response with `error_code` for every partition; None (close) with acks=0, which has no response."""
     if request.acks == 0:
         return None
-    return _response(request, repeat(AppendResult(error_code)))
+    return failed(ApiKey.PRODUCE, request, error_code)
 
 
 API: Final = ApiHandler(

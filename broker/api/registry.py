@@ -17,10 +17,9 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Handler, Route
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.transactions import Transactions
-from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.message import Message
+from purgatorio.protocol.parts import failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +58,7 @@ class ApiHandler:
         max_version: the highest version that is advertised and answered.
         bind: returns the handler for the services of one broker; called once per broker.
         error_response: returns the response for a request that failed as a whole; None closes the connection. Not
-            given: the response with that error code, which most responses have.
+            given: what the declarations of its messages say; see `purgatorio.protocol.parts.failed`.
         min_answered_version: the lowest version that is answered, if it is above `min_version`.
     """
 
@@ -78,8 +77,7 @@ class ApiHandler:
         """Return the response for a request that failed as a whole, or None to close the connection."""
         if self.error_response is not None:
             return self.error_response(request, error_code)
-        response: Callable[..., Message] = APIS[self.key].response
-        return response(error_code=error_code)
+        return failed(self.key, request, error_code)
 
     @property
     def answered_versions(self) -> range:

@@ -24,8 +24,8 @@ from purgatorio.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
+from purgatorio.protocol.parts import failed
 
 LOADING_VERSION: Final = 2
 """The first version whose clients know COORDINATOR_LOAD_IN_PROGRESS; older Java clients fail on it (KAFKA-7296)."""
@@ -37,7 +37,7 @@ ADDING_VERSION: Final = 5
 
 def handle(groups: Groups, ctx: RequestContext, request: TxnOffsetCommitRequest, reply: Reply) -> None:
     """Store the offsets of the partitions that exist."""
-    response = error_response(request, ErrorCode.NONE)
+    response: TxnOffsetCommitResponse = failed(ApiKey.TXN_OFFSET_COMMIT, request, ErrorCode.NONE)
     accepted, offsets = _accepted(groups, request, response)
 
     def done(error_code: ErrorCode) -> None:
@@ -120,26 +120,9 @@ def _accepted(
     return accepted, offsets
 
 
-def error_response(request: TxnOffsetCommitRequest, error_code: ErrorCode) -> TxnOffsetCommitResponse:
-    """Return the response with `error_code` for every partition."""
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error_code)
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 API: Final = ApiHandler(
     key=ApiKey.TXN_OFFSET_COMMIT,
     min_version=0,
     max_version=5,
     bind=lambda services: partial(handle, services.groups),
-    error_response=error_response,
 )

@@ -21,6 +21,7 @@ from purgatorio.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from purgatorio.protocol.parts import failed
 
 
 class UpgradeType(enum.IntEnum):
@@ -41,7 +42,7 @@ def handle(transaction_version: int, ctx: RequestContext, request: UpdateFeature
     for update in request.feature_updates:
         problem = _problem(known.get(update.feature), update, _upgrade_type(ctx.api_version, update))
         if problem:
-            response = error_response(request, ErrorCode.INVALID_UPDATE_VERSION)
+            response: UpdateFeaturesResponse = failed(ApiKey.UPDATE_FEATURES, request, ErrorCode.INVALID_UPDATE_VERSION)
             response.error_message = (
                 "No feature was changed, because of this one: "
                 f"{update.feature} cannot get level {update.max_version_level}: {problem}"
@@ -75,15 +76,9 @@ def _problem(feature: Feature | None, update: FeatureUpdateKey, upgrade_type: in
     return ""
 
 
-def error_response(request: UpdateFeaturesRequest, error_code: ErrorCode) -> UpdateFeaturesResponse:
-    """Return the response to a request that failed with `error_code`; it names no features, as in Kafka."""
-    return UpdateFeaturesResponse(error_code=error_code, error_message=None)
-
-
 API: Final = ApiHandler(
     key=ApiKey.UPDATE_FEATURES,
     min_version=0,
     max_version=2,
     bind=lambda services: partial(handle, services.transactions.config.version),
-    error_response=error_response,
 )

@@ -97,15 +97,9 @@ def _response(request: WriteTxnMarkersRequest, results: list[_Codes]) -> WriteTx
     )
 
 
-def error_response(request: WriteTxnMarkersRequest, error_code: ErrorCode) -> WriteTxnMarkersResponse:
-    """Return the response with `error_code` for every partition."""
-    return _response(request, [dict.fromkeys(_partitions(wanted), error_code) for wanted in request.markers])
-
-
 API: Final = ApiHandler(
     key=ApiKey.WRITE_TXN_MARKERS,
     min_version=1,
     max_version=2,
     bind=lambda services: partial(handle, services.markers),
-    error_response=error_response,
 )

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import Api, Message, int16, int32, int64, string, wire_struct
 
 
@@ -17,10 +18,10 @@ class AddOffsetsToTxnRequest(Message):
     The producer asks before its TxnOffsetCommit, which goes to the group coordinator.
     """
 
-    transactional_id: str = string()
-    producer_id: int = int64()
+    transactional_id: str = string(entity=Entity.TRANSACTIONAL_ID)
+    producer_id: int = int64(entity=Entity.PRODUCER_ID)
     producer_epoch: int = int16()
-    group_id: str = string()
+    group_id: str = string(entity=Entity.GROUP_ID)
 
 
 @wire_struct

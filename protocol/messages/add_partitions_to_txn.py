@@ -10,6 +10,7 @@ Versions 0 to 3, which clients send, have the only transaction in the message it
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import INT32, Api, Message, array, boolean, int16, int32, int64, string, wire_struct
 
 
@@ -17,16 +18,16 @@ from purgatorio.protocol.message import INT32, Api, Message, array, boolean, int
 class AddPartitionsToTxnTopic:
     """The partitions of one topic."""
 
-    name: str = string()
-    partitions: list[int] = array(INT32)
+    name: str = string(entity=Entity.TOPIC_NAME)
+    partitions: list[int] = array(INT32, entity=Entity.PARTITION)
 
 
 @wire_struct
 class AddPartitionsToTxnTransaction:
     """One transaction; with `verify_only` the coordinator checks that it has the partitions, and adds none."""
 
-    transactional_id: str = string(since=4)
-    producer_id: int = int64(since=4)
+    transactional_id: str = string(since=4, entity=Entity.TRANSACTIONAL_ID)
+    producer_id: int = int64(since=4, entity=Entity.PRODUCER_ID)
     producer_epoch: int = int16(since=4)
     verify_only: bool = boolean(since=4)
     topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, since=4)
@@ -37,8 +38,8 @@ class AddPartitionsToTxnRequest(Message):
     """Asks the transaction coordinator to add partitions, before the producer writes to them."""
 
     transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, since=4)
-    v3_and_below_transactional_id: str = string(until=3)
-    v3_and_below_producer_id: int = int64(until=3)
+    v3_and_below_transactional_id: str = string(until=3, entity=Entity.TRANSACTIONAL_ID)
+    v3_and_below_producer_id: int = int64(until=3, entity=Entity.PRODUCER_ID)
     v3_and_below_producer_epoch: int = int16(until=3)
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, until=3)
 
@@ -47,7 +48,7 @@ class AddPartitionsToTxnRequest(Message):
 class AddPartitionsToTxnPartitionResult:
     """The result for one partition."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     partition_error_code: int = int16()
 
 
@@ -55,7 +56,7 @@ class AddPartitionsToTxnPartitionResult:
 class AddPartitionsToTxnTopicResult:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult)
 
 
@@ -63,7 +64,7 @@ class AddPartitionsToTxnTopicResult:
 class AddPartitionsToTxnResult:
     """The partitions of one transaction."""
 
-    transactional_id: str = string(since=4)
+    transactional_id: str = string(since=4, entity=Entity.TRANSACTIONAL_ID)
     topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, since=4)
 
 

@@ -6,6 +6,7 @@ Version 2 is the first flexible one. IncrementalAlterConfigs (KIP-339) has repla
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     Api,
     Message,
@@ -32,8 +33,8 @@ class AlterableConfig:
 class AlterConfigsResource:
     """A topic (type 2) or broker (type 4), and all its configs."""
 
-    resource_type: int = int8()
-    resource_name: str = string()
+    resource_type: int = int8(entity=Entity.CONFIG_RESOURCE_TYPE)
+    resource_name: str = string(entity=Entity.CONFIG_RESOURCE)
     configs: list[AlterableConfig] = array(AlterableConfig)
 
 
@@ -51,8 +52,8 @@ class AlterConfigsResourceResponse:
 
     error_code: int = int16()
     error_message: str | None = nullable_string()
-    resource_type: int = int8()
-    resource_name: str = string()
+    resource_type: int = int8(entity=Entity.CONFIG_RESOURCE_TYPE)
+    resource_name: str = string(entity=Entity.CONFIG_RESOURCE)
 
 
 @wire_struct

@@ -6,6 +6,7 @@ All versions are flexible. Version 1 lets a client forbid another replication fa
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     Api,
@@ -25,15 +26,15 @@ from purgatorio.protocol.message import (
 class ReassignablePartition:
     """One partition and its target replicas; null cancels its reassignment."""
 
-    partition_index: int = int32()
-    replicas: list[int] | None = nullable_array(INT32, default_null=True)
+    partition_index: int = int32(entity=Entity.PARTITION)
+    replicas: list[int] | None = nullable_array(INT32, default_null=True, entity=Entity.BROKER_ID)
 
 
 @wire_struct
 class ReassignableTopic:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[ReassignablePartition] = array(ReassignablePartition)
 
 
@@ -50,7 +51,7 @@ class AlterPartitionReassignmentsRequest(Message):
 class ReassignablePartitionResponse:
     """The result for one partition."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
     error_message: str | None = nullable_string()
 
@@ -59,7 +60,7 @@ class ReassignablePartitionResponse:
 class ReassignableTopicResponse:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[ReassignablePartitionResponse] = array(ReassignablePartitionResponse)
 
 

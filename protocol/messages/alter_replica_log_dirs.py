@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import INT32, Api, Message, array, int16, int32, string, wire_struct
 
 
@@ -10,8 +11,8 @@ from purgatorio.protocol.message import INT32, Api, Message, array, int16, int32
 class AlterReplicaLogDirTopic:
     """The partitions of one topic."""
 
-    name: str = string()
-    partitions: list[int] = array(INT32)
+    name: str = string(entity=Entity.TOPIC_NAME)
+    partitions: list[int] = array(INT32, entity=Entity.PARTITION)
 
 
 @wire_struct
@@ -33,7 +34,7 @@ class AlterReplicaLogDirsRequest(Message):
 class AlterReplicaLogDirPartitionResult:
     """Tells the result for one replica."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
 
 
@@ -41,7 +42,7 @@ class AlterReplicaLogDirPartitionResult:
 class AlterReplicaLogDirTopicResult:
     """The replicas of one topic."""
 
-    topic_name: str = string()
+    topic_name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[AlterReplicaLogDirPartitionResult] = array(AlterReplicaLogDirPartitionResult)
 
 

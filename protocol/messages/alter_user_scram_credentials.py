@@ -6,6 +6,7 @@ The client salts the password, so that the broker never sees it.
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     Api,
     Message,
@@ -25,7 +26,7 @@ from purgatorio.protocol.primitives import Buffer
 class ScramCredentialDeletion:
     """A user's credential for one mechanism, to be deleted."""
 
-    name: str = string()
+    name: str = string(entity=Entity.SCRAM_USER)
     mechanism: int = int8()
 
 
@@ -33,7 +34,7 @@ class ScramCredentialDeletion:
 class ScramCredentialUpsertion:
     """A user's credential for one mechanism, to be set in place of the one that is there."""
 
-    name: str = string()
+    name: str = string(entity=Entity.SCRAM_USER)
     mechanism: int = int8()
     iterations: int = int32()
     salt: Buffer = binary()
@@ -52,7 +53,7 @@ class AlterUserScramCredentialsRequest(Message):
 class AlterUserScramCredentialsResult:
     """What became of one user."""
 
-    user: str = string()
+    user: str = string(entity=Entity.SCRAM_USER)
     error_code: int = int16()
     error_message: str | None = nullable_string()
 

@@ -6,6 +6,7 @@ Version 1 adds the member type (KIP-1099).
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     STRING,
@@ -28,7 +29,7 @@ from purgatorio.protocol.message import (
 class ConsumerGroupDescribeRequest(Message):
     """Asks for the groups of these ids."""
 
-    group_ids: list[str] = array(STRING)
+    group_ids: list[str] = array(STRING, entity=Entity.GROUP_ID)
     include_authorized_operations: bool = boolean()
 
 
@@ -36,9 +37,9 @@ class ConsumerGroupDescribeRequest(Message):
 class TopicPartitions:
     """The partitions of one topic."""
 
-    topic_id: bytes = uuid()
-    topic_name: str = string()
-    partitions: list[int] = array(INT32)
+    topic_id: bytes = uuid(entity=Entity.TOPIC_ID)
+    topic_name: str = string(entity=Entity.TOPIC_NAME)
+    partitions: list[int] = array(INT32, entity=Entity.PARTITION)
 
 
 @wire_struct
@@ -61,7 +62,7 @@ class Member:
     member_epoch: int = int32()
     client_id: str = string()
     client_host: str = string()
-    subscribed_topic_names: list[str] = array(STRING)
+    subscribed_topic_names: list[str] = array(STRING, entity=Entity.TOPIC_NAME)
     subscribed_topic_regex: str | None = nullable_string(None)
     assignment: Assignment = own_struct(Assignment)
     target_assignment: Assignment = own_struct(Assignment)
@@ -74,7 +75,7 @@ class DescribedGroup:
 
     error_code: int = int16()
     error_message: str | None = nullable_string(None)
-    group_id: str = string()
+    group_id: str = string(entity=Entity.GROUP_ID)
     group_state: str = string()
     group_epoch: int = int32()
     assignment_epoch: int = int32()

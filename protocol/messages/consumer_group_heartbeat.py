@@ -6,6 +6,7 @@ Version 1 adds subscriptions by regular expression, and has the client make its 
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     STRING,
@@ -27,8 +28,8 @@ from purgatorio.protocol.message import (
 class TopicPartitions:
     """The partitions of one topic."""
 
-    topic_id: bytes = uuid()
-    partitions: list[int] = array(INT32)
+    topic_id: bytes = uuid(entity=Entity.TOPIC_ID)
+    partitions: list[int] = array(INT32, entity=Entity.PARTITION)
 
 
 @wire_struct
@@ -39,13 +40,13 @@ class ConsumerGroupHeartbeatRequest(Message):
     `topic_partitions` are those that the member owns.
     """
 
-    group_id: str = string()
+    group_id: str = string(entity=Entity.GROUP_ID)
     member_id: str = string()
     member_epoch: int = int32()
     instance_id: str | None = nullable_string(None)
     rack_id: str | None = nullable_string(None)
     rebalance_timeout_ms: int = int32(-1)
-    subscribed_topic_names: list[str] | None = nullable_array(STRING, default_null=True)
+    subscribed_topic_names: list[str] | None = nullable_array(STRING, default_null=True, entity=Entity.TOPIC_NAME)
     subscribed_topic_regex: str | None = nullable_string(None, since=1, null_since=1)
     server_assignor: str | None = nullable_string(None)
     topic_partitions: list[TopicPartitions] | None = nullable_array(TopicPartitions, default_null=True)

@@ -6,6 +6,7 @@ Version 2 is the first flexible one; 3 may answer THROTTLING_QUOTA_EXCEEDED (KIP
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     Api,
@@ -25,14 +26,14 @@ from purgatorio.protocol.message import (
 class CreatePartitionsAssignment:
     """The replicas of one new partition; the first is the preferred leader."""
 
-    broker_ids: list[int] = array(INT32)
+    broker_ids: list[int] = array(INT32, entity=Entity.BROKER_ID)
 
 
 @wire_struct
 class CreatePartitionsTopic:
     """One topic and its new number of partitions; without assignments the controller places them."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     count: int = int32()
     assignments: list[CreatePartitionsAssignment] | None = nullable_array(CreatePartitionsAssignment)
 
@@ -50,7 +51,7 @@ class CreatePartitionsRequest(Message):
 class CreatePartitionsTopicResult:
     """The result for one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     error_code: int = int16()
     error_message: str | None = nullable_string(None)
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     Api,
@@ -29,8 +30,8 @@ from purgatorio.protocol.message import (
 class CreatableReplicaAssignment:
     """The replicas of one partition; the first is the preferred leader."""
 
-    partition_index: int = int32()
-    broker_ids: list[int] = array(INT32)
+    partition_index: int = int32(entity=Entity.PARTITION)
+    broker_ids: list[int] = array(INT32, entity=Entity.BROKER_ID)
 
 
 @wire_struct
@@ -45,7 +46,7 @@ class CreatableTopicConfig:
 class CreatableTopic:
     """One topic to create; with `assignments` the two numbers are -1."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     num_partitions: int = int32()
     replication_factor: int = int16()
     assignments: list[CreatableReplicaAssignment] = array(CreatableReplicaAssignment)
@@ -76,8 +77,8 @@ class CreatableTopicConfigs:
 class CreatableTopicResult:
     """The result for one topic; unknown numbers are -1."""
 
-    name: str = string()
-    topic_id: bytes = uuid(since=7)
+    name: str = string(entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=7, entity=Entity.TOPIC_ID)
     error_code: int = int16()
     error_message: str | None = nullable_string(since=1)
     topic_config_error_code: int = int16(since=5, tag=0)

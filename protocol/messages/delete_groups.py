@@ -6,6 +6,7 @@ Version 2 is the first flexible one.
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import STRING, Api, Message, array, int16, int32, string, wire_struct
 
 
@@ -13,14 +14,14 @@ from purgatorio.protocol.message import STRING, Api, Message, array, int16, int3
 class DeleteGroupsRequest(Message):
     """Asks to delete the groups of these ids."""
 
-    groups_names: list[str] = array(STRING)
+    groups_names: list[str] = array(STRING, entity=Entity.GROUP_ID)
 
 
 @wire_struct
 class DeletableGroupResult:
     """The result for one group."""
 
-    group_id: str = string()
+    group_id: str = string(entity=Entity.GROUP_ID)
     error_code: int = int16()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import Api, Message, array, int16, int32, int64, string, wire_struct
 
 
@@ -10,7 +11,7 @@ from purgatorio.protocol.message import Api, Message, array, int16, int32, int64
 class DeleteRecordsPartition:
     """One partition and its new first offset; -1 means its high watermark."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     offset: int = int64()
 
 
@@ -18,7 +19,7 @@ class DeleteRecordsPartition:
 class DeleteRecordsTopic:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition)
 
 
@@ -34,7 +35,7 @@ class DeleteRecordsRequest(Message):
 class DeleteRecordsPartitionResult:
     """The result for one partition: the lowest log start offset of its live replicas; -1 on error."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     low_watermark: int = int64()
     error_code: int = int16()
 
@@ -43,7 +44,7 @@ class DeleteRecordsPartitionResult:
 class DeleteRecordsTopicResult:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult)
 
 

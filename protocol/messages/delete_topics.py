@@ -6,6 +6,7 @@ Version 4 is the first flexible one; 5 adds error messages (KIP-599); 6 names to
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import STRING, Api, Message, array, int16, int32, nullable_string, uuid, wire_struct
 
 
@@ -13,8 +14,8 @@ from purgatorio.protocol.message import STRING, Api, Message, array, int16, int3
 class DeleteTopicState:
     """One topic to delete, by name or, if the name is null, by id."""
 
-    name: str | None = nullable_string(None, since=6, null_since=6)
-    topic_id: bytes = uuid(since=6)
+    name: str | None = nullable_string(None, since=6, null_since=6, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=6, entity=Entity.TOPIC_ID)
 
 
 @wire_struct
@@ -22,7 +23,7 @@ class DeleteTopicsRequest(Message):
     """Asks to delete topics."""
 
     topics: list[DeleteTopicState] = array(DeleteTopicState, since=6)
-    topic_names: list[str] = array(STRING, until=5)
+    topic_names: list[str] = array(STRING, until=5, entity=Entity.TOPIC_NAME)
     timeout_ms: int = int32()
 
 
@@ -30,8 +31,8 @@ class DeleteTopicsRequest(Message):
 class DeletableTopicResult:
     """The result for one topic."""
 
-    name: str | None = nullable_string(null_since=6)
-    topic_id: bytes = uuid(since=6)
+    name: str | None = nullable_string(null_since=6, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=6, entity=Entity.TOPIC_ID)
     error_code: int = int16()
     error_message: str | None = nullable_string(None, since=5, null_since=5)
 

@@ -6,6 +6,7 @@ Version 1 can ask for controllers instead of brokers (KIP-919); 2 can ask for fe
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     Api,
     Message,
@@ -33,7 +34,7 @@ class DescribeClusterRequest(Message):
 class DescribeClusterBroker:
     """One broker and its endpoint."""
 
-    broker_id: int = int32()
+    broker_id: int = int32(entity=Entity.BROKER_ID)
     host: str = string()
     port: int = int32()
     rack: str | None = nullable_string(None)
@@ -49,7 +50,7 @@ class DescribeClusterResponse(Message):
     error_message: str | None = nullable_string(None)
     endpoint_type: int = int8(1, since=1)
     cluster_id: str = string()
-    controller_id: int = int32(-1)
+    controller_id: int = int32(-1, entity=Entity.BROKER_ID)
     brokers: list[DescribeClusterBroker] = array(DescribeClusterBroker)
     cluster_authorized_operations: int = int32(-(2**31))
 

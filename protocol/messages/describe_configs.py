@@ -6,6 +6,7 @@ Version 1 adds sources and synonyms (KIP-226); 3 adds types and documentation (K
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     STRING,
     Api,
@@ -26,8 +27,8 @@ from purgatorio.protocol.message import (
 class DescribeConfigsResource:
     """A topic (type 2) or broker (type 4), and the configs to describe; null means all."""
 
-    resource_type: int = int8()
-    resource_name: str = string()
+    resource_type: int = int8(entity=Entity.CONFIG_RESOURCE_TYPE)
+    resource_name: str = string(entity=Entity.CONFIG_RESOURCE)
     configuration_keys: list[str] | None = nullable_array(STRING)
 
 
@@ -69,8 +70,8 @@ class DescribeConfigsResult:
 
     error_code: int = int16()
     error_message: str | None = nullable_string()
-    resource_type: int = int8()
-    resource_name: str = string()
+    resource_type: int = int8(entity=Entity.CONFIG_RESOURCE_TYPE)
+    resource_name: str = string(entity=Entity.CONFIG_RESOURCE)
     configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult)
 
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     STRING,
     Api,
@@ -29,7 +30,7 @@ from purgatorio.protocol.primitives import Buffer
 class DescribeGroupsRequest(Message):
     """Asks for the groups of these ids."""
 
-    groups: list[str] = array(STRING)
+    groups: list[str] = array(STRING, entity=Entity.GROUP_ID)
     include_authorized_operations: bool = boolean(since=3)
 
 
@@ -54,7 +55,7 @@ class DescribedGroup:
 
     error_code: int = int16()
     error_message: str | None = nullable_string(None, since=6, null_since=6)
-    group_id: str = string()
+    group_id: str = string(entity=Entity.GROUP_ID)
     group_state: str = string()
     protocol_type: str = string()
     protocol_data: str = string()

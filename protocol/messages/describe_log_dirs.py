@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     Api,
@@ -26,8 +27,8 @@ from purgatorio.protocol.message import (
 class DescribableLogDirTopic:
     """The partitions of one topic."""
 
-    topic: str = string()
-    partitions: list[int] = array(INT32)
+    topic: str = string(entity=Entity.TOPIC_NAME)
+    partitions: list[int] = array(INT32, entity=Entity.PARTITION)
 
 
 @wire_struct
@@ -42,7 +43,7 @@ class DescribeLogDirsPartition:
     """One replica: its size in bytes, and how many records it lacks of the high watermark (a future replica: of the
     log end offset)."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     partition_size: int = int64()
     offset_lag: int = int64()
     is_future_key: bool = boolean()
@@ -52,7 +53,7 @@ class DescribeLogDirsPartition:
 class DescribeLogDirsTopic:
     """The replicas of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[DescribeLogDirsPartition] = array(DescribeLogDirsPartition)
 
 

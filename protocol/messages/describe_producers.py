@@ -6,6 +6,7 @@ Version 0 is flexible.
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     Api,
@@ -24,8 +25,8 @@ from purgatorio.protocol.message import (
 class TopicRequest:
     """The partitions of one topic."""
 
-    name: str = string()
-    partition_indexes: list[int] = array(INT32)
+    name: str = string(entity=Entity.TOPIC_NAME)
+    partition_indexes: list[int] = array(INT32, entity=Entity.PARTITION)
 
 
 @wire_struct
@@ -43,7 +44,7 @@ class DescribedProducer:
     first offset of the producer's open transaction, or -1.
     """
 
-    producer_id: int = int64()
+    producer_id: int = int64(entity=Entity.PRODUCER_ID)
     producer_epoch: int = int32()
     last_sequence: int = int32(-1)
     last_timestamp_ms: int = int64(-1)
@@ -55,7 +56,7 @@ class DescribedProducer:
 class PartitionResponse:
     """The producers of one partition, or an error."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
     error_message: str | None = nullable_string(None)
     active_producers: list[DescribedProducer] = array(DescribedProducer)
@@ -65,7 +66,7 @@ class PartitionResponse:
 class TopicResponse:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[PartitionResponse] = array(PartitionResponse)
 
 

@@ -6,6 +6,7 @@ Version 1 adds times, version 2 messages, the directories of replicas and the ad
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     Api,
     Message,
@@ -25,14 +26,14 @@ from purgatorio.protocol.message import (
 class DescribeQuorumRequestPartition:
     """A partition of the metadata topic."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
 
 
 @wire_struct
 class DescribeQuorumRequestTopic:
     """The metadata topic."""
 
-    topic_name: str = string()
+    topic_name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[DescribeQuorumRequestPartition] = array(DescribeQuorumRequestPartition)
 
 
@@ -47,7 +48,7 @@ class DescribeQuorumRequest(Message):
 class ReplicaState:
     """A voter or an observer; times are -1 if they are not known."""
 
-    replica_id: int = int32()
+    replica_id: int = int32(entity=Entity.BROKER_ID)
     replica_directory_id: bytes = uuid(since=2)
     log_end_offset: int = int64()
     last_fetch_timestamp: int = int64(-1, since=1)
@@ -58,10 +59,10 @@ class ReplicaState:
 class DescribeQuorumResponsePartition:
     """The leader, the voters and the observers of the metadata."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
     error_message: str | None = nullable_string(since=2)
-    leader_id: int = int32()
+    leader_id: int = int32(entity=Entity.BROKER_ID)
     leader_epoch: int = int32()
     high_watermark: int = int64()
     current_voters: list[ReplicaState] = array(ReplicaState)
@@ -72,7 +73,7 @@ class DescribeQuorumResponsePartition:
 class DescribeQuorumResponseTopic:
     """The metadata topic."""
 
-    topic_name: str = string()
+    topic_name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[DescribeQuorumResponsePartition] = array(DescribeQuorumResponsePartition)
 
 
@@ -89,7 +90,7 @@ class Listener:
 class Node:
     """A voter's addresses."""
 
-    node_id: int = int32()
+    node_id: int = int32(entity=Entity.BROKER_ID)
     listeners: list[Listener] = array(Listener)
 
 

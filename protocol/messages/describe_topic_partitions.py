@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     Api,
@@ -24,15 +25,15 @@ from purgatorio.protocol.message import (
 class TopicRequest:
     """One topic to describe."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
 
 
 @wire_struct
 class Cursor:
     """The first partition of a page."""
 
-    topic_name: str = string()
-    partition_index: int = int32()
+    topic_name: str = string(entity=Entity.TOPIC_NAME)
+    partition_index: int = int32(entity=Entity.PARTITION)
 
 
 @wire_struct
@@ -49,14 +50,14 @@ class DescribeTopicPartitionsResponsePartition:
     """One partition; the eligible leader replicas are null if the cluster does not track them."""
 
     error_code: int = int16()
-    partition_index: int = int32()
-    leader_id: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
+    leader_id: int = int32(entity=Entity.BROKER_ID)
     leader_epoch: int = int32(-1)
-    replica_nodes: list[int] = array(INT32)
-    isr_nodes: list[int] = array(INT32)
-    eligible_leader_replicas: list[int] | None = nullable_array(INT32, default_null=True)
-    last_known_elr: list[int] | None = nullable_array(INT32, default_null=True)
-    offline_replicas: list[int] = array(INT32)
+    replica_nodes: list[int] = array(INT32, entity=Entity.BROKER_ID)
+    isr_nodes: list[int] = array(INT32, entity=Entity.BROKER_ID)
+    eligible_leader_replicas: list[int] | None = nullable_array(INT32, default_null=True, entity=Entity.BROKER_ID)
+    last_known_elr: list[int] | None = nullable_array(INT32, default_null=True, entity=Entity.BROKER_ID)
+    offline_replicas: list[int] = array(INT32, entity=Entity.BROKER_ID)
 
 
 @wire_struct
@@ -64,8 +65,8 @@ class DescribeTopicPartitionsResponseTopic:
     """One topic; authorized operations are -2^31 unless requested."""
 
     error_code: int = int16()
-    name: str | None = nullable_string()
-    topic_id: bytes = uuid()
+    name: str | None = nullable_string(entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(entity=Entity.TOPIC_ID)
     is_internal: bool = boolean()
     partitions: list[DescribeTopicPartitionsResponsePartition] = array(DescribeTopicPartitionsResponsePartition)
     topic_authorized_operations: int = int32(-(2**31))

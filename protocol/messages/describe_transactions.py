@@ -6,6 +6,7 @@ Version 0 is flexible.
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import INT32, STRING, Api, Message, array, int16, int32, int64, string, wire_struct
 
 
@@ -13,15 +14,15 @@ from purgatorio.protocol.message import INT32, STRING, Api, Message, array, int1
 class DescribeTransactionsRequest(Message):
     """Asks for the transactions of these transactional ids."""
 
-    transactional_ids: list[str] = array(STRING)
+    transactional_ids: list[str] = array(STRING, entity=Entity.TRANSACTIONAL_ID)
 
 
 @wire_struct
 class TopicData:
     """The partitions of one topic."""
 
-    topic: str = string()
-    partitions: list[int] = array(INT32)
+    topic: str = string(entity=Entity.TOPIC_NAME)
+    partitions: list[int] = array(INT32, entity=Entity.PARTITION)
 
 
 @wire_struct
@@ -32,11 +33,11 @@ class DescribedTransaction:
     """
 
     error_code: int = int16()
-    transactional_id: str = string()
+    transactional_id: str = string(entity=Entity.TRANSACTIONAL_ID)
     transaction_state: str = string()
     transaction_timeout_ms: int = int32()
     transaction_start_time_ms: int = int64()
-    producer_id: int = int64()
+    producer_id: int = int64(entity=Entity.PRODUCER_ID)
     producer_epoch: int = int16()
     topics: list[TopicData] = array(TopicData)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     Api,
     Message,
@@ -21,7 +22,7 @@ from purgatorio.protocol.message import (
 class UserName:
     """A user."""
 
-    name: str = string()
+    name: str = string(entity=Entity.SCRAM_USER)
 
 
 @wire_struct
@@ -43,7 +44,7 @@ class CredentialInfo:
 class DescribeUserScramCredentialsResult:
     """The credentials of one user."""
 
-    user: str = string()
+    user: str = string(entity=Entity.SCRAM_USER)
     error_code: int = int16()
     error_message: str | None = nullable_string()
     credential_infos: list[CredentialInfo] = array(CredentialInfo)

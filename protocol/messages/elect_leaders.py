@@ -6,6 +6,7 @@ Version 1 adds the election type, and a top-level error code; 2 is the first fle
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     Api,
@@ -25,8 +26,8 @@ from purgatorio.protocol.message import (
 class TopicPartitions:
     """The partitions of one topic."""
 
-    topic: str = string()
-    partitions: list[int] = array(INT32)
+    topic: str = string(entity=Entity.TOPIC_NAME)
+    partitions: list[int] = array(INT32, entity=Entity.PARTITION)
 
 
 @wire_struct
@@ -42,7 +43,7 @@ class ElectLeadersRequest(Message):
 class PartitionResult:
     """The result for one partition."""
 
-    partition_id: int = int32()
+    partition_id: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
     error_message: str | None = nullable_string()
 
@@ -51,7 +52,7 @@ class PartitionResult:
 class ReplicaElectionResult:
     """The partitions of one topic."""
 
-    topic: str = string()
+    topic: str = string(entity=Entity.TOPIC_NAME)
     partition_result: list[PartitionResult] = array(PartitionResult)
 
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import Api, Message, boolean, int16, int32, int64, string, wire_struct
 
 
@@ -15,8 +16,8 @@ from purgatorio.protocol.message import Api, Message, boolean, int16, int32, int
 class EndTxnRequest(Message):
     """Asks the transaction coordinator to commit the transaction, or to abort it."""
 
-    transactional_id: str = string()
-    producer_id: int = int64()
+    transactional_id: str = string(entity=Entity.TRANSACTIONAL_ID)
+    producer_id: int = int64(entity=Entity.PRODUCER_ID)
     producer_epoch: int = int16()
     committed: bool = boolean()
 
@@ -30,7 +31,7 @@ class EndTxnResponse(Message):
 
     throttle_time_ms: int = int32()
     error_code: int = int16()
-    producer_id: int = int64(-1, since=5)
+    producer_id: int = int64(-1, since=5, entity=Entity.PRODUCER_ID)
     producer_epoch: int = int16(-1, since=5)
 
 

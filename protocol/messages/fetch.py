@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     Api,
@@ -44,7 +45,7 @@ UNKNOWN_HIGH_WATERMARK: Final = 2**63 - 1
 class ReplicaState:
     """The fetching follower's id and broker epoch; the id is -1 for a consumer."""
 
-    replica_id: int = int32(-1, since=15)
+    replica_id: int = int32(-1, since=15, entity=Entity.BROKER_ID)
     replica_epoch: int = int64(-1, since=15)
 
 
@@ -52,7 +53,7 @@ class ReplicaState:
 class FetchPartition:
     """One partition to read; epochs are -1 if the client does not give them."""
 
-    partition: int = int32()
+    partition: int = int32(entity=Entity.PARTITION)
     current_leader_epoch: int = int32(-1, since=9)
     fetch_offset: int = int64()
     last_fetched_epoch: int = int32(-1, since=12)
@@ -66,8 +67,8 @@ class FetchPartition:
 class FetchTopic:
     """The partitions of one topic."""
 
-    topic: str = string(until=12)
-    topic_id: bytes = uuid(since=13)
+    topic: str = string(until=12, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=13, entity=Entity.TOPIC_ID)
     partitions: list[FetchPartition] = array(FetchPartition)
 
 
@@ -75,9 +76,9 @@ class FetchTopic:
 class ForgottenTopic:
     """Partitions to remove from the fetch session."""
 
-    topic: str = string(since=7, until=12)
-    topic_id: bytes = uuid(since=13)
-    partitions: list[int] = array(INT32, since=7)
+    topic: str = string(since=7, until=12, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=13, entity=Entity.TOPIC_ID)
+    partitions: list[int] = array(INT32, since=7, entity=Entity.PARTITION)
 
 
 @wire_struct
@@ -88,7 +89,7 @@ class FetchRequest(Message):
     """
 
     cluster_id: str | None = nullable_string(None, since=12, null_since=12, tag=0)
-    replica_id: int = int32(-1, until=14)
+    replica_id: int = int32(-1, until=14, entity=Entity.BROKER_ID)
     replica_state: ReplicaState = struct(ReplicaState, since=15, tag=1)
     max_wait_ms: int = int32()
     min_bytes: int = int32()
@@ -113,7 +114,7 @@ class EpochEndOffset:
 class LeaderIdAndEpoch:
     """The leader that the broker knows, with its epoch; -1 if it knows none."""
 
-    leader_id: int = int32(-1, since=12)
+    leader_id: int = int32(-1, since=12, entity=Entity.BROKER_ID)
     leader_epoch: int = int32(-1, since=12)
 
 
@@ -129,7 +130,7 @@ class SnapshotId:
 class AbortedTransaction:
     """One aborted transaction in the fetched range, for read_committed consumers."""
 
-    producer_id: int = int64(since=4)
+    producer_id: int = int64(since=4, entity=Entity.PRODUCER_ID)
     first_offset: int = int64(since=4)
 
 
@@ -137,7 +138,7 @@ class AbortedTransaction:
 class PartitionData:
     """The records of one partition, with its high watermark and last stable offset."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
     high_watermark: int = int64()
     last_stable_offset: int = int64(-1, since=4)
@@ -148,7 +149,7 @@ class PartitionData:
     aborted_transactions: Sequence[AbortedTransaction] | None = nullable_array(
         AbortedTransaction, since=4, null_since=4
     )
-    preferred_read_replica: int = int32(-1, since=11)
+    preferred_read_replica: int = int32(-1, since=11, entity=Entity.BROKER_ID)
     records: Records = records()
 
 
@@ -156,8 +157,8 @@ class PartitionData:
 class FetchableTopicResponse:
     """The partitions of one topic."""
 
-    topic: str = string(until=12)
-    topic_id: bytes = uuid(since=13)
+    topic: str = string(until=12, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=13, entity=Entity.TOPIC_ID)
     partitions: list[PartitionData] = array(PartitionData)
 
 
@@ -165,7 +166,7 @@ class FetchableTopicResponse:
 class NodeEndpoint:
     """The endpoint of a leader that the response names."""
 
-    node_id: int = int32(since=16)
+    node_id: int = int32(since=16, entity=Entity.BROKER_ID)
     host: str = string(since=16)
     port: int = int32(since=16)
     rack: str | None = nullable_string(None, since=16)

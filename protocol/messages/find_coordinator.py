@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     STRING,
     Api,
@@ -26,17 +27,17 @@ from purgatorio.protocol.message import (
 class FindCoordinatorRequest(Message):
     """Asks for the coordinators of groups (key type 0), transactional ids (1), or partitions of share groups (2)."""
 
-    key: str = string(until=3)
+    key: str = string(until=3, entity=Entity.COORDINATOR_KEY)
     key_type: int = int8(since=1)
-    coordinator_keys: list[str] = array(STRING, since=4)
+    coordinator_keys: list[str] = array(STRING, since=4, entity=Entity.COORDINATOR_KEY)
 
 
 @wire_struct
 class Coordinator:
     """The coordinator of one key, or the error; with an error the node id is -1."""
 
-    key: str = string(since=4)
-    node_id: int = int32(since=4)
+    key: str = string(since=4, entity=Entity.COORDINATOR_KEY)
+    node_id: int = int32(since=4, entity=Entity.BROKER_ID)
     host: str = string(since=4)
     port: int = int32(since=4)
     error_code: int = int16(since=4)
@@ -50,7 +51,7 @@ class FindCoordinatorResponse(Message):
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16(until=3)
     error_message: str | None = nullable_string(since=1, until=3, null_since=1)
-    node_id: int = int32(until=3)
+    node_id: int = int32(until=3, entity=Entity.BROKER_ID)
     host: str = string(until=3)
     port: int = int32(until=3)
     coordinators: list[Coordinator] = array(Coordinator, since=4)

@@ -6,6 +6,7 @@ Version 1 adds throttle_time_ms; 3 adds group_instance_id (KIP-345); 4 is the fi
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import Api, Message, int16, int32, nullable_string, string, wire_struct
 
 
@@ -13,7 +14,7 @@ from purgatorio.protocol.message import Api, Message, int16, int32, nullable_str
 class HeartbeatRequest(Message):
     """Tells that the member lives, and in which generation."""
 
-    group_id: str = string()
+    group_id: str = string(entity=Entity.GROUP_ID)
     generation_id: int = int32()
     member_id: str = string()
     group_instance_id: str | None = nullable_string(None, since=3, null_since=3)

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import Api, Message, boolean, int16, int32, int64, nullable_string, wire_struct
 
 
@@ -15,9 +16,9 @@ from purgatorio.protocol.message import Api, Message, boolean, int16, int32, int
 class InitProducerIdRequest(Message):
     """Asks for a producer id; the transactional id is null for an idempotent producer without transactions."""
 
-    transactional_id: str | None = nullable_string()
+    transactional_id: str | None = nullable_string(entity=Entity.TRANSACTIONAL_ID)
     transaction_timeout_ms: int = int32()
-    producer_id: int = int64(-1, since=3)
+    producer_id: int = int64(-1, since=3, entity=Entity.PRODUCER_ID)
     producer_epoch: int = int16(-1, since=3)
     enable2_pc: bool = boolean(since=6)
     keep_prepared_txn: bool = boolean(since=6)
@@ -29,9 +30,9 @@ class InitProducerIdResponse(Message):
 
     throttle_time_ms: int = int32()
     error_code: int = int16()
-    producer_id: int = int64(-1)
+    producer_id: int = int64(-1, entity=Entity.PRODUCER_ID)
     producer_epoch: int = int16()
-    ongoing_txn_producer_id: int = int64(-1, since=6)
+    ongoing_txn_producer_id: int = int64(-1, since=6, entity=Entity.PRODUCER_ID)
     ongoing_txn_producer_epoch: int = int16(-1, since=6)
 
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     Api,
     Message,
@@ -43,7 +44,7 @@ class JoinGroupRequest(Message):
     `rebalance_timeout_ms` is -1 in version 0.
     """
 
-    group_id: str = string()
+    group_id: str = string(entity=Entity.GROUP_ID)
     session_timeout_ms: int = int32()
     rebalance_timeout_ms: int = int32(-1, since=1)
     member_id: str = string()

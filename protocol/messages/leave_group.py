@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import Api, Message, array, int16, int32, nullable_string, string, wire_struct
 
 
@@ -23,7 +24,7 @@ class MemberIdentity:
 class LeaveGroupRequest(Message):
     """Asks to remove the members: those of `members`, but in versions 0 to 2 the one of `member_id`."""
 
-    group_id: str = string()
+    group_id: str = string(entity=Entity.GROUP_ID)
     member_id: str = string(until=2)
     members: list[MemberIdentity] = array(MemberIdentity, since=3)
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import STRING, Api, Message, array, int16, int32, string, wire_struct
 
 
@@ -22,7 +23,7 @@ class ListGroupsRequest(Message):
 class ListedGroup:
     """One group."""
 
-    group_id: str = string()
+    group_id: str = string(entity=Entity.GROUP_ID)
     protocol_type: str = string()
     group_state: str = string(since=4)
     group_type: str = string(since=5)

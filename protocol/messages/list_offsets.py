@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import Api, Message, array, int8, int16, int32, int64, string, wire_struct
 
 
@@ -16,7 +17,7 @@ from purgatorio.protocol.message import Api, Message, array, int8, int16, int32,
 class ListOffsetsPartition:
     """One partition and the timestamp to look up; the epoch is -1 if the client does not give it."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     current_leader_epoch: int = int32(-1, since=4)
     timestamp: int = int64()
 
@@ -25,7 +26,7 @@ class ListOffsetsPartition:
 class ListOffsetsTopic:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
 
 
@@ -33,7 +34,7 @@ class ListOffsetsTopic:
 class ListOffsetsRequest(Message):
     """Asks for offsets; `replica_id` is -1 for a consumer."""
 
-    replica_id: int = int32(-1)
+    replica_id: int = int32(-1, entity=Entity.BROKER_ID)
     isolation_level: int = int8(since=2)
     topics: list[ListOffsetsTopic] = array(ListOffsetsTopic)
     timeout_ms: int = int32(since=10)
@@ -43,7 +44,7 @@ class ListOffsetsRequest(Message):
 class ListOffsetsPartitionResponse:
     """The result for one partition; offset and timestamp are -1 if no record matches."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
     timestamp: int = int64(-1)
     offset: int = int64(-1)
@@ -54,7 +55,7 @@ class ListOffsetsPartitionResponse:
 class ListOffsetsTopicResponse:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     Api,
@@ -21,8 +22,8 @@ from purgatorio.protocol.message import (
 class ListPartitionReassignmentsTopics:
     """The partitions of one topic."""
 
-    name: str = string()
-    partition_indexes: list[int] = array(INT32)
+    name: str = string(entity=Entity.TOPIC_NAME)
+    partition_indexes: list[int] = array(INT32, entity=Entity.PARTITION)
 
 
 @wire_struct
@@ -39,17 +40,17 @@ class ListPartitionReassignmentsRequest(Message):
 class OngoingPartitionReassignment:
     """One partition: its replicas, and those that its reassignment adds and removes."""
 
-    partition_index: int = int32()
-    replicas: list[int] = array(INT32)
-    adding_replicas: list[int] = array(INT32)
-    removing_replicas: list[int] = array(INT32)
+    partition_index: int = int32(entity=Entity.PARTITION)
+    replicas: list[int] = array(INT32, entity=Entity.BROKER_ID)
+    adding_replicas: list[int] = array(INT32, entity=Entity.BROKER_ID)
+    removing_replicas: list[int] = array(INT32, entity=Entity.BROKER_ID)
 
 
 @wire_struct
 class OngoingTopicReassignment:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[OngoingPartitionReassignment] = array(OngoingPartitionReassignment)
 
 

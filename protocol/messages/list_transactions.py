@@ -6,6 +6,7 @@ Version 0 is flexible; 1 adds a filter by duration (KIP-994), 2 a filter by a re
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT64,
     STRING,
@@ -30,7 +31,7 @@ class ListTransactionsRequest(Message):
     """
 
     state_filters: list[str] = array(STRING)
-    producer_id_filters: list[int] = array(INT64)
+    producer_id_filters: list[int] = array(INT64, entity=Entity.PRODUCER_ID)
     duration_filter_ms: int = int64(-1, since=1)
     transactional_id_pattern: str | None = nullable_string(None, since=2, null_since=2)
 
@@ -39,8 +40,8 @@ class ListTransactionsRequest(Message):
 class ListedTransaction:
     """The last transaction of one transactional id."""
 
-    transactional_id: str = string()
-    producer_id: int = int64()
+    transactional_id: str = string(entity=Entity.TRANSACTIONAL_ID)
+    producer_id: int = int64(entity=Entity.PRODUCER_ID)
     transaction_state: str = string()
 
 

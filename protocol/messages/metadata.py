@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     Api,
@@ -36,8 +37,8 @@ NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
 class MetadataRequestTopic:
     """One requested topic, by name or, from version 12 on, by id."""
 
-    topic_id: bytes = uuid(since=10)
-    name: str | None = nullable_string(null_since=10)
+    topic_id: bytes = uuid(since=10, entity=Entity.TOPIC_ID)
+    name: str | None = nullable_string(null_since=10, entity=Entity.TOPIC_NAME)
 
 
 @wire_struct
@@ -54,7 +55,7 @@ class MetadataRequest(Message):
 class MetadataResponseBroker:
     """One broker and its endpoint for clients."""
 
-    node_id: int = int32()
+    node_id: int = int32(entity=Entity.BROKER_ID)
     host: str = string()
     port: int = int32()
     rack: str | None = nullable_string(None, since=1, null_since=1)
@@ -65,12 +66,12 @@ class MetadataResponsePartition:
     """One partition; the leader's id is -1 while there is none."""
 
     error_code: int = int16()
-    partition_index: int = int32()
-    leader_id: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
+    leader_id: int = int32(entity=Entity.BROKER_ID)
     leader_epoch: int = int32(-1, since=7)
-    replica_nodes: list[int] = array(INT32)
-    isr_nodes: list[int] = array(INT32)
-    offline_replicas: list[int] = array(INT32, since=5)
+    replica_nodes: list[int] = array(INT32, entity=Entity.BROKER_ID)
+    isr_nodes: list[int] = array(INT32, entity=Entity.BROKER_ID)
+    offline_replicas: list[int] = array(INT32, since=5, entity=Entity.BROKER_ID)
 
 
 @wire_struct
@@ -78,8 +79,8 @@ class MetadataResponseTopic:
     """One topic; its name is None only if the client asked for an unknown topic id."""
 
     error_code: int = int16()
-    name: str | None = nullable_string(null_since=12)
-    topic_id: bytes = uuid(since=10)
+    name: str | None = nullable_string(null_since=12, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=10, entity=Entity.TOPIC_ID)
     is_internal: bool = boolean(since=1)
     partitions: list[MetadataResponsePartition] = array(MetadataResponsePartition)
     topic_authorized_operations: int = int32(NO_AUTHORIZED_OPERATIONS, since=8)
@@ -92,7 +93,7 @@ class MetadataResponse(Message):
     throttle_time_ms: int = int32(since=3)
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)
     cluster_id: str | None = nullable_string(None, since=2, null_since=2)
-    controller_id: int = int32(-1, since=1)
+    controller_id: int = int32(-1, since=1, entity=Entity.BROKER_ID)
     topics: list[MetadataResponseTopic] = array(MetadataResponseTopic)
     cluster_authorized_operations: int = int32(NO_AUTHORIZED_OPERATIONS, since=8, until=10)
     error_code: int = int16(since=13)

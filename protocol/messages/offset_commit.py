@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     Api,
     Message,
@@ -28,7 +29,7 @@ from purgatorio.protocol.message import (
 class OffsetCommitRequestPartition:
     """The offset of one partition; the leader epoch is -1 if the client does not give it."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     committed_offset: int = int64()
     committed_leader_epoch: int = int32(-1, since=6)
     committed_metadata: str | None = nullable_string()
@@ -38,8 +39,8 @@ class OffsetCommitRequestPartition:
 class OffsetCommitRequestTopic:
     """The partitions of one topic."""
 
-    name: str = string(until=9)
-    topic_id: bytes = uuid(since=10)
+    name: str = string(until=9, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=10, entity=Entity.TOPIC_ID)
     partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition)
 
 
@@ -50,7 +51,7 @@ class OffsetCommitRequest(Message):
     `retention_time_ms` is -1 if the broker's configuration shall determine it.
     """
 
-    group_id: str = string()
+    group_id: str = string(entity=Entity.GROUP_ID)
     generation_id_or_member_epoch: int = int32(-1)
     member_id: str = string()
     group_instance_id: str | None = nullable_string(None, since=7, null_since=7)
@@ -62,7 +63,7 @@ class OffsetCommitRequest(Message):
 class OffsetCommitResponsePartition:
     """The result for one partition."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
 
 
@@ -70,8 +71,8 @@ class OffsetCommitResponsePartition:
 class OffsetCommitResponseTopic:
     """The partitions of one topic."""
 
-    name: str = string(until=9)
-    topic_id: bytes = uuid(since=10)
+    name: str = string(until=9, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=10, entity=Entity.TOPIC_ID)
     partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition)
 
 

@@ -6,6 +6,7 @@ The response has its error code in front of throttle_time_ms, unlike all others.
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import LATEST, Api, Message, array, int16, int32, string, wire_struct
 
 
@@ -13,14 +14,14 @@ from purgatorio.protocol.message import LATEST, Api, Message, array, int16, int3
 class OffsetDeleteRequestPartition:
     """One partition."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
 
 
 @wire_struct
 class OffsetDeleteRequestTopic:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[OffsetDeleteRequestPartition] = array(OffsetDeleteRequestPartition)
 
 
@@ -28,7 +29,7 @@ class OffsetDeleteRequestTopic:
 class OffsetDeleteRequest(Message):
     """Asks to delete the offsets of these partitions."""
 
-    group_id: str = string()
+    group_id: str = string(entity=Entity.GROUP_ID)
     topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)
 
 
@@ -36,7 +37,7 @@ class OffsetDeleteRequest(Message):
 class OffsetDeleteResponsePartition:
     """The result for one partition."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
 
 
@@ -44,7 +45,7 @@ class OffsetDeleteResponsePartition:
 class OffsetDeleteResponseTopic:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[OffsetDeleteResponsePartition] = array(OffsetDeleteResponsePartition)
 
 

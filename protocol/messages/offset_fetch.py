@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     Api,
@@ -35,24 +36,24 @@ from purgatorio.protocol.message import (
 class OffsetFetchRequestTopic:
     """The partitions of one topic, in versions 1 to 7."""
 
-    name: str = string(until=7)
-    partition_indexes: list[int] = array(INT32, until=7)
+    name: str = string(until=7, entity=Entity.TOPIC_NAME)
+    partition_indexes: list[int] = array(INT32, until=7, entity=Entity.PARTITION)
 
 
 @wire_struct
 class OffsetFetchRequestTopics:
     """The partitions of one topic, since version 8."""
 
-    name: str = string(since=8, until=9)
-    topic_id: bytes = uuid(since=10)
-    partition_indexes: list[int] = array(INT32, since=8)
+    name: str = string(since=8, until=9, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=10, entity=Entity.TOPIC_ID)
+    partition_indexes: list[int] = array(INT32, since=8, entity=Entity.PARTITION)
 
 
 @wire_struct
 class OffsetFetchRequestGroup:
     """One group; topics None means all. A member of a new group (KIP-848) gives its id and epoch."""
 
-    group_id: str = string(since=8)
+    group_id: str = string(since=8, entity=Entity.GROUP_ID)
     member_id: str | None = nullable_string(None, since=9, null_since=9)
     member_epoch: int = int32(-1, since=9)
     topics: list[OffsetFetchRequestTopics] | None = nullable_array(OffsetFetchRequestTopics, since=8, null_since=8)
@@ -65,7 +66,7 @@ class OffsetFetchRequest(Message):
     With `require_stable` the broker gives no offset while an open transaction may change it.
     """
 
-    group_id: str = string(until=7)
+    group_id: str = string(until=7, entity=Entity.GROUP_ID)
     topics: list[OffsetFetchRequestTopic] | None = nullable_array(OffsetFetchRequestTopic, until=7, null_since=2)
     groups: list[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, since=8)
     require_stable: bool = boolean(since=7)
@@ -75,7 +76,7 @@ class OffsetFetchRequest(Message):
 class OffsetFetchResponsePartition:
     """The offset of one partition, in versions 1 to 7; offset and leader epoch are -1 if there is none."""
 
-    partition_index: int = int32(until=7)
+    partition_index: int = int32(until=7, entity=Entity.PARTITION)
     committed_offset: int = int64(until=7)
     committed_leader_epoch: int = int32(-1, since=5, until=7)
     metadata: str | None = nullable_string(until=7)
@@ -86,7 +87,7 @@ class OffsetFetchResponsePartition:
 class OffsetFetchResponseTopic:
     """The partitions of one topic, in versions 1 to 7."""
 
-    name: str = string(until=7)
+    name: str = string(until=7, entity=Entity.TOPIC_NAME)
     partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition, until=7)
 
 
@@ -94,7 +95,7 @@ class OffsetFetchResponseTopic:
 class OffsetFetchResponsePartitions:
     """The offset of one partition, since version 8; offset and leader epoch are -1 if there is none."""
 
-    partition_index: int = int32(since=8)
+    partition_index: int = int32(since=8, entity=Entity.PARTITION)
     committed_offset: int = int64(since=8)
     committed_leader_epoch: int = int32(-1, since=8)
     metadata: str | None = nullable_string(since=8)
@@ -105,8 +106,8 @@ class OffsetFetchResponsePartitions:
 class OffsetFetchResponseTopics:
     """The partitions of one topic, since version 8."""
 
-    name: str = string(since=8, until=9)
-    topic_id: bytes = uuid(since=10)
+    name: str = string(since=8, until=9, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=10, entity=Entity.TOPIC_ID)
     partitions: list[OffsetFetchResponsePartitions] = array(OffsetFetchResponsePartitions, since=8)
 
 
@@ -114,7 +115,7 @@ class OffsetFetchResponseTopics:
 class OffsetFetchResponseGroup:
     """The offsets of one group."""
 
-    group_id: str = string(since=8)
+    group_id: str = string(since=8, entity=Entity.GROUP_ID)
     topics: list[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics, since=8)
     error_code: int = int16(since=8)
 

@@ -6,6 +6,7 @@ Version 3 adds the requesting replica's id (-1 for a consumer, -2 for a debuggin
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import Api, Message, array, int16, int32, int64, string, wire_struct
 
 
@@ -13,7 +14,7 @@ from purgatorio.protocol.message import Api, Message, array, int16, int32, int64
 class OffsetForLeaderPartition:
     """One partition and the epoch to look up; the current epoch is -1 if the client does not give it."""
 
-    partition: int = int32()
+    partition: int = int32(entity=Entity.PARTITION)
     current_leader_epoch: int = int32(-1, since=2)
     leader_epoch: int = int32()
 
@@ -22,7 +23,7 @@ class OffsetForLeaderPartition:
 class OffsetForLeaderTopic:
     """The partitions of one topic."""
 
-    topic: str = string()
+    topic: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
 
 
@@ -30,7 +31,7 @@ class OffsetForLeaderTopic:
 class OffsetForLeaderEpochRequest(Message):
     """Asks for the end offsets of leader epochs."""
 
-    replica_id: int = int32(-2, since=3)
+    replica_id: int = int32(-2, since=3, entity=Entity.BROKER_ID)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
 
 
@@ -39,7 +40,7 @@ class EpochEndOffset:
     """The largest epoch up to the requested one, and its end offset; -1 if there is none."""
 
     error_code: int = int16()
-    partition: int = int32()
+    partition: int = int32(entity=Entity.PARTITION)
     leader_epoch: int = int32(-1)
     end_offset: int = int64(-1)
 
@@ -48,7 +49,7 @@ class EpochEndOffset:
 class OffsetForLeaderTopicResult:
     """The partitions of one topic."""
 
-    topic: str = string()
+    topic: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[EpochEndOffset] = array(EpochEndOffset)
 
 

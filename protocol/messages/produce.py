@@ -16,6 +16,7 @@ from struct import Struct
 from typing import Final
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     Api,
     Message,
@@ -38,7 +39,7 @@ from purgatorio.protocol.primitives import ONE_BYTE_UVARINTS
 class PartitionProduceData:
     """The batches for one partition."""
 
-    index: int = int32()
+    index: int = int32(entity=Entity.PARTITION)
     records: Records = records()
 
 
@@ -46,8 +47,8 @@ class PartitionProduceData:
 class TopicProduceData:
     """The partitions of one topic."""
 
-    name: str = string(until=12)
-    topic_id: bytes = uuid(since=13)
+    name: str = string(until=12, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=13, entity=Entity.TOPIC_ID)
     partition_data: list[PartitionProduceData] = array(PartitionProduceData)
 
 
@@ -55,7 +56,7 @@ class TopicProduceData:
 class ProduceRequest(Message):
     """Asks to append batches; `acks` is -1 (all in-sync replicas), 1 (the leader) or 0 (no response)."""
 
-    transactional_id: str | None = nullable_string(None, since=3, null_since=3)
+    transactional_id: str | None = nullable_string(None, since=3, null_since=3, entity=Entity.TRANSACTIONAL_ID)
     acks: int = int16()
     timeout_ms: int = int32()
     topic_data: list[TopicProduceData] = array(TopicProduceData)
@@ -73,7 +74,7 @@ class BatchIndexAndErrorMessage:
 class LeaderIdAndEpoch:
     """The leader that the broker knows, with its epoch; -1 if it knows none."""
 
-    leader_id: int = int32(-1, since=10)
+    leader_id: int = int32(-1, since=10, entity=Entity.BROKER_ID)
     leader_epoch: int = int32(-1, since=10)
 
 
@@ -84,7 +85,7 @@ class PartitionProduceResponse:
     `log_append_time_ms` is -1 if the topic keeps the producers' timestamps.
     """
 
-    index: int = int32()
+    index: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
     base_offset: int = int64()
     log_append_time_ms: int = int64(-1, since=2)
@@ -98,8 +99,8 @@ class PartitionProduceResponse:
 class TopicProduceResponse:
     """The partitions of one topic."""
 
-    name: str = string(until=12)
-    topic_id: bytes = uuid(since=13)
+    name: str = string(until=12, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=13, entity=Entity.TOPIC_ID)
     partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse)
 
 
@@ -107,7 +108,7 @@ class TopicProduceResponse:
 class NodeEndpoint:
     """The endpoint of a leader that the response names."""
 
-    node_id: int = int32(since=10)
+    node_id: int = int32(since=10, entity=Entity.BROKER_ID)
     host: str = string(since=10)
     port: int = int32(since=10)
     rack: str | None = nullable_string(None, since=10)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     Api,
     Message,
@@ -34,7 +35,7 @@ class SyncGroupRequestAssignment:
 class SyncGroupRequest(Message):
     """Asks for the member's assignment in this generation; the leader's request lists the assignments of all."""
 
-    group_id: str = string()
+    group_id: str = string(entity=Entity.GROUP_ID)
     generation_id: int = int32()
     member_id: str = string()
     group_instance_id: str | None = nullable_string(None, since=3, null_since=3)

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     Api,
     Message,
@@ -27,7 +28,7 @@ from purgatorio.protocol.message import (
 class TxnOffsetCommitRequestPartition:
     """The offset of one partition; the leader epoch is -1 if the client does not give it."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     committed_offset: int = int64()
     committed_leader_epoch: int = int32(-1, since=2)
     committed_metadata: str | None = nullable_string()
@@ -37,7 +38,7 @@ class TxnOffsetCommitRequestPartition:
 class TxnOffsetCommitRequestTopic:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
@@ -48,9 +49,9 @@ class TxnOffsetCommitRequest(Message):
     Generation or member epoch is -1, and the member id empty, if the client does not give its membership.
     """
 
-    transactional_id: str = string()
-    group_id: str = string()
-    producer_id: int = int64()
+    transactional_id: str = string(entity=Entity.TRANSACTIONAL_ID)
+    group_id: str = string(entity=Entity.GROUP_ID)
+    producer_id: int = int64(entity=Entity.PRODUCER_ID)
     producer_epoch: int = int16()
     generation_id: int = int32(-1, since=3)
     member_id: str = string(since=3)
@@ -62,7 +63,7 @@ class TxnOffsetCommitRequest(Message):
 class TxnOffsetCommitResponsePartition:
     """The result for one partition."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
 
 
@@ -70,7 +71,7 @@ class TxnOffsetCommitResponsePartition:
 class TxnOffsetCommitResponseTopic:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 

@@ -9,6 +9,7 @@ Transaction coordinators send it to leaders; so does an admin client, to end a t
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
     INT32,
     Api,
@@ -28,8 +29,8 @@ from purgatorio.protocol.message import (
 class WritableTxnMarkerTopic:
     """The partitions of one topic."""
 
-    name: str = string()
-    partition_indexes: list[int] = array(INT32)
+    name: str = string(entity=Entity.TOPIC_NAME)
+    partition_indexes: list[int] = array(INT32, entity=Entity.PARTITION)
 
 
 @wire_struct
@@ -39,7 +40,7 @@ class WritableTxnMarker:
     `coordinator_epoch` is the leader epoch of the coordinator's partition of `__transaction_state`.
     """
 
-    producer_id: int = int64()
+    producer_id: int = int64(entity=Entity.PRODUCER_ID)
     producer_epoch: int = int16()
     transaction_result: bool = boolean()
     topics: list[WritableTxnMarkerTopic] = array(WritableTxnMarkerTopic)
@@ -58,7 +59,7 @@ class WriteTxnMarkersRequest(Message):
 class WritableTxnMarkerPartitionResult:
     """The result for one partition."""
 
-    partition_index: int = int32()
+    partition_index: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
 
 
@@ -66,7 +67,7 @@ class WritableTxnMarkerPartitionResult:
 class WritableTxnMarkerTopicResult:
     """The partitions of one topic."""
 
-    name: str = string()
+    name: str = string(entity=Entity.TOPIC_NAME)
     partitions: list[WritableTxnMarkerPartitionResult] = array(WritableTxnMarkerPartitionResult)
 
 
@@ -74,7 +75,7 @@ class WritableTxnMarkerTopicResult:
 class WritableTxnMarkerResult:
     """The partitions of one marker."""
 
-    producer_id: int = int64()
+    producer_id: int = int64(entity=Entity.PRODUCER_ID)
     topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult)
 
 

@@ -10,10 +10,9 @@ from typing import Any, Final
 from purgatorio.broker.causes.cause import FaultAction, FaultActs
 from purgatorio.broker.layers.faults.altered import corrupted, failed_topics, without_broker
 from purgatorio.broker.layers.faults.live_rule import FaultRule
-from purgatorio.broker.layers.faults.matching import KnownTopics
+from purgatorio.broker.layers.faults.matching import SPLIT, KnownTopics
 from purgatorio.broker.layers.faults.names import api_name
 from purgatorio.broker.layers.faults.parked import HOLD_MS, FaultedRequest
-from purgatorio.broker.layers.faults.partitions import SPLIT, Named, merge, named_partitions, split
 from purgatorio.broker.layers.faults.skipping import Skips
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import Purgatory
@@ -21,7 +20,8 @@ from purgatorio.broker.routing.replies import AlteredReply, DelayedReply, LostRe
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from purgatorio.protocol.messages.fetch import FetchResponse
+from purgatorio.protocol.parts import Named, named_partitions, parts_of, split
 
 MAX_WAITING: Final = 10_000
 """Requests of one broker that wait because of rules; the next one's connection is closed."""
@@ -172,14 +172,18 @@ class Interceptor:
         if not named or ctx.api_key not in SPLIT:
             self._send(self._route.error_response(request, error), reply)
             return
-        refused, rest = split(request, {each.at for each in named})
-        failed = _failed_fetch(refused, error) if is_fetch else self._route.error_response(refused, error)
+        (part,) = parts_of(ctx.api_key)
+        refused, rest = split(part, request, {each.at for each in named})
+        if is_fetch:
+            failed: Any = FetchResponse(responses=part.refused(refused.topics, error))
+        else:
+            failed = self._route.error_response(refused, error)
         if rest is None or failed is None:
             self._send(failed, reply)
             return
         if is_fetch:
             rest.max_wait_ms = 0  # a fetch with an error is answered at once
-        handler(ctx, rest, AlteredReply(ctx, reply, lambda answer: merge(answer, failed)))
+        handler(ctx, rest, AlteredReply(ctx, reply, lambda answer: part.merge(answer, failed)))
 
     def _send(self, response: Any, reply: Reply) -> None:
         if response is None:
@@ -262,22 +266,6 @@ def needs_partitions(live: FaultRule) -> bool:
     rule = live.rule
     errors = rule.errors or ((rule.error,) if rule.error else ())
     return rule.names_partitions or any(ErrorCode[each] not in SESSION_ERRORS for each in errors)
-
-
-def _failed_fetch(request: Any, error: ErrorCode) -> FetchResponse:
-    return FetchResponse(
-        responses=[
-            FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    PartitionData(partition_index=each.partition, error_code=error, high_watermark=-1, records=b"")
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
 
 
 def _action(live: FaultRule) -> str:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from purgatorio.broker.layers.faults.names import api_named
-from purgatorio.broker.layers.faults.partitions import SPLIT, Named, groups_of, named_partitions, transactional_ids_of
 from purgatorio.broker.layers.faults.rule import BROKERS_ONLY, Rule, is_from, topic_id_bytes
 from purgatorio.broker.routing.request import RequestContext
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
+from purgatorio.protocol.parts import Named, named, named_partitions
+
+SPLIT: Final = frozenset(
+    (
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DELETE_RECORDS,
+    )
+)
+"""The APIs of whose requests some partitions are refused and the others answered."""
 
 
 class KnownTopics(Protocol):
@@ -62,9 +76,9 @@ class Matcher:
         rule = self._rule
         if not self.may_ask(ctx):
             return None
-        if rule.group is not None and rule.group not in groups_of(request):
+        if rule.group is not None and rule.group not in named(request, Entity.GROUP_ID):
             return None
-        if rule.transactional_id is not None and rule.transactional_id not in transactional_ids_of(request):
+        if rule.transactional_id is not None and rule.transactional_id not in named(request, Entity.TRANSACTIONAL_ID):
             return None
         found: list[Named] = []
         if rule.names_partitions:

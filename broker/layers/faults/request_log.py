@@ -6,18 +6,18 @@ Requests between brokers are left out: an idle cluster has dozens of them a seco
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal
 
 from purgatorio.broker.layers.faults.matching import KnownTopics
 from purgatorio.broker.layers.faults.names import api_name
-from purgatorio.broker.layers.faults.partitions import topic_attributes
 from purgatorio.broker.layers.faults.rule import broker_of
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext
-from purgatorio.protocol.api import EncodedResponse
+from purgatorio.protocol.api import APIS, EncodedResponse
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.message import ArrayType, StructType, fields_of
+from purgatorio.protocol.parts import Topics, topics_of
 
 MAX_REQUESTS: Final = 1_000
 MAX_TOPICS: Final = 10
@@ -126,7 +126,7 @@ class RequestLog:
         Args:
             known: the topics that the broker knows, for requests that name topics by their ids (KIP-516).
         """
-        attributes = topic_attributes(api_key)
+        named_by = topics_of(APIS[api_key].request)
 
         def logged(ctx: RequestContext, request: Any, reply: Reply) -> None:
             client = ctx.client_id
@@ -134,7 +134,7 @@ class RequestLog:
                 handler(ctx, request, reply)
                 return
             self._count += 1
-            topics = _topics(request, attributes, known) if attributes is not None else ()
+            topics = _topics(request, named_by, known) if named_by else ()
             entry = LoggedRequest(self._count, broker_id, ctx, topics, reply, self._now_ms)
             self.entries.append(entry)
             handler(ctx, request, entry)
@@ -147,9 +147,12 @@ class RequestLog:
         self._count = 0
 
 
-def _topics(request: Any, attributes: tuple[str, str], known: KnownTopics) -> tuple[str, ...]:
-    topics = getattr(request, attributes[0]) or ()
-    return tuple([getattr(topic, attributes[1]) or _name(topic.topic_id, known) for topic in topics[:MAX_TOPICS]])
+def _topics(request: Any, named_by: Sequence[Topics], known: KnownTopics) -> tuple[str, ...]:
+    return tuple(
+        (getattr(topic, each.name) if each.name else topic) or _name(topic.topic_id, known)
+        for each in named_by
+        for topic in each.of(request)[:MAX_TOPICS]
+    )[:MAX_TOPICS]
 
 
 def _name(topic_id: bytes, known: KnownTopics) -> str:

@@ -18,10 +18,11 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from purgatorio.broker.layers.faults.names import API_NAMES, api_name, api_named, error_named, nearest
-from purgatorio.broker.layers.faults.partitions import names_group, names_topics, names_transactional_id
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.parts import names, topics_of
 
 MAX_DELAY_MS: Final = 3_600_000
 MAX_COUNT: Final = 1_000_000_000
@@ -301,11 +302,11 @@ def _check_matching(rule: Rule) -> None:
     if rule.version is not None and rule.version not in APIS[key].versions:
         versions = APIS[key].versions
         raise FaultError(f"{rule.api} has no version {rule.version}, only {versions[0]} to {versions[-1]}")
-    if rule.names_partitions and not names_topics(request):
+    if rule.names_partitions and not topics_of(request):
         raise FaultError(f"{rule.api} requests name no topics: the rule can never match")
-    if rule.group is not None and not names_group(request):
+    if rule.group is not None and not names(request, Entity.GROUP_ID):
         raise FaultError(f"{rule.api} requests name no group: the rule can never match")
-    if rule.transactional_id is not None and not names_transactional_id(request):
+    if rule.transactional_id is not None and not names(request, Entity.TRANSACTIONAL_ID):
         raise FaultError(f"{rule.api} requests name no transactional id: the rule can never match")
 
 

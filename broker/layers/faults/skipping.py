@@ -11,16 +11,12 @@ from operator import attrgetter
 from typing import Any
 
 from purgatorio.broker.layers.faults.matching import KnownTopics, Matcher
-from purgatorio.broker.layers.faults.partitions import (
-    names_group,
-    names_topics,
-    names_transactional_id,
-    topic_attributes,
-)
 from purgatorio.broker.layers.faults.rule import LIST_BROKERS, Rule
 from purgatorio.broker.routing.request import RequestContext
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.entity import Entity
+from purgatorio.protocol.parts import names, topics_of
 
 Skips = Callable[[RequestContext, Any], bool]
 
@@ -31,11 +27,11 @@ def can_match(matcher: Matcher, rule: Rule, api_key: int) -> bool:
         return matcher.api_key == api_key
     if rule.hide is not None and api_key not in LIST_BROKERS:
         return False
-    request = APIS[api_key].request
+    request: Any = APIS[api_key].request
     return (
-        (not rule.names_partitions or names_topics(request))
-        and (rule.group is None or names_group(request))
-        and (rule.transactional_id is None or names_transactional_id(request))
+        (not rule.names_partitions or topics_of(request))
+        and (rule.group is None or names(request, Entity.GROUP_ID))
+        and (rule.transactional_id is None or names(request, Entity.TRANSACTIONAL_ID))
     )
 
 
@@ -50,14 +46,14 @@ def skipper(matcher: Matcher, rule: Rule, api_key: int, topics: KnownTopics) -> 
 
 
 def _by_topic(wanted: str, api_key: int, topics: KnownTopics) -> Skips:
-    attributes = topic_attributes(api_key)
-    if attributes is None:
+    named_by = topics_of(APIS[api_key].request)
+    if len(named_by) != 1 or named_by[0].within or not named_by[0].name:
         return lambda ctx, request: False
-    topics_of, name_of = map(attrgetter, attributes)
+    topics_in, name_of = attrgetter(named_by[0].array), attrgetter(named_by[0].name)
 
     def skips(ctx: RequestContext, request: Any) -> bool:
-        for topic in topics_of(request) or ():
-            name = topic if topic.__class__ is str else name_of(topic)
+        for topic in topics_in(request) or ():
+            name = name_of(topic)
             if name == wanted or (not name and topics.topic_name(topic.topic_id) == wanted):
                 return False
         return True

@@ -189,9 +189,9 @@ def test_their_number_and_the_work_of_a_request_are_bounded(secured: Any, monkey
 
 def test_each_fails_as_a_whole_with_one_code() -> None:
     creations = CreateAclsRequest(creations=[AclCreation(**FINE)])
-    assert create_acls.error_response(creations, ErrorCode.NOT_CONTROLLER).results[0].error_code == 41
+    assert create_acls.API.failed(creations, ErrorCode.NOT_CONTROLLER).results[0].error_code == 41
     filters = DeleteAclsRequest(filters=[DeleteAclsFilter(**filter_of())])
-    assert delete_acls.error_response(filters, ErrorCode.NOT_CONTROLLER).filter_results[0].error_code == 41
+    assert delete_acls.API.failed(filters, ErrorCode.NOT_CONTROLLER).filter_results[0].error_code == 41
     request = DescribeAclsRequest(**filter_of())
     assert describe_acls.API.failed(request, ErrorCode.NOT_CONTROLLER).error_code == 41
 

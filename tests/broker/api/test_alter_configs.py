@@ -93,5 +93,5 @@ def test_the_broker_answers_when_it_sees_the_change(cluster: Any) -> None:
 
 def test_a_whole_request_can_be_answered_with_an_error(cluster: Any) -> None:
     request = AlterConfigsRequest(resources=[alter(TOPIC, "a")])
-    seen = cluster.travel(2, alter_configs.error_response(request, ErrorCode.NOT_CONTROLLER))
+    seen = cluster.travel(2, alter_configs.API.failed(request, ErrorCode.NOT_CONTROLLER))
     assert [result.error_code for result in seen.responses] == [ErrorCode.NOT_CONTROLLER]

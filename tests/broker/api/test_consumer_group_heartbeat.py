@@ -112,4 +112,4 @@ def test_a_whole_request_can_be_answered_with_an_error() -> None:
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     assert travel(1, consumer_group_heartbeat.API.failed(join(), code)).error_code == code
     request = ConsumerGroupDescribeRequest(group_ids=["app"])
-    assert travel(1, consumer_group_describe.error_response(request, code)).groups[0].error_code == code
+    assert travel(1, consumer_group_describe.API.failed(request, code)).groups[0].error_code == code

@@ -52,5 +52,5 @@ def test_validate_only_answers_as_usual_and_adds_no_partitions(cluster: Any) -> 
 
 def test_a_whole_request_can_be_answered_with_an_error(cluster: Any) -> None:
     request = CreatePartitionsRequest(topics=[wanted("a", 3)])
-    seen = cluster.travel(3, create_partitions.error_response(request, ErrorCode.NOT_CONTROLLER))
+    seen = cluster.travel(3, create_partitions.API.failed(request, ErrorCode.NOT_CONTROLLER))
     assert [(result.name, result.error_code) for result in seen.results] == [("a", ErrorCode.NOT_CONTROLLER)]

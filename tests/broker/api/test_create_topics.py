@@ -110,7 +110,7 @@ def test_the_second_of_two_requests_for_a_topic_finds_that_it_exists(cluster: An
 @pytest.mark.parametrize("version", range(2, 8))
 def test_a_whole_request_can_be_answered_with_an_error(cluster: Any, version: int) -> None:
     request = CreateTopicsRequest(topics=[topic("a"), topic("a"), topic("b")])
-    seen = cluster.travel(version, create_topics.error_response(request, ErrorCode.NOT_CONTROLLER))
+    seen = cluster.travel(version, create_topics.API.failed(request, ErrorCode.NOT_CONTROLLER))
     assert [(answer.name, answer.error_code) for answer in seen.topics] == [
         ("a", ErrorCode.NOT_CONTROLLER),
         ("b", ErrorCode.NOT_CONTROLLER),

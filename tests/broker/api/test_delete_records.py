@@ -118,6 +118,6 @@ def test_a_whole_request_can_be_answered_with_an_error() -> None:
     request = DeleteRecordsRequest(
         topics=[DeleteRecordsTopic(name="orders", partitions=[DeleteRecordsPartition(partition_index=4, offset=1)])]
     )
-    response = delete_records.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    response = delete_records.API.failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     (partition,) = response.topics[0].partitions
     assert (partition.partition_index, partition.error_code) == (4, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -60,7 +60,7 @@ def test_the_broker_answers_when_it_no_longer_sees_the_topic(cluster: Any) -> No
 @pytest.mark.parametrize("version", range(1, 7))
 def test_a_whole_request_can_be_answered_with_an_error(cluster: Any, version: int) -> None:
     request = DeleteTopicsRequest(topic_names=["a", "a"], timeout_ms=1000)
-    seen = cluster.travel(version, delete_topics.error_response(request, ErrorCode.NOT_CONTROLLER))
+    seen = cluster.travel(version, delete_topics.API.failed(request, ErrorCode.NOT_CONTROLLER))
     assert [(answer.name, answer.error_code) for answer in seen.responses] == [("a", ErrorCode.NOT_CONTROLLER)]
 
 

@@ -174,7 +174,7 @@ def test_a_resource_named_many_times_is_described_once(cluster: Any) -> None:
 
 def test_a_whole_request_can_be_answered_with_an_error(cluster: Any) -> None:
     request = DescribeConfigsRequest(resources=[about(TOPIC, "orders")])
-    seen = cluster.travel(4, describe_configs.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+    seen = cluster.travel(4, describe_configs.API.failed(request, ErrorCode.UNKNOWN_SERVER_ERROR))
     assert [result.error_code for result in seen.results] == [ErrorCode.UNKNOWN_SERVER_ERROR]
 
 

@@ -135,5 +135,5 @@ def test_a_full_answer_has_open_transactions_only_and_then_none(
 
 def test_a_request_that_fails_as_a_whole_is_answered_for_each_partition() -> None:
     request = DescribeProducersRequest(topics=[TopicRequest(name="orders", partition_indexes=[0, 1])])
-    response = describe_producers.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    response = describe_producers.API.failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     assert [each.error_code for each in partitions(response)] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2

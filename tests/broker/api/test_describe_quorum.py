@@ -77,5 +77,5 @@ def test_a_request_for_nothing_is_answered_with_nothing(cluster: Any) -> None:
 
 
 def test_a_whole_request_can_be_answered_with_an_error(cluster: Any) -> None:
-    response = describe_quorum.error_response(request(METADATA), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    response = describe_quorum.API.failed(request(METADATA), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     assert cluster.travel(2, response).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

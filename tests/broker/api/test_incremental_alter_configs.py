@@ -186,5 +186,5 @@ def test_validating_a_change_of_a_group_changes_nothing(cluster: Any) -> None:
 
 def test_a_whole_request_can_be_answered_with_an_error(cluster: Any) -> None:
     request = IncrementalAlterConfigsRequest(resources=[alter(TOPIC, "a")])
-    seen = cluster.travel(1, incremental_alter_configs.error_response(request, ErrorCode.NOT_CONTROLLER))
+    seen = cluster.travel(1, incremental_alter_configs.API.failed(request, ErrorCode.NOT_CONTROLLER))
     assert [result.error_code for result in seen.responses] == [ErrorCode.NOT_CONTROLLER]

@@ -221,5 +221,5 @@ def test_committed_offsets_are_loaded_with_the_partition() -> None:
 
 
 def test_a_whole_request_can_be_answered_with_an_error() -> None:
-    response = offset_commit.error_response(request(7, 8), ErrorCode.UNKNOWN_SERVER_ERROR)
+    response = offset_commit.API.failed(request(7, 8), ErrorCode.UNKNOWN_SERVER_ERROR)
     assert codes(travel(9, response)) == [-1, -1]

@@ -143,7 +143,7 @@ def test_kafka_17267_without_the_topic_of_groups_the_error_is_not_coordinator(br
 @pytest.mark.parametrize("version", range(1, 11))
 def test_a_whole_request_can_be_answered_with_an_error(version: int) -> None:
     asked = OffsetFetchRequest(groups=[group(0)]) if version >= 8 else single(0)
-    response = travel(version, offset_fetch.error_response(asked, ErrorCode.UNKNOWN_SERVER_ERROR))
+    response = travel(version, offset_fetch.API.failed(asked, ErrorCode.UNKNOWN_SERVER_ERROR))
     if version >= 8:
         assert response.groups[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     else:

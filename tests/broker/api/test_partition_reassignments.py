@@ -93,12 +93,12 @@ def test_a_whole_alter_request_can_be_answered_with_an_error(cluster: Any, versi
     code = ErrorCode.NOT_CONTROLLER
     partitions = [ReassignablePartition(partition_index=index, replicas=[1]) for index in (3, 4)]
     request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="orders", partitions=partitions)])
-    seen = cluster.travel(version, alter_partition_reassignments.error_response(request, code))
+    seen = cluster.travel(version, alter_partition_reassignments.API.failed(request, code))
     assert seen.error_code == code
     assert [(row.partition_index, row.error_code) for row in seen.responses[0].partitions] == [(3, code), (4, code)]
 
 
 def test_a_whole_list_request_can_be_answered_with_an_error(cluster: Any) -> None:
     code = ErrorCode.UNKNOWN_SERVER_ERROR
-    response = list_partition_reassignments.error_response(ListPartitionReassignmentsRequest(), code)
+    response = list_partition_reassignments.API.failed(ListPartitionReassignmentsRequest(), code)
     assert cluster.travel(0, response).error_code == code

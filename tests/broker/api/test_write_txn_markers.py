@@ -118,5 +118,5 @@ def test_the_transaction_version_tells_how_epochs_are_checked() -> None:
 
 def test_a_request_that_fails_as_a_whole_is_answered_for_each_partition() -> None:
     request = WriteTxnMarkersRequest(markers=[marker(7, ("orders", [0, 1]))])
-    response = write_txn_markers.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    response = write_txn_markers.API.failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     assert codes(response) == [(7, "orders", nth, ErrorCode.UNKNOWN_SERVER_ERROR) for nth in (0, 1)]
