@@ -154,12 +154,16 @@ def failed(api_key: int, request: Any, error_code: ErrorCode) -> Any:
 
     It has the error once if the response has a place for that in all versions; and else for each part, too.
     """
-    response, fixed, is_told_once = _response(api_key)
-    answer = response(**fixed)
-    if fixed:
-        answer.error_code = error_code
-    if is_told_once:
-        return answer
+    fixed, is_told_once = _of_failed(api_key)
+    answer: Any = APIS[api_key].response() if is_told_once else refused(api_key, request, error_code)
+    for name in fixed:
+        setattr(answer, name, error_code if name == "error_code" else fixed[name])
+    return answer
+
+
+def refused(api_key: int, request: Any, error_code: ErrorCode) -> Any:
+    """Return the response with an error in each part, and none for the request."""
+    answer: Any = APIS[api_key].response()
     parts = parts_of(api_key)
     for part in parts:
         getattr(answer, part.answers).extend(part.refused(getattr(request, part.items) or (), error_code))
@@ -170,15 +174,15 @@ def failed(api_key: int, request: Any, error_code: ErrorCode) -> Any:
 
 
 @cache
-def _response(api_key: int) -> tuple[Callable[..., Any], dict[str, Any], bool]:
-    """Return the class of an API's responses, what failed ones hold, and whether their error is told once."""
+def _of_failed(api_key: int) -> tuple[dict[str, Any], bool]:
+    """Return what fields of a failed response hold, and whether its error is told once."""
     response: Any = APIS[api_key].response
     fields = {each.name: each.wire for each in fields_of(response)}
     error = fields.get("error_code")
     if error is None:
-        return response, {}, False
+        return {}, False
     is_told_once = error.since == 0 and error.until == LATEST and api_key not in TOLD_TWICE
-    return response, _fixed(fields, _OF_FAILED_REQUEST) | {"error_code": 0}, is_told_once or api_key in TOLD_ONCE
+    return _fixed(fields, _OF_FAILED_REQUEST) | {"error_code": 0}, is_told_once or api_key in TOLD_ONCE
 
 
 def _fixed(fields: dict[str, Wire], values: dict[str, Any]) -> dict[str, Any]:
@@ -261,10 +265,15 @@ class Topics(NamedTuple):
         return [*_entries(request, (*self.within, self.array))] if self.within else getattr(request, self.array) or ()
 
 
+def topics_of(api_key: int) -> tuple[Topics, ...]:
+    """Return where requests of an API name topics."""
+    cls: Any = APIS[api_key].request
+    return _topics_of(cls)
+
+
 @cache
-def topics_of(request: Hashable) -> tuple[Topics, ...]:
-    """Return where requests of this class name topics."""
-    return tuple(_topics(request, ()))
+def _topics_of(cls: Hashable) -> tuple[Topics, ...]:
+    return tuple(_topics(cls, ()))
 
 
 def _topics(cls: Any, within: tuple[str, ...]) -> Iterator[Topics]:
@@ -294,7 +303,7 @@ def named_partitions(request: Any, topic_name: Callable[[bytes], str | None]) ->
         topic_name: returns the name of a topic's id; None if the broker does not know it.
     """
     cls: Any = type(request)
-    for topics in topics_of(cls):
+    for topics in _topics_of(cls):
         for nth, topic in enumerate(topics.of(request)):
             name = (getattr(topic, topics.name) if topics.name else topic) or ""
             topic_id = getattr(topic, topics.topic_id) if topics.topic_id else ZERO_UUID
@@ -310,9 +319,10 @@ def named_partitions(request: Any, topic_name: Callable[[bytes], str | None]) ->
                 yield Named(name, topic_id, -1, (nth, -1))
 
 
-def names(request: Hashable, kind: Entity) -> bool:
-    """Return whether requests of this class name groups, or transactional ids."""
-    return bool(_paths(request, kind) or _paths(request, Entity.COORDINATOR_KEY))
+def names(api_key: int, kind: Entity) -> bool:
+    """Return whether requests of an API name groups, or transactional ids."""
+    cls: Any = APIS[api_key].request
+    return bool(_paths(cls, kind) or _paths(cls, Entity.COORDINATOR_KEY))
 
 
 def named(request: Any, kind: Entity) -> list[str]:

@@ -18,29 +18,26 @@ from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, FetchParams, PartitionFetch
-from purgatorio.broker.replica.fetching.fetch_session import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    NO_SESSION,
-    FetchSession,
-    FetchSessionCache,
-)
+from purgatorio.broker.replica.fetching.fetch_session import FetchSession, FetchSessionCache
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import (
+    INITIAL_EPOCH,
+    NO_SESSION,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     NodeEndpoint,
     PartitionData,
+    is_full,
+    replica_of,
 )
 
 SESSION_VERSION = 7
 FOLLOWER_FETCHING_VERSION = 11
 TOPIC_ID_VERSION = 13
-REPLICA_STATE_VERSION = 15
 NODE_ENDPOINTS_VERSION = 16
 ZSTD_VERSION = 10
 """The first version that may carry zstd (KIP-110)."""
@@ -85,16 +82,15 @@ class FetchHandler:
 
     def handle(self, ctx: RequestContext, request: FetchRequest, reply: Reply) -> None:
         """Answer when `min_bytes` can be read, or after `max_wait_ms`."""
-        state = request.replica_state
-        replica_id = state.replica_id if ctx.api_version >= REPLICA_STATE_VERSION else request.replica_id
-        if replica_id >= 0 and not self._is_current(replica_id, state.replica_epoch):
+        replica_id = replica_of(request)
+        if replica_id >= 0 and not self._is_current(replica_id, request.replica_state.replica_epoch):
             reply(FetchResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
             return
         if replica_id < 0 and _count(request) > MAX_CONSUMER_PARTITIONS:
             reply(FetchResponse(error_code=ErrorCode.INVALID_REQUEST))
             return
         params = self._params(ctx, request, replica_id)
-        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if is_full(request):
             self._full(ctx, request, params, reply)
         else:
             self._incremental(ctx, request, params, reply)

@@ -18,6 +18,7 @@ from typing import Final
 
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.entity import Entity
+from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.message import (
     INT32,
     Api,
@@ -37,6 +38,17 @@ from purgatorio.protocol.message import (
     wire_struct,
 )
 
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+"""The epoch of a full request that wants a session."""
+FINAL_EPOCH: Final = -1
+"""The epoch of a full request that wants none, and ends the one that it names."""
+SESSION_ERRORS: Final = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+"""The errors of a whole request, after which a client begins a session again; it looks for others at the partitions."""
 UNKNOWN_HIGH_WATERMARK: Final = 2**63 - 1
 """The high watermark in a request that does not give one (KIP-1166)."""
 
@@ -188,3 +200,14 @@ MAX_ELEMENTS: Final = 25_000
 a topic of its own, with its tagged fields, makes two. The broker allows consumers fewer partitions."""
 
 API = Api(ApiKey.FETCH, FetchRequest, FetchResponse, versions=range(4, 19), flexible_from=12, max_elements=MAX_ELEMENTS)
+
+
+def replica_of(request: FetchRequest) -> int:
+    """Return the id of the follower that fetches; negative: a consumer does. Version 15 has moved it (KIP-903)."""
+    replica_id = request.replica_state.replica_id
+    return replica_id if replica_id >= 0 else request.replica_id
+
+
+def is_full(request: FetchRequest) -> bool:
+    """Return whether a request names all its partitions; others name what has changed in their session (KIP-227)."""
+    return request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)

@@ -12,12 +12,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, cast
 
-from purgatorio.broker.replica.fetching.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_epoch
+from purgatorio.broker.replica.fetching.fetch_session import next_epoch
 from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.end_marker import read_end_marker
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from purgatorio.protocol.messages.fetch import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
 from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import BatchHeader, iter_batches, iter_records

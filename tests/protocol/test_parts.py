@@ -150,7 +150,7 @@ def test_groups_and_their_topics_are_named_within_arrays() -> None:
     )
     assert named(request) == ["orders-0", "orders-1"]
     assert parts.named(request, Entity.GROUP_ID) == ["a", "b"]
-    assert not parts.names(OffsetFetchRequest, Entity.TRANSACTIONAL_ID)
+    assert not parts.names(ApiKey.OFFSET_FETCH, Entity.TRANSACTIONAL_ID)
 
 
 def test_a_coordinators_keys_are_what_its_type_says() -> None:
@@ -160,4 +160,4 @@ def test_a_coordinators_keys_are_what_its_type_says() -> None:
     transactions = FindCoordinatorRequest(key_type=1, coordinator_keys=["t", "u"])
     assert parts.named(transactions, Entity.GROUP_ID) == []
     assert parts.named(transactions, Entity.TRANSACTIONAL_ID) == ["t", "u"]
-    assert parts.names(FindCoordinatorRequest, Entity.GROUP_ID)
+    assert parts.names(ApiKey.FIND_COORDINATOR, Entity.GROUP_ID)

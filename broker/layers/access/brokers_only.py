@@ -14,8 +14,8 @@ from typing import Any, Final
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import replica_of
 
-REPLICA_STATE_SINCE: Final = 15
 BROKERS_ADD_PARTITIONS_SINCE: Final = 4
 
 
@@ -48,9 +48,7 @@ def _refusing(route: Route, is_of_broker: Callable[[RequestContext, Any], bool])
 
 
 def _is_of_follower(ctx: RequestContext, request: Any) -> bool:
-    """Whether a Fetch request names a replica: a follower's id is not negative."""
-    state: int = request.replica_state.replica_id if ctx.api_version >= REPLICA_STATE_SINCE else request.replica_id
-    return state >= 0
+    return replica_of(request) >= 0
 
 
 def _is_of_broker(ctx: RequestContext, request: Any) -> bool:

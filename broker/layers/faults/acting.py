@@ -20,20 +20,12 @@ from purgatorio.broker.routing.replies import AlteredReply, DelayedReply, LostRe
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.fetch import FetchResponse
-from purgatorio.protocol.parts import Named, named_partitions, parts_of, split
+from purgatorio.protocol.messages.fetch import FINAL_EPOCH, NO_SESSION, SESSION_ERRORS
+from purgatorio.protocol.parts import Named, named_partitions, parts_of, refused, split
 
 MAX_WAITING: Final = 10_000
 """Requests of one broker that wait because of rules; the next one's connection is closed."""
 SHOWN_PARTITIONS: Final = 5
-NO_SESSION: Final = 0
-FINAL_EPOCH: Final = -1
-SESSION_ERRORS: Final = (
-    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-)
-"""The errors of a whole Fetch request; clients look for all others at its partitions."""
 
 
 class Interceptor:
@@ -173,11 +165,8 @@ class Interceptor:
             self._send(self._route.error_response(request, error), reply)
             return
         (part,) = parts_of(ctx.api_key)
-        refused, rest = split(part, request, {each.at for each in named})
-        if is_fetch:
-            failed: Any = FetchResponse(responses=part.refused(refused.topics, error))
-        else:
-            failed = self._route.error_response(refused, error)
+        chosen, rest = split(part, request, {each.at for each in named})
+        failed = refused(ApiKey.FETCH, chosen, error) if is_fetch else self._route.error_response(chosen, error)
         if rest is None or failed is None:
             self._send(failed, reply)
             return

@@ -14,7 +14,7 @@ from purgatorio.broker.layers.faults.matching import KnownTopics
 from purgatorio.broker.layers.faults.names import api_name
 from purgatorio.broker.layers.faults.rule import broker_of
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext
-from purgatorio.protocol.api import APIS, EncodedResponse
+from purgatorio.protocol.api import EncodedResponse
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.message import ArrayType, StructType, fields_of
 from purgatorio.protocol.parts import Topics, topics_of
@@ -126,7 +126,7 @@ class RequestLog:
         Args:
             known: the topics that the broker knows, for requests that name topics by their ids (KIP-516).
         """
-        named_by = topics_of(APIS[api_key].request)
+        named_by = topics_of(api_key)
 
         def logged(ctx: RequestContext, request: Any, reply: Reply) -> None:
             client = ctx.client_id

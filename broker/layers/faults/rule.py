@@ -298,15 +298,14 @@ def _check_matching(rule: Rule) -> None:
     assert key is not None, "its name was looked up before"
     if key not in APIS:
         raise FaultError(f"the brokers do not answer {rule.api}")
-    request = APIS[key].request
     if rule.version is not None and rule.version not in APIS[key].versions:
         versions = APIS[key].versions
         raise FaultError(f"{rule.api} has no version {rule.version}, only {versions[0]} to {versions[-1]}")
-    if rule.names_partitions and not topics_of(request):
+    if rule.names_partitions and not topics_of(key):
         raise FaultError(f"{rule.api} requests name no topics: the rule can never match")
-    if rule.group is not None and not names(request, Entity.GROUP_ID):
+    if rule.group is not None and not names(key, Entity.GROUP_ID):
         raise FaultError(f"{rule.api} requests name no group: the rule can never match")
-    if rule.transactional_id is not None and not names(request, Entity.TRANSACTIONAL_ID):
+    if rule.transactional_id is not None and not names(key, Entity.TRANSACTIONAL_ID):
         raise FaultError(f"{rule.api} requests name no transactional id: the rule can never match")
 
 

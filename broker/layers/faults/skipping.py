@@ -13,7 +13,6 @@ from typing import Any
 from purgatorio.broker.layers.faults.matching import KnownTopics, Matcher
 from purgatorio.broker.layers.faults.rule import LIST_BROKERS, Rule
 from purgatorio.broker.routing.request import RequestContext
-from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.parts import names, topics_of
@@ -27,11 +26,10 @@ def can_match(matcher: Matcher, rule: Rule, api_key: int) -> bool:
         return matcher.api_key == api_key
     if rule.hide is not None and api_key not in LIST_BROKERS:
         return False
-    request: Any = APIS[api_key].request
     return (
-        (not rule.names_partitions or topics_of(request))
-        and (rule.group is None or names(request, Entity.GROUP_ID))
-        and (rule.transactional_id is None or names(request, Entity.TRANSACTIONAL_ID))
+        (not rule.names_partitions or bool(topics_of(api_key)))
+        and (rule.group is None or names(api_key, Entity.GROUP_ID))
+        and (rule.transactional_id is None or names(api_key, Entity.TRANSACTIONAL_ID))
     )
 
 
@@ -46,7 +44,7 @@ def skipper(matcher: Matcher, rule: Rule, api_key: int, topics: KnownTopics) -> 
 
 
 def _by_topic(wanted: str, api_key: int, topics: KnownTopics) -> Skips:
-    named_by = topics_of(APIS[api_key].request)
+    named_by = topics_of(api_key)
     if len(named_by) != 1 or named_by[0].within or not named_by[0].name:
         return lambda ctx, request: False
     topics_in, name_of = attrgetter(named_by[0].array), attrgetter(named_by[0].name)

@@ -21,12 +21,10 @@ from purgatorio.broker.routing.request import Handler, Reply, RequestContext
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import encode_response
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.messages.fetch import FetchResponse
+from purgatorio.protocol.messages.fetch import FetchResponse, is_full, replica_of
 
 _log = get_logger(__name__)
 PERCENT: Final = 100.0
-INITIAL_EPOCH: Final = 0
-FINAL_EPOCH: Final = -1
 BROKERS_ONLY_VERSION: Final = 4
 """From this version on only brokers send AddPartitionsToTxn: they verify transactions with it (KIP-890)."""
 
@@ -259,7 +257,7 @@ class ChargedFetch(ChargedApi):
 
     def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
         """Name the accounts; a consumer above its byte rate is answered, but by no records."""
-        return () if _is_of_follower(request) else (self.charges.request,)
+        return () if replica_of(request) >= 0 else (self.charges.request,)
 
     def before(self, ctx: RequestContext, request: Any) -> Any:
         """Let a fetch take no more than the limit allows in a window (KAFKA-9677).
@@ -267,7 +265,7 @@ class ChargedFetch(ChargedApi):
         Returns:
             Whether the request names all its partitions; None if a follower sent it.
         """
-        if _is_of_follower(request):
+        if replica_of(request) >= 0:
             return None
         fetch = self.charges.fetch
         limit = fetch.limit(ctx.session.principal.name, ctx.client_id or "")
@@ -275,7 +273,7 @@ class ChargedFetch(ChargedApi):
             most_bytes = max(1, int(min(2**31 - 1, limit.value * fetch.window.full_ms / 1_000)))
             request.max_bytes = min(request.max_bytes, most_bytes)
             request.min_bytes = min(request.min_bytes, most_bytes)
-        return request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
+        return is_full(request)
 
     def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:
         """Charge the bytes of the answer, or withhold its records.
@@ -312,10 +310,6 @@ class ChargedFetch(ChargedApi):
             return response
         self._withheld(response, was_full)
         return FetchResponse(session_id=0 if was_full else response.session_id)
-
-
-def _is_of_follower(fetch: Any) -> bool:
-    return bool(fetch.replica_id >= 0 or fetch.replica_state.replica_id >= 0)
 
 
 class ExemptApi(ChargedApi):

@@ -18,13 +18,8 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.fetching.fetch_context import NOT_TOLD, FetchContext, FetchParams, PartitionFetch
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.fetch import PartitionData
+from purgatorio.protocol.messages.fetch import INITIAL_EPOCH, PartitionData
 
-NO_SESSION: Final = 0
-INITIAL_EPOCH: Final = 0
-"""The epoch of a full request that wants a session."""
-FINAL_EPOCH: Final = -1
-"""The epoch of a full request that wants none, and ends the one that it names."""
 MAX_EPOCH: Final = 2**31 - 1
 MIN_EVICTION_MS: Final = 120_000
 """A session that was used less long ago, and one that is younger, is safe from sessions of its own kind."""

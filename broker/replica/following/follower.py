@@ -11,7 +11,6 @@ from typing import Any, Protocol, cast
 
 from purgatorio.broker.log.log import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.fetching.fetch_session import NO_SESSION
 from purgatorio.broker.replica.following.follower_session import FollowerSession
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
@@ -21,6 +20,8 @@ from purgatorio.logger import get_logger
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode, ProtocolError
 from purgatorio.protocol.messages.fetch import (
+    NO_SESSION,
+    SESSION_ERRORS,
     EpochEndOffset,
     FetchRequest,
     FetchResponse,
@@ -43,12 +44,6 @@ EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 FIRST_BACKOFF_MS = 20
 """The first pause after a refusal. Most refusals end soon: leader or follower lacks the newest image."""
-SESSION_ERRORS = (
-    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-)
-"""The leader's answers after which the follower begins a session again."""
 WARN_AFTER_FAILURES = 5
 """The consecutive failures after which one warning is logged: about 0.6 seconds."""
 

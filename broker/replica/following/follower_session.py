@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from purgatorio.broker.replica.fetching.fetch_session import INITIAL_EPOCH, NO_SESSION, next_epoch
+from purgatorio.broker.replica.fetching.fetch_session import next_epoch
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from purgatorio.protocol.messages.fetch import (
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
 
 PartitionKey = tuple[bytes, int]
 """A topic id and a partition's index."""

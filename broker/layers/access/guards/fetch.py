@@ -13,39 +13,15 @@ from purgatorio.broker.layers.access.authorizer import Permissions
 from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext, Route
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.fetch import (
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    PartitionData,
-)
-
-REPLICA_STATE_VERSION: Final = 15
-INITIAL_EPOCH: Final = 0
-FINAL_EPOCH: Final = -1
+from purgatorio.protocol.messages.fetch import FINAL_EPOCH, FetchRequest, is_full, replica_of
+from purgatorio.protocol.parts import refused
 
 
-def _not_read(request: FetchRequest) -> FetchResponse:
+def _not_read(request: FetchRequest) -> Any:
     """Return the error for each partition; with an error for all clients would look for a broken session."""
-    return FetchResponse(
-        responses=[
-            FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    PartitionData(
-                        partition_index=each.partition,
-                        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                        high_watermark=-1,
-                        records=b"",
-                    )
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    return refused(ApiKey.FETCH, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 _READ: Final = EachOne(
@@ -55,10 +31,8 @@ _READ: Final = EachOne(
 
 def fetch(access: Access, route: Route, ctx: RequestContext, request: FetchRequest, reply: Reply) -> None:
     """Check a fetch of a consumer or a follower."""
-    is_new = ctx.api_version >= REPLICA_STATE_VERSION
-    replica_id = request.replica_state.replica_id if is_new else request.replica_id
-    begins = request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
-    if replica_id >= 0:
+    begins = is_full(request)
+    if replica_of(request) >= 0:
         _follower(access, route, ctx, request, reply, begins)
     elif begins:
         refused = _READ.refused(access, ctx, request)
