@@ -12,7 +12,7 @@ import contextlib
 import random
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import chain
 from types import TracebackType
 from typing import Final
@@ -269,8 +269,9 @@ class Cluster:
                 await self._start(broker, ports.pop(broker.broker_id, None))
             self._record_delays()
         finally:
-            for port in chain.from_iterable(each.values() for each in ports.values()):
-                port.close()
+            for kept in chain.from_iterable(each.values() for each in ports.values()):
+                for each in kept:
+                    each.close()
 
     def snapshot(self) -> Snapshot:
         """Return what the cluster has now, for `restore`; takes milliseconds, and copies no record.
@@ -436,7 +437,7 @@ class Cluster:
             raise
         return broker_id
 
-    async def _start(self, broker: Broker, listening: Mapping[str, socket.socket] | None = None) -> None:
+    async def _start(self, broker: Broker, listening: Mapping[str, Sequence[socket.socket]] | None = None) -> None:
         await broker.start(listening)
         broker.when_ended(self._broker_ended)
         # Ports that the system chose are kept, so that clients can reconnect after a restart.

@@ -9,7 +9,7 @@ import asyncio
 import random
 import secrets
 import socket
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -127,7 +127,7 @@ class Broker:
         self._rng = rng
         self._connections_cap = connections_cap
         lease_clock = lease_clock or clock
-        session_clock = session_clock or lease_clock
+        self._session_clock = session_clock = session_clock or lease_clock
         self._parked = parked = BrokerPurgatories(
             config, clock, session_clock, member_now_ms or session_clock.now_ms, store.image, self._operation_finished
         )
@@ -305,6 +305,7 @@ class Broker:
             config,
             routes,
             clock=self.clock,
+            session_clock=self._session_clock,
             observer=self.metrics,
             memory=self.request_memory,
             credentials=self._credentials,
@@ -352,7 +353,7 @@ class Broker:
 
     # --- start and stop ---
 
-    async def start(self, listening: Mapping[str, socket.socket] | None = None) -> None:
+    async def start(self, listening: Mapping[str, Sequence[socket.socket]] | None = None) -> None:
         """Listen, register, and follow leaders; returns when the broker answers clients.
 
         Args:
@@ -368,7 +369,7 @@ class Broker:
             failed, self._main = self._main, None
             await failed
 
-    def keep_ports(self) -> dict[str, socket.socket]:
+    def keep_ports(self) -> dict[str, list[socket.socket]]:
         """Return a socket for each listener, by name, that listens on when this broker has ended, for the next one."""
         return {name: listener.keep_port() for name, listener in self.listeners.items()}
 
@@ -404,7 +405,7 @@ class Broker:
         assert self._main is not None, "the broker was not started"
         self._main.add_done_callback(lambda main: callback(None if main.cancelled() else main.exception()))
 
-    async def _run(self, started: asyncio.Future[None], listening: Mapping[str, socket.socket]) -> None:
+    async def _run(self, started: asyncio.Future[None], listening: Mapping[str, Sequence[socket.socket]]) -> None:
         """The task that owns all others of this broker."""
         unwatch = self.store.watch(self._publisher.publish)
         try:

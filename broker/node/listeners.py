@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -44,6 +44,7 @@ class BrokerListeners:
         config: the broker's configs.
         routes: the handlers of the APIs.
         clock: the source of time.
+        session_clock: the same without the standstills of this process; it tells the deadlines of connections.
         observer: is told of connections and requests.
         memory: where the bytes of all requests are counted.
         credentials: the brokers' own.
@@ -65,6 +66,7 @@ class BrokerListeners:
         routes: Routes,
         *,
         clock: Clock,
+        session_clock: Clock,
         observer: ServerObserver,
         memory: RequestMemory,
         credentials: BrokerCredentials,
@@ -81,6 +83,7 @@ class BrokerListeners:
                 routes,
                 self._limits,
                 clock,
+                session_clock=session_clock,
                 name=each.name,
                 observer=observer,
                 memory=memory,
@@ -100,7 +103,7 @@ class BrokerListeners:
         """The name of the listener that other brokers connect to (Kafka: inter.broker.listener.name)."""
         return inter_broker_listener(self._config)
 
-    async def start(self, listening: Mapping[str, socket.socket]) -> tuple[Endpoint, ...]:
+    async def start(self, listening: Mapping[str, Sequence[socket.socket]]) -> tuple[Endpoint, ...]:
         """Start the listeners; returns their advertised endpoints.
 
         Args:
@@ -112,7 +115,7 @@ class BrokerListeners:
         endpoints = []
         for each in self._configs:
             listener = self.by_name[each.name]
-            await listener.start(each.host, each.port, listening.get(each.name))
+            await listener.start(each.host, each.port, listening.get(each.name, ()))
             if each.advertised is not None:
                 host, port = each.advertised
                 endpoints.append(Endpoint(each.name, host, port or listener.address[1]))

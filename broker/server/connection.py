@@ -98,7 +98,9 @@ class Connection(asyncio.Protocol):
             max_request_bytes = min(max_request_bytes, services.sasl.max_request_bytes)
         self._requests = RequestQueue(services.memory, max_request_bytes)
         self._replies = ReplyQueue(services.limits, services.observer, services.clock.now_seconds)
-        self._deadlines = Deadlines(services.limits, services.clock.now_ms(), authenticates=services.sasl is not None)
+        self._deadlines = Deadlines(
+            services.limits, services.session_clock.now_ms(), authenticates=services.sasl is not None
+        )
         self._entered = False
         self._is_new = services.sasl is None
         self._held: Callable[[], None] | None = None
@@ -152,15 +154,14 @@ class Connection(asyncio.Protocol):
         except DecodeError as error:
             self._refuse_stream(error)
             return
-        now_ms = services.clock.now_ms()
-        deadlines.received(now_ms, completed, continued)
+        deadlines.received(services.session_clock.now_ms(), completed, continued)
         if not completed:
             self._steer_reading()
             return
         if self._is_new:
             self._is_new = False
             self._owner.logged_in(self)
-        self._received_ms = now_ms
+        self._received_ms = services.clock.now_ms()
         self._received_seconds = now_seconds = services.clock.now_seconds()
         if services.turns.are_over(now_seconds) and not services.goes_first:
             self._steer_reading()
@@ -343,7 +344,7 @@ class Connection(asyncio.Protocol):
             self._pause_reading()
         elif self._reading_paused:
             self._reading_paused = False
-            self._deadlines.reading_resumed(self._services.clock.now_ms())
+            self._deadlines.reading_resumed(self._services.session_clock.now_ms())
             self._transport.resume_reading()
 
     def _pause_reading(self) -> None:
@@ -367,13 +368,13 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close now; answers that were not sent are lost."""
-        self._deadlines.aborted(self._services.clock.now_ms())
+        self._deadlines.aborted(self._services.session_clock.now_ms())
         self._transport.abort()
 
     def _close(self) -> None:
         """Close as soon as the client has taken the answers that were sent; a sweep aborts if it does not."""
         if self._deadlines.closing_since_ms is None:
-            self._deadlines.closing(self._services.clock.now_ms())
+            self._deadlines.closing(self._services.session_clock.now_ms())
             self._transport.close()
 
     def _refuse_stream(self, error: DecodeError) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from purgatorio.broker.coordinator.listings import listings_soon
@@ -42,7 +42,9 @@ class Listener:
     Args:
         routes: the APIs that are answered, with their handlers.
         limits: bounds connections and requests.
-        clock: tells deadlines, when requests were received, and the durations told to `observer`.
+        clock: tells when requests were received, and the durations told to `observer`.
+        session_clock: tells the deadlines of connections: `clock` without the time in which this process stood still
+            and read nothing (`RunningClock`); by default `clock`.
         name: which of a broker's listeners this is: in sessions, logs and snapshots, and part of connection ids.
         observer: counts connections, requests and bytes.
         memory: bounds request bytes; by default the listener has one of its own, several listeners may share one.
@@ -61,6 +63,7 @@ class Listener:
         limits: ConnectionLimits,
         clock: Clock,
         *,
+        session_clock: Clock | None = None,
         name: str = "PLAINTEXT",
         observer: ServerObserver | None = None,
         memory: RequestMemory | None = None,
@@ -78,6 +81,7 @@ class Listener:
         self._routes = routes
         self._limits = limits
         self._clock = clock
+        self._session_clock = session_clock or clock
         self._observer = observer or NullObserver()
         self._memory = memory or RequestMemory(limits.request_memory_bytes)
         self._sasl = sasl
@@ -116,13 +120,13 @@ class Listener:
         """Counts the request bytes that connections hold."""
         return self._memory
 
-    async def start(self, host: str, port: int, listening: socket.socket | None = None) -> None:
+    async def start(self, host: str, port: int, listening: Sequence[socket.socket] = ()) -> None:
         """Accept connections.
 
         Args:
             port: 0 takes any free port; `address` tells which.
-            listening: accept from this socket, which `keep_port` of an earlier listener returned, instead of opening
-                one; the listener closes it.
+            listening: accept from these sockets, which `keep_port` of an earlier listener returned, instead of opening
+                some; the listener closes them.
 
         Raises:
             OSError: the address cannot be listened on.
@@ -135,6 +139,7 @@ class Listener:
             listener=self.name,
             limits=self._limits,
             clock=self._clock,
+            session_clock=self._session_clock,
             turns=self._turns,
             goes_first=self._goes_first,
             dispatcher=Dispatcher(self._routes),
@@ -151,7 +156,10 @@ class Listener:
             return Connection(services, self, f"{self.name}-{next(self._numbers)}", place)
 
         if self._tls is None and not can_watch_sockets(loop):
-            where: dict[str, Any] = {"host": host, "port": port} if listening is None else {"sock": listening}
+            # Such a loop serves one socket that is open already, that of the first address.
+            where: dict[str, Any] = {"sock": listening[0]} if listening else {"host": host, "port": port}
+            for other in listening[1:]:
+                other.close()
             self._server = await loop.create_server(connect, **where, backlog=self._limits.accept_backlog)
         else:
             acceptor = self._plain(connect) if self._tls is None else self._over_tls(self._tls, connect)
@@ -174,21 +182,21 @@ class Listener:
             slots=self._slots,
             refused=refused,
             handshake_ms=self._limits.handshake_ms,
-            clock=self._clock,
+            clock=self._session_clock,
         )
 
-    def keep_port(self) -> socket.socket:
-        """Return a socket that listens on even when this listener is stopped, for another listener's `start`.
+    def keep_port(self) -> list[socket.socket]:
+        """Return sockets that listen on even when this listener is stopped, for another listener's `start`.
 
-        No other process can take the port between the two; clients that connect meanwhile wait.
+        A host may have several addresses, each with a socket; all have the same port. No other process can take the
+        port between the two; clients that connect meanwhile wait.
 
         Raises:
             RuntimeError: the listener does not accept connections.
         """
         if self._server is None or not self._server.sockets:
             raise RuntimeError(f"listener {self.name} accepts no connections")
-        first = self._server.sockets[0]
-        return socket.fromfd(first.fileno(), first.family, first.type)
+        return [socket.fromfd(each.fileno(), each.family, each.type) for each in self._server.sockets]
 
     def allow_connections(self, max_connections: int, max_connections_per_ip: int) -> None:
         """Accept this many connections from now on, in all and of one address; those that are open stay open."""
@@ -196,14 +204,14 @@ class Listener:
 
     def connections(self, limit: int | None = None) -> list[ConnectionSnapshot]:
         """The state of each connection, oldest first; of the first `limit` ones, if it is given."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._session_clock.now_ms()
         return [connection.snapshot(now_ms) for connection in itertools.islice(self._connections, limit)]
 
     # Deadlines.
 
     def sweep(self) -> None:
         """Close every connection that is past one of its deadlines; called every `sweep_interval_ms` of the clock."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._session_clock.now_ms()
         unsent_bytes = sum(connection.unsent_bytes for connection in self._connections)
         answers_short = unsent_bytes > self._limits.unsent_memory_bytes
         # After a shortage every connection is told that it is over.

@@ -10,7 +10,7 @@ import asyncio
 import errno
 import socket
 from asyncio.selector_events import BaseSelectorEventLoop
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from purgatorio.broker.server.connection_snapshot import host_and_peer
@@ -82,16 +82,16 @@ class ListeningSockets:
         self._retry: Alarm | None = None
         self.sockets: list[socket.socket] = []
 
-    async def open(self, host: str, port: int, backlog: int, listening: socket.socket | None = None) -> None:
+    async def open(self, host: str, port: int, backlog: int, listening: Sequence[socket.socket] = ()) -> None:
         """Listen.
 
         Args:
-            listening: a socket that listens already, to be used instead of new ones; it is closed with this object.
+            listening: sockets that listen already, to be used instead of new ones; they are closed with this object.
 
         Raises:
             OSError: the address cannot be listened on.
         """
-        self.sockets = await open_sockets(host, port, backlog) if listening is None else [listening]
+        self.sockets = list(listening) or await open_sockets(host, port, backlog)
         for each in self.sockets:
             each.setblocking(False)
         self._watch()

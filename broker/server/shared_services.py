@@ -30,6 +30,7 @@ class SharedServices:
 
     Attributes:
         listener: the listener's name.
+        session_clock: tells deadlines: `clock` without the time in which this process stood still.
         turns: the turns of the event loop, which all connections of a broker share.
         goes_first: whether the connections are other brokers', whose turns come before those of clients.
         sasl: how clients authenticate; None: they do not.
@@ -40,6 +41,7 @@ class SharedServices:
     listener: str
     limits: ConnectionLimits
     clock: Clock
+    session_clock: Clock
     turns: Turns
     goes_first: bool = False
     dispatcher: Dispatcher

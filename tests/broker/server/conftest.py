@@ -21,7 +21,7 @@ from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.shared_services import SharedServices
 from purgatorio.broker.server.turns import Turns
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.broker.time.clock import Clock, ManualClock
 from purgatorio.protocol.api import APIS, ApiKey, encode_request
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -196,6 +196,7 @@ class Bench:
             listener="PLAINTEXT",
             limits=limits,
             clock=self.clock,
+            session_clock=self.clock,
             turns=Turns(self._callbacks.append, self.clock.now_seconds),
             dispatcher=Dispatcher(routes),
             answers=listings_soon(self._callbacks.append),
@@ -313,8 +314,12 @@ async def start_listener(
     """Starts listeners on loopback with the given limits, and stops them in the end."""
     started: list[Listener] = []
 
-    async def start(rates: ConnectionRates | None = None, **limits: Any) -> Listener:
-        listener = Listener(routes, ConnectionLimits(**limits), clock, observer=probe, rates=rates)
+    async def start(
+        rates: ConnectionRates | None = None, session_clock: Clock | None = None, **limits: Any
+    ) -> Listener:
+        listener = Listener(
+            routes, ConnectionLimits(**limits), clock, session_clock=session_clock, observer=probe, rates=rates
+        )
         await listener.start("127.0.0.1", 0)
         started.append(listener)
         return listener

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from purgatorio.broker.routing.request import Principal, Routes
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.request_memory import RequestMemory
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.broker.time.clock import ManualClock, RunningClock
 from purgatorio.protocol.api import ApiKey
 from tests.logs import capture_logs
 
@@ -286,6 +287,48 @@ async def test_a_connection_idle_for_ten_minutes_is_closed(
         listener.sweep()
         assert await client.rest() == b""
     assert [line["event"] for line in logs] == ["idle connection closed"]
+
+
+async def test_a_standstill_of_the_process_closes_no_connection(
+    start_listener: Start, connect: Connect, handler: Handler, probe: Probe, clock: ManualClock, request_of: RequestOf
+) -> None:
+    """Nobody read while it lasted: no client was idle, nor slow to send the rest of a request."""
+    handler.decide = handler.answer
+    running = RunningClock(clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
+    listener = await start_listener(session_clock=running)
+    idle, slow, silent = [await connect(listener) for _ in range(3)]
+    for client in (idle, slow):
+        client.send(request_of(1))
+        await client.answer()
+    await probe.until(lambda: probe.opened == 3)
+    late = request_of(2)
+    slow.send(late[:10])
+    await probe.until(lambda: probe.received_bytes % len(late) == 10)
+    clock.advance_ms(3_600_000)
+    running.beat()
+    assert probe.refusals == []
+    slow.send(late[10:])
+    silent.send(request_of(3))
+    idle.send(request_of(4))
+    for client in (slow, silent, idle):
+        await client.answer()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address of Linux's loopback")
+async def test_a_port_is_kept_on_every_address_of_the_host(routes: Routes, clock: ManualClock) -> None:
+    first = Listener(routes, ConnectionLimits(), clock)
+    one = socket.create_server(("127.0.0.1", 0))
+    other = socket.create_server(("127.0.0.2", one.getsockname()[1]))
+    addresses = [one.getsockname(), other.getsockname()]
+    await first.start("127.0.0.1", 0, [one, other])
+    kept = first.keep_port()
+    await first.stop(0)
+    assert [each.getsockname() for each in kept] == addresses
+    again = Listener(routes, ConnectionLimits(), clock)
+    await again.start("127.0.0.1", 0, kept)
+    for address in addresses:
+        socket.create_connection(address, timeout=5).close()
+    await again.stop(0)
 
 
 async def test_the_sweep_runs_by_itself(
