@@ -116,9 +116,14 @@ MAX_TEXT_CHARS: Final = 200
 
 
 class LineBudget:
-    """The lines of one reason in the current period: at most `LINES_PER_PERIOD` within `PERIOD_MS`."""
+    """The lines of one reason in the current period of `PERIOD_MS`.
 
-    def __init__(self) -> None:
+    Args:
+        lines: how many there may be.
+    """
+
+    def __init__(self, lines: int = LINES_PER_PERIOD) -> None:
+        self._lines = lines
         self._ends_ms: int | None = None
         self._left = 0
         self._left_out = 0
@@ -127,7 +132,7 @@ class LineBudget:
         """Take one line; return how many were left out before it, or None if this one is left out."""
         if self._ends_ms is None or now_ms >= self._ends_ms:
             self._ends_ms = now_ms + PERIOD_MS
-            self._left = LINES_PER_PERIOD
+            self._left = self._lines
         if not self._left:
             self._left_out += 1
             return None
@@ -136,8 +141,8 @@ class LineBudget:
         return left_out
 
 
-def cut(text: str) -> str:
+def cut(text: str, most_chars: int = MAX_TEXT_CHARS) -> str:
     """Return a text that came from a client, without its end if it is too long for a log line."""
-    if len(text) <= MAX_TEXT_CHARS:
+    if len(text) <= most_chars:
         return text
-    return f"{text[:MAX_TEXT_CHARS]}… ({len(text)} characters)"
+    return f"{text[:most_chars]}… ({len(text)} characters)"

@@ -1,5 +1,7 @@
 """The command's log lines: all of them go to one stream, for people or as one JSON object per line.
 
+Clients cause lines, and put their names into them. So each kind of line has a budget, and each value a longest length.
+
 Purgatorio and third-party code log through `logging`; structlog's formatter gives all records the same look.
 """
 
@@ -7,27 +9,40 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Literal, TextIO
+from typing import Final, Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from purgatorio.logger import Event
+from purgatorio.broker.time.clock import Clock, SystemClock
+from purgatorio.logger import Event, LineBudget, cut
 
 LogFormat = Literal["console", "json"]
 
+LINES_PER_EVENT: Final = 200
+"""Lines of one event within the ten seconds of a `LineBudget`: more than a busy cluster writes, and no flood."""
+MAX_VALUE_CHARS: Final = 1_000
+"""The longest value in a line. Those that tell several partitions or members are longer than a client's name."""
 
-def configure_logging(log_format: LogFormat = "console", level: str = "info", stream: TextIO | None = None) -> None:
+
+def configure_logging(
+    log_format: LogFormat = "console",
+    level: str = "info",
+    stream: TextIO | None = None,
+    clock: Clock | None = None,
+) -> None:
     """Send every log line of this process to one stream.
 
     Args:
         log_format: ``console`` for people, in colour on a terminal; ``json`` for machines.
         level: the least severe level that is written, by its lower-case name.
         stream: the stream; not given: the standard error, since the standard output belongs to the command.
+        clock: times the lines; by default the system's.
     """
     stream = stream if stream is not None else sys.stderr
     threshold = logging.getLevelNamesMapping()[level.upper()]
     handler = logging.StreamHandler(stream)
+    handler.addFilter(EventBudgets(clock or SystemClock()))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[
@@ -46,12 +61,40 @@ def configure_logging(log_format: LogFormat = "console", level: str = "info", st
     logging.getLogger("uvicorn").setLevel(max(threshold, logging.WARNING))
 
 
+class EventBudgets(logging.Filter):
+    """Bounds the lines of each event; the first line that is written again tells how many were left out.
+
+    Args:
+        clock: times the periods.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._budgets: dict[tuple[str, str], LineBudget] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        event = record.msg
+        if not isinstance(event, Event):
+            return True
+        budget = self._budgets.setdefault((record.name, event.event), LineBudget(LINES_PER_EVENT))
+        left_out = budget.take(self._clock.now_ms())
+        if left_out:
+            event.fields["lines_left_out"] = left_out
+        return left_out is not None
+
+
 def _take_event(_: WrappedLogger, __: str, entry: EventDict) -> EventDict:
     """Replace the line of an `Event` by its name and its fields."""
     if "stack_info" in entry:
         entry["stack"] = entry.pop("stack_info")  # structlog's name for it
     message = entry["_record"].msg
-    return {**message.fields, **entry, "event": message.event} if isinstance(message, Event) else entry
+    if not isinstance(message, Event):
+        return entry
+    fields = {
+        name: cut(value, MAX_VALUE_CHARS) if isinstance(value, str) else value for name, value in message.fields.items()
+    }
+    return {**fields, **entry, "event": message.event}
 
 
 def _rendering(log_format: LogFormat, stream: TextIO) -> list[Processor]:

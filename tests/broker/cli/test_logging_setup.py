@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from purgatorio.broker.cli.logging_setup import configure_logging
-from purgatorio.logger import get_logger
+from purgatorio.broker.cli.logging_setup import LINES_PER_EVENT, MAX_VALUE_CHARS, configure_logging
+from purgatorio.broker.time.clock import ManualClock
+from purgatorio.logger import PERIOD_MS, get_logger
 from tests.error_log import ErrorLog
 
 
@@ -49,6 +50,32 @@ def test_the_standard_librarys_loggers_write_the_same_lines(error_log: ErrorLog)
     assert (line["event"], line["level"], line["logger"]) == ("Produce failed", "error", "purgatorio.broker.purgatory")
     assert line["exception"].endswith("ValueError: no")
     error_log.expect("Produce failed")
+
+
+def test_clients_that_cause_lines_without_end_do_not_fill_the_log() -> None:
+    """Members that join again and again: each rebalance is a line."""
+    clock = ManualClock()
+    stream = io.StringIO()
+    configure_logging("json", "info", stream, clock)
+    groups, others = get_logger("purgatorio.broker.group"), get_logger("purgatorio.broker.txn")
+    for _ in range(5_000):
+        groups.info("group rebalances", group="g")
+    others.info("transaction aborted", transactional_id="t")
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["event"] for line in lines] == ["group rebalances"] * LINES_PER_EVENT + ["transaction aborted"]
+    clock.advance_ms(PERIOD_MS)
+    groups.info("group rebalances", group="g")
+    assert json.loads(stream.getvalue().splitlines()[-1])["lines_left_out"] == 5_000 - LINES_PER_EVENT
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_a_long_value_of_a_client_is_cut(log_format: str) -> None:
+    """A JoinGroup's reason, a member's client id: both come from a request of up to 100 MiB."""
+    stream = io.StringIO()
+    configure_logging(log_format, "info", stream)  # type: ignore[arg-type]
+    get_logger("a").info("group rebalances", detail="x" * 30_000, members=3)
+    assert len(stream.getvalue()) < MAX_VALUE_CHARS + 300
+    assert "30000 characters" in stream.getvalue()
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
