@@ -117,7 +117,7 @@ class Part:
         for answer in answers:
             known = joined.setdefault(self._answered(answer), answer)
             if known is not answer:
-                setattr(known, inner, [*getattr(known, inner), *getattr(answer, inner)])
+                getattr(known, inner).extend(getattr(answer, inner))
         return list(joined.values())
 
     def once(self, answers: list[Any]) -> list[Any]:
@@ -199,6 +199,19 @@ def changed(message: Any, **fields: object) -> Any:
     for name, value in fields.items():
         setattr(result, name, value)
     return result
+
+
+def items_of(api_key: int, request: Any) -> list[tuple[Part, Any]]:
+    """Return what is answered one by one in the answer to a request: each with the part that has it."""
+    return [(part, item) for part in parts_of(api_key) for item in getattr(request, part.items) or ()]
+
+
+def only(api_key: int, request: Any, items: Iterable[tuple[Part, Any]]) -> Any:
+    """Return a request with these items alone."""
+    arrays: dict[str, list[Any]] = {part.items: [] for part in parts_of(api_key)}
+    for part, item in items:
+        arrays[part.items].append(item)
+    return changed(request, **arrays)
 
 
 def split(part: Part, request: Any, chosen: Collection[tuple[int, int]]) -> tuple[Any, Any]:

@@ -10,7 +10,6 @@ What is named twice stays in one part where the handler refuses it. A connection
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from copy import copy
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +20,7 @@ from purgatorio.broker.routing.route_layers import Wrap
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.parts import Part, changed, parts_of
 
 PART_ENTRIES: Final = 500
 """What one part names: some milliseconds."""
@@ -28,72 +28,70 @@ PART_ENTRIES: Final = 500
 _log = get_logger(__name__)
 
 
+Key = Callable[[Part, Any, Any], Hashable]
+"""Tells what an item of a request names, or an element within it."""
+
+
 class Cut(NamedTuple):
-    """Where the messages of an API have what a request names, and the answers to it.
+    """How the requests of an API are cut.
 
     Attributes:
-        items: the arrays of the request.
-        answers: the array of the response with an entry for each item.
-        inner: the array within an item that is cut as well, such as a topic's partitions; "" for none.
-        inner_answers: the array within an entry of the response with the answers to these.
-        key: what an item names (or an element of `inner` in it), if the handler refuses what is named twice.
+        parts: the arrays of the request that are cut, all answered in one array of the response.
+        inner: the array within an item that is cut as well, such as a topic's partitions, or None.
+        key: what an item names, if the handler refuses what is named twice.
         weight: as how many things an item counts that is not cut.
     """
 
-    items: tuple[str, ...]
-    answers: str
-    inner: str = ""
-    inner_answers: str = ""
-    key: Callable[[Any, Any], Hashable] | None = None
-    weight: Callable[[Any], int] | None = None
+    parts: tuple[Part, ...]
+    inner: Part | None
+    key: Key | None
+    weight: Callable[[Any], int] | None
 
 
-def _topic(item: Any, _: Any) -> Hashable:
-    return item if isinstance(item, str) else (item.name, getattr(item, "topic_id", None))
+def _names(part: Part, item: Any, inner: Any) -> Hashable:
+    names = part.identity(item)
+    return names if inner is None or part.inner is None else names + part.inner.identity(inner)
+
+
+def _quota_entity(part: Part, item: Any, inner: Any) -> Hashable:
+    return frozenset((each.entity_type, each.entity_name) for each in item.entity)
 
 
 def _marked(marker: Any) -> int:
     return 1 + sum(1 + len(topic.partition_indexes) for topic in marker.topics)
 
 
-_TOPICS: Final = Cut(("topics",), "topics", "partitions", "partitions")
-_RESOURCES: Final = Cut(("resources",), "responses", key=lambda item, _: (item.resource_type, item.resource_name))
-
-CUTS: Final[Mapping[ApiKey, Cut]] = MappingProxyType(
+CUTS: Final[Mapping[ApiKey, Key | None]] = MappingProxyType(
     {
-        ApiKey.OFFSET_COMMIT: _TOPICS,
-        ApiKey.TXN_OFFSET_COMMIT: _TOPICS,
-        ApiKey.OFFSET_DELETE: _TOPICS,
-        ApiKey.DELETE_RECORDS: _TOPICS,
-        ApiKey.DESCRIBE_PRODUCERS: _TOPICS._replace(inner="partition_indexes"),
-        ApiKey.FIND_COORDINATOR: Cut(("coordinator_keys",), "coordinators"),
-        ApiKey.LEAVE_GROUP: Cut(("members",), "members"),
-        ApiKey.DELETE_GROUPS: Cut(("groups_names",), "results", key=lambda name, _: name),
-        ApiKey.WRITE_TXN_MARKERS: Cut(("markers",), "markers", weight=_marked),
-        ApiKey.CREATE_TOPICS: Cut(("topics",), "topics", key=_topic),
-        ApiKey.DELETE_TOPICS: Cut(("topics", "topic_names"), "responses", key=_topic),
-        ApiKey.CREATE_PARTITIONS: Cut(("topics",), "results", key=_topic),
-        ApiKey.CREATE_ACLS: Cut(("creations",), "results"),
-        ApiKey.DELETE_ACLS: Cut(("filters",), "filter_results"),
-        ApiKey.ALTER_CONFIGS: _RESOURCES,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: _RESOURCES,
-        ApiKey.ALTER_CLIENT_QUOTAS: Cut(
-            ("entries",),
-            "entries",
-            key=lambda item, _: frozenset((each.entity_type, each.entity_name) for each in item.entity),
-        ),
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Cut(("deletions", "upsertions"), "results", key=lambda item, _: item.name),
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: Cut(
-            ("topics",),
-            "responses",
-            "partitions",
-            "partitions",
-            key=lambda item, inner: (item.name, None if inner is None else inner.partition_index),
-        ),
-        ApiKey.ELECT_LEADERS: Cut(("topic_partitions",), "replica_election_results", "partitions", "partition_result"),
+        ApiKey.OFFSET_COMMIT: None,
+        ApiKey.TXN_OFFSET_COMMIT: None,
+        ApiKey.OFFSET_DELETE: None,
+        ApiKey.DELETE_RECORDS: None,
+        ApiKey.DESCRIBE_PRODUCERS: None,
+        ApiKey.FIND_COORDINATOR: None,
+        ApiKey.LEAVE_GROUP: None,
+        ApiKey.DELETE_GROUPS: _names,
+        ApiKey.WRITE_TXN_MARKERS: None,
+        ApiKey.CREATE_TOPICS: _names,
+        ApiKey.DELETE_TOPICS: _names,
+        ApiKey.CREATE_PARTITIONS: _names,
+        ApiKey.CREATE_ACLS: None,
+        ApiKey.DELETE_ACLS: None,
+        ApiKey.ALTER_CONFIGS: _names,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: _names,
+        ApiKey.ALTER_CLIENT_QUOTAS: _quota_entity,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _names,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _names,
+        ApiKey.ELECT_LEADERS: None,
     }
 )
-"""The APIs whose requests are cut."""
+"""The APIs whose requests are cut, with what is refused if it is named twice, if anything is."""
+
+
+def cut_of(key: ApiKey) -> Cut:
+    """Return how the requests of one of these APIs are cut."""
+    parts, weight = parts_of(key), _marked if key is ApiKey.WRITE_TXN_MARKERS else None
+    return Cut(parts, parts[0].inner if weight is None else None, CUTS[key], weight)
 
 
 def in_parts(listings: Listings) -> Wrap:
@@ -104,8 +102,7 @@ def in_parts(listings: Listings) -> Wrap:
     """
 
     def before(key: int, route: Route) -> Handler:
-        cut = CUTS.get(ApiKey(key))
-        return route.handler if cut is None else _InParts(cut, route, listings)
+        return _InParts(cut_of(ApiKey(key)), route, listings) if key in CUTS else route.handler
 
     return before
 
@@ -126,7 +123,7 @@ class _InParts:
             self._listings.begin(self._steps(ctx, request, reply), ctx.session)
 
     def _steps(self, ctx: RequestContext, request: Any, reply: Reply) -> Iterator[None]:
-        parts = parts_of(self._cut, request)
+        parts = parts_in(self._cut, request)
         answers = _Answers(self._cut, ctx, len(parts), reply)
         for nth, part in enumerate(parts):
             yield
@@ -142,17 +139,17 @@ class _InParts:
 def _count(cut: Cut, request: Any) -> int:
     """Return how many things a request names."""
     count = 0
-    for array in cut.items:
-        items = getattr(request, array) or ()
+    for part in cut.parts:
+        items = getattr(request, part.items) or ()
         count += len(items) if cut.weight is None else sum(map(cut.weight, items))
-        if cut.inner:
-            count += sum(len(getattr(item, cut.inner)) for item in items)
+        if cut.inner is not None:
+            count += sum(len(getattr(item, cut.inner.items)) for item in items)
     return count
 
 
-def parts_of(cut: Cut, request: Any) -> list[Any]:
+def parts_in(cut: Cut, request: Any) -> list[Any]:
     """Cut a request into requests that name at most `PART_ENTRIES` things each, or one thing more often."""
-    parts: list[list[tuple[str, Any, Any]]] = [[]]
+    parts: list[list[_Item]] = [[]]
     size = 0
     for same in _by_key(cut, request):
         weight = len(same) if cut.weight is None else sum(cut.weight(item) for _, item, _ in same)
@@ -164,45 +161,40 @@ def parts_of(cut: Cut, request: Any) -> list[Any]:
     return [_joined(cut, request, named) for named in parts]
 
 
-def _named(cut: Cut, request: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Return each thing that a request names: its array, its item, and the element in that; None without one."""
-    for array in cut.items:
-        for item in getattr(request, array) or ():
-            inner = getattr(item, cut.inner) if cut.inner else ()
-            if inner:
-                for each in inner:
-                    yield array, item, each
-            else:
-                yield array, item, None
+_Item = tuple[Part, Any, Any]
+"""A thing that a request names: its array, its item, and the element in that; None without one."""
 
 
-def _by_key(cut: Cut, request: Any) -> Iterable[list[tuple[str, Any, Any]]]:
+def _named(cut: Cut, request: Any) -> Iterator[_Item]:
+    for part in cut.parts:
+        for item in getattr(request, part.items) or ():
+            for each in (getattr(item, cut.inner.items) if cut.inner is not None else ()) or (None,):
+                yield part, item, each
+
+
+def _by_key(cut: Cut, request: Any) -> Iterable[list[_Item]]:
     if cut.key is None:
         return ([named] for named in _named(cut, request))
-    groups: dict[Hashable, list[tuple[str, Any, Any]]] = {}
+    groups: dict[Hashable, list[_Item]] = {}
     for named in _named(cut, request):
-        groups.setdefault(cut.key(named[1], named[2]), []).append(named)
+        groups.setdefault(cut.key(*named), []).append(named)
     return groups.values()
 
 
-def _joined(cut: Cut, request: Any, named: list[tuple[str, Any, Any]]) -> Any:
+def _joined(cut: Cut, request: Any, named: list[_Item]) -> Any:
     """Return a request that names these things alone."""
-    part = copy(request)
-    arrays: dict[str, list[Any]] = {array: [] for array in cut.items}
+    arrays: dict[str, list[Any]] = {part.items: [] for part in cut.parts}
     last: Any = None
     inner: list[Any] = []
-    for array, item, each in named:
-        if each is None:
-            arrays[array].append(item)
+    for part, item, each in named:
+        if each is None or cut.inner is None:
+            arrays[part.items].append(item)
             continue
         if item is not last:
-            last, inner, cut_item = item, [], copy(item)
-            setattr(cut_item, cut.inner, inner)
-            arrays[array].append(cut_item)
+            last, inner = item, []
+            arrays[part.items].append(changed(item, **{cut.inner.items: inner}))
         inner.append(each)
-    for array, items in arrays.items():
-        setattr(part, array, items)
-    return part
+    return changed(request, **arrays)
 
 
 class _PartReply:
@@ -258,23 +250,10 @@ class _Answers:
             return
         failed = next((answer for answer in answers if getattr(answer, "error_code", 0)), None)
         if failed is None:
-            together, entries = answers[0], []
+            part, together, entries = self._cut.parts[0], answers[0], []
             for answer in answers:
-                entries += getattr(answer, self._cut.answers)
-            setattr(together, self._cut.answers, self._without_cuts(entries))
+                entries += getattr(answer, part.answers)
+            setattr(together, part.answers, entries if self._cut.inner is None else part.joined(entries))
             self._reply(together)
         else:  # it is about the whole request, as is the error of a group that is not coordinated here
             self._reply(failed)
-
-    def _without_cuts(self, entries: list[Any]) -> list[Any]:
-        """Return the entries with those joined that answer for one item, which was cut."""
-        if not self._cut.inner:
-            return entries
-        inner = self._cut.inner_answers
-        joined: dict[Hashable, Any] = {}
-        for entry in entries:
-            name = getattr(entry, "name", None) or getattr(entry, "topic", None), getattr(entry, "topic_id", None)
-            known = joined.setdefault(name, entry)
-            if known is not entry:
-                getattr(known, inner).extend(getattr(entry, inner))
-        return list(joined.values())

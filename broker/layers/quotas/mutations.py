@@ -8,7 +8,6 @@ done, and the client is throttled afterwards. What a handler refuses costs nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from typing import Any, Final, NamedTuple, Protocol
 
 from purgatorio.broker.layers.quotas.charging import ChargedApi, ChargedRequest, ClientCharges
@@ -18,6 +17,7 @@ from purgatorio.broker.layers.quotas.throttle import Throttle, larger
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.parts import Part, items_of, only, parts_of
 
 STRICT_VERSIONS: Final = {ApiKey.CREATE_TOPICS: 6, ApiKey.CREATE_PARTITIONS: 3, ApiKey.DELETE_TOPICS: 5}
 
@@ -53,22 +53,6 @@ class _Known(NamedTuple):
     is_strict: bool
 
 
-class _Shape(NamedTuple):
-    """What differs between the APIs.
-
-    Attributes:
-        topics: of a request.
-        with_topics: returns a request with these topics only.
-        results: of a response.
-        partitions: that a topic of a request costs.
-    """
-
-    topics: Callable[[Any], Sequence[Any]]
-    with_topics: Callable[[Any, list[Any]], Any]
-    results: Callable[[Any], list[Any]]
-    partitions: Callable[[Any, KnownPartitions], int]
-
-
 class ChargedMutations(ChargedApi):
     """Charges CreateTopics, CreatePartitions or DeleteTopics.
 
@@ -78,12 +62,13 @@ class ChargedMutations(ChargedApi):
         topics: those of the cluster.
     """
 
-    __slots__ = ("_error_response", "_shape", "_strict_from", "_topics")
+    __slots__ = ("_cost", "_error_response", "_key", "_strict_from", "_topics")
 
     def __init__(self, charges: ClientCharges, key: ApiKey, route: Route, topics: KnownPartitions) -> None:
         super().__init__(charges, route.handler)
         self._error_response = route.error_response
-        self._shape = _SHAPES[key]
+        self._key = key
+        self._cost = _COSTS[key]
         self._strict_from = STRICT_VERSIONS[key]
         self._topics = topics
 
@@ -101,27 +86,26 @@ class ChargedMutations(ChargedApi):
         if limit is not None:
             allowed, over = self._take(limit, request, is_strict, taken)
             if over:
-                failed = self._error_response(self._shape.with_topics(request, over), _REFUSED)
-                refused = self._shape.results(failed)
-                request = self._shape.with_topics(request, allowed)
+                refused = self._results(self._error_response(only(self._key, request, over), _REFUSED))
+                request = only(self._key, request, allowed)
         charged = ChargedRequest(self, ctx, _Known(limit, taken, refused, is_strict), reply)
-        if refused and not self._shape.topics(request):
+        if refused and not items_of(self._key, request):
             charged(self._error_response(request, _REFUSED))
         else:
             charged.begin(self._handler, request)
 
     def _take(
         self, limit: Limit, request: Any, is_strict: bool, taken: dict[str | bytes, int]
-    ) -> tuple[list[Any], list[Any]]:
+    ) -> tuple[list[tuple[Part, Any]], list[tuple[Part, Any]]]:
         """Charge topic by topic; return the topics that are allowed, and those that are not."""
         allowed, over = [], []
         mutations = self.charges.mutations
-        for topic in self._shape.topics(request):
+        for part, topic in items_of(self._key, request):
             if is_strict and mutations.is_overdrawn(limit):
-                over.append(topic)
+                over.append((part, topic))
                 continue
-            allowed.append(topic)
-            partitions = self._shape.partitions(topic, self._topics)
+            allowed.append((part, topic))
+            partitions = self._cost(topic, self._topics)
             mutations.take(limit, partitions)
             key = _key(topic)
             taken[key] = taken.get(key, 0) + partitions
@@ -133,13 +117,17 @@ class ChargedMutations(ChargedApi):
         if limit is None or response is None:
             return response, over_time
         mutations = self.charges.mutations
-        results = self._shape.results(response)
+        results = self._results(response)
         for result in results:
             if result.error_code not in _DONE:
                 mutations.take(limit, -(taken.get(result.name) or taken.get(_id(result)) or 0))
         results += refused
         over = mutations.throttle(limit) if refused or not is_strict else None
         return response, larger(over, over_time)
+
+    def _results(self, response: Any) -> list[Any]:
+        results: list[Any] = getattr(response, parts_of(self._key)[0].answers)
+        return results
 
 
 class ChargedMetadata(ChargedApi):
@@ -204,36 +192,9 @@ def _deleted(topic: Any, known: KnownPartitions) -> int:
     return (known.count(name) if name is not None else None) or 0
 
 
-def _with_deleted(request: Any, topics: list[Any]) -> Any:
-    names = [topic for topic in topics if isinstance(topic, str)]
-    return _with(request, topic_names=names, topics=[topic for topic in topics if not isinstance(topic, str)])
-
-
-def _with(message: Any, **values: Any) -> Any:
-    """Return a copy of a message with other values."""
-    changed = copy(message)
-    for name, value in values.items():
-        setattr(changed, name, value)
-    return changed
-
-
-_SHAPES: Final = {
-    ApiKey.CREATE_TOPICS: _Shape(
-        lambda request: request.topics,
-        lambda request, topics: _with(request, topics=topics),
-        lambda response: response.topics,
-        _created,
-    ),
-    ApiKey.CREATE_PARTITIONS: _Shape(
-        lambda request: request.topics,
-        lambda request, topics: _with(request, topics=topics),
-        lambda response: response.results,
-        _added,
-    ),
-    ApiKey.DELETE_TOPICS: _Shape(
-        lambda request: [*request.topic_names, *request.topics],
-        _with_deleted,
-        lambda response: response.responses,
-        _deleted,
-    ),
+_COSTS: Final[Mapping[ApiKey, Callable[[Any, KnownPartitions], int]]] = {
+    ApiKey.CREATE_TOPICS: _created,
+    ApiKey.CREATE_PARTITIONS: _added,
+    ApiKey.DELETE_TOPICS: _deleted,
 }
+"""The partitions that a topic of a request costs."""

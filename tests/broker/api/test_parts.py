@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.api.parts import CUTS, PART_ENTRIES, in_parts, parts_of
+from purgatorio.broker.api.parts import CUTS, PART_ENTRIES, cut_of, in_parts, parts_in
 from purgatorio.broker.api.routes import APIS
 from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.routing.request import RequestContext, Route
@@ -130,7 +130,7 @@ def test_parts_wait_side_by_side_and_are_answered_in_the_order_of_the_request() 
 
 def test_what_is_named_twice_stays_in_one_part_which_the_handler_refuses() -> None:
     names = [f"topic{number}" for number in range(LONG)]
-    parts = parts_of(CUTS[ApiKey.CREATE_TOPICS], topics(*names, "topic0"))
+    parts = parts_in(cut_of(ApiKey.CREATE_TOPICS), topics(*names, "topic0"))
     assert [each.name for each in parts[0].topics].count("topic0") == 2
     assert sum(len(part.topics) for part in parts) == LONG + 1
 
@@ -215,12 +215,12 @@ class Muted:
 
 @pytest.mark.parametrize("key", sorted(CUTS), ids=lambda key: key.name)
 def test_the_parts_of_a_request_name_what_it_names(key: ApiKey) -> None:
-    cut = CUTS[key]
+    cut = cut_of(key)
     most = 0
     for asked in requests_that_name(key, 2 * LONG, newest_only=True):
         header, position = decode_request_header(asked.frame)
         request = decode_request(header, asked.frame, position)
-        parts = parts_of(cut, request)
+        parts = parts_in(cut, request)
         most = max(most, len(parts))
         names = [name for part in parts for name in named(cut, part)]
         if cut.key is None:
@@ -233,9 +233,8 @@ def test_the_parts_of_a_request_name_what_it_names(key: ApiKey) -> None:
 def named(cut: Any, request: Any) -> list[str]:
     """Return what a request names, as texts."""
     found = []
-    for array in cut.items:
-        for item in getattr(request, array) or ():
-            inner = getattr(item, cut.inner) if cut.inner else []
-            name = getattr(item, "name", None) or getattr(item, "topic", None)
-            found += [f"{array} {name} {each!r}" for each in inner] or [f"{array} {item!r}"]
+    for part in cut.parts:
+        for item in getattr(request, part.items) or ():
+            inner = getattr(item, cut.inner.items) if cut.inner else []
+            found += [f"{part.items} {part.identity(item)} {each!r}" for each in inner] or [f"{part.items} {item!r}"]
     return found
