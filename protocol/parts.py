@@ -173,6 +173,11 @@ def refused(api_key: int, request: Any, error_code: ErrorCode) -> Any:
     return answer
 
 
+def is_told_once(api_key: int) -> bool:
+    """Return whether the answer to a failed request of an API has its error once, and in no part."""
+    return _of_failed(api_key)[1]
+
+
 @cache
 def _of_failed(api_key: int) -> tuple[dict[str, Any], bool]:
     """Return what fields of a failed response hold, and whether its error is told once."""

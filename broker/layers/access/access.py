@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from typing import Any, Final, Protocol
 
 from purgatorio.broker.layers.access.audit import Audit
@@ -104,14 +103,6 @@ def send(response: Any, reply: Reply) -> None:
         reply.close("a request that has no answer was not authorized")
     else:
         reply(response)
-
-
-def changed(message: Any, **fields: object) -> Any:
-    """Return a message with other values in these fields; the message itself stays as it is."""
-    result = copy(message)
-    for name, value in fields.items():
-        setattr(result, name, value)
-    return result
 
 
 def altering(ctx: RequestContext, reply: Reply, *changes: Callable[[Any], object]) -> Reply:

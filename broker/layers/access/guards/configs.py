@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from purgatorio.broker.layers.access.access import CODES, Access, Guard, altering, changed, extending
+from purgatorio.broker.layers.access.access import CODES, Access, Guard, altering, extending
 from purgatorio.broker.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext, Route
+from purgatorio.protocol.parts import changed
 
 TOPIC_CONFIGS: Final = 2
 GROUP_CONFIGS: Final = 32

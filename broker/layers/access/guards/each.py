@@ -7,17 +7,15 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
-from purgatorio.broker.layers.access.access import CODES, Access, altering, changed, extending, send
+from purgatorio.broker.layers.access.access import CODES, Access, altering, extending, send
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.routing.replies import LostReply
 from purgatorio.broker.routing.request import Reply, RequestContext, Route
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.parts import Part, changed, is_told_once, parts_of, refused
 
 Change = Callable[[Access, RequestContext, Any, Any], object]
 """Alters the answer to a request: gets both."""
-
-
-NEVER: Final = 1 << 15
-"""Above all versions."""
 
 
 class EachOne:
@@ -26,35 +24,33 @@ class EachOne:
     A request of which nothing is refused passes as it is.
 
     Args:
-        items: where the request has the resources: messages, or texts.
-        answers: where the response has them.
-        name: where a message has the resource's name; not given: the items are names.
-        ids_since: the first version in which topics have ids in place of names.
-        failed: returns the response for refused resources, if it is not the API's `error_response`.
+        key: of the API.
+        part: the part of its requests with the resources, if they have several.
+        failed: returns the response for refused resources, if it is not the one that follows from the declarations.
         change: alters each answer, whether something is refused or not.
     """
 
-    __slots__ = ("_answers", "_bit", "_change", "_failed", "_ids_since", "_items", "_kind", "_name", "_operation")
+    __slots__ = ("_bit", "_change", "_failed", "_ids_since", "_items", "_key", "_kind", "_name", "_operation", "_part")
 
     def __init__(
         self,
+        key: ApiKey,
         operation: AclOperation,
         kind: ResourceType,
-        items: str,
-        answers: str,
         *,
-        name: str = "",
-        ids_since: int = NEVER,
+        part: Part | None = None,
         failed: Callable[[Any], Any] | None = None,
         change: Change | None = None,
     ) -> None:
         self._operation: Final = operation
         self._kind: Final = kind
-        self._items = items
-        self._answers = answers
+        part = parts_of(key)[0] if part is None else part
+        self._key = key
+        self._part = part
+        self._items = part.items
         self._bit = 1 << operation
-        self._name = attrgetter(name) if name else None
-        self._ids_since = ids_since
+        self._name = attrgetter(part.name) if part.name else None
+        self._ids_since = part.ids_since
         self._failed = failed
         self._change = change
 
@@ -64,14 +60,14 @@ class EachOne:
             reply = altering(ctx, reply, partial(self._change, access, ctx, request))
         self.pass_on(self.refused(access, ctx, request), route, ctx, request, reply)
 
-    def pass_on(self, refused: dict[int, Any], route: Route, ctx: RequestContext, request: Any, reply: Reply) -> None:
+    def pass_on(self, denied: dict[int, Any], route: Route, ctx: RequestContext, request: Any, reply: Reply) -> None:
         """Pass a request on, without the resources that are refused."""
-        if not refused:
+        if not denied:
             route.handler(ctx, request, reply)
             return
-        allowed = [each for nth, each in enumerate(getattr(request, self._items)) if nth not in refused]
-        part = changed(request, **{self._items: list(refused.values())})
-        failed = route.error_response(part, CODES[self._kind]) if self._failed is None else self._failed(part)
+        allowed = [each for nth, each in enumerate(getattr(request, self._items)) if nth not in denied]
+        part = changed(request, **{self._items: list(denied.values())})
+        failed = self._answer(route, part)
         if not allowed:
             send(failed, reply)
             return
@@ -79,8 +75,16 @@ class EachOne:
         if failed is None:  # Produce with acks=0
             reply = LostReply(partial(reply.close, "a part of a request that has no answer was not authorized"))
         else:
-            reply = altering(ctx, reply, extending(self._answers, failed))
+            reply = altering(ctx, reply, extending(self._part.answers, failed))
         route.handler(ctx, rest, reply)
+
+    def _answer(self, route: Route, part: Any) -> Any:
+        """Return the answer to refused resources; with an error of the request, nobody would look at the others."""
+        if self._failed is not None:
+            return self._failed(part)
+        if is_told_once(self._key):
+            return refused(self._key, part, CODES[self._kind])
+        return route.error_response(part, CODES[self._kind])
 
     def refused(self, access: Access, ctx: RequestContext, request: Any) -> dict[int, Any]:
         """Return the resources that the client may not use, by their position in the request, and note them."""
@@ -94,14 +98,14 @@ class EachOne:
         else:
             return {}  # nearly all requests
         operation, kind = self._operation, self._kind
-        refused = {
+        denied = {
             nth: name
             for nth, name in enumerate(names)
             if name is not None and not permissions.allows(operation, kind, name)
         }
-        if refused:
-            access.audit.refused(ctx, operation, kind, next(iter(refused.values())), len(refused) - 1)
-        return {nth: items[nth] for nth in refused}
+        if denied:
+            access.audit.refused(ctx, operation, kind, next(iter(denied.values())), len(denied) - 1)
+        return {nth: items[nth] for nth in denied}
 
     def _names(self, access: Access, ctx: RequestContext, items: Sequence[Any]) -> Sequence[Any]:
         """Return the names of the resources; None for a topic whose id is unknown."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from purgatorio.broker.layers.access.access import Access, ReadSession, changed, refuse
+from purgatorio.broker.layers.access.access import Access, ReadSession, refuse
 from purgatorio.broker.layers.access.authorizer import Permissions
 from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType
@@ -16,17 +16,9 @@ from purgatorio.broker.routing.request import Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FINAL_EPOCH, FetchRequest, is_full, replica_of
-from purgatorio.protocol.parts import refused
+from purgatorio.protocol.parts import changed, refused
 
-
-def _not_read(request: FetchRequest) -> Any:
-    """Return the error for each partition; with an error for all clients would look for a broken session."""
-    return refused(ApiKey.FETCH, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-
-
-_READ: Final = EachOne(
-    AclOperation.READ, ResourceType.TOPIC, "topics", "responses", name="topic", ids_since=13, failed=_not_read
-)
+_READ: Final = EachOne(ApiKey.FETCH, AclOperation.READ, ResourceType.TOPIC)
 
 
 def fetch(access: Access, route: Route, ctx: RequestContext, request: FetchRequest, reply: Reply) -> None:
@@ -35,10 +27,10 @@ def fetch(access: Access, route: Route, ctx: RequestContext, request: FetchReque
     if replica_of(request) >= 0:
         _follower(access, route, ctx, request, reply, begins)
     elif begins:
-        refused = _READ.refused(access, ctx, request)
-        if refused:  # an answer with an error does not wait for records
+        denied = _READ.refused(access, ctx, request)
+        if denied:  # an answer with an error does not wait for records
             request = changed(request, session_epoch=FINAL_EPOCH, max_wait_ms=0)
-        _READ.pass_on(refused, route, ctx, request, reply)
+        _READ.pass_on(denied, route, ctx, request, reply)
     elif (request.topics and _READ.refused(access, ctx, request)) or not _may_go_on(access, access.of(ctx), request):
         refuse(route, request, reply, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     else:
@@ -51,7 +43,7 @@ def _follower(
     if access.may_cluster(ctx, AclOperation.CLUSTER_ACTION):
         route.handler(ctx, request, reply)
     elif begins:
-        reply(_not_read(request))
+        reply(refused(ApiKey.FETCH, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     else:
         refuse(route, request, reply, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 

@@ -4,34 +4,28 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from purgatorio.broker.layers.access.access import Access, altering, changed, refuse
+from purgatorio.broker.layers.access.access import Access, altering, refuse
 from purgatorio.broker.layers.access.authorizer import Permissions
 from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.layers.access.guards.whole import named
 from purgatorio.broker.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext, Route
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from purgatorio.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
 from purgatorio.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
     without_repeats,
 )
+from purgatorio.protocol.parts import changed, part_of
 
 GROUP: Final = ResourceType.GROUP
 TOPIC: Final = ResourceType.TOPIC
+DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUPS_VERSION: Final = 8
 """The first version of OffsetFetch that asks for several groups."""
 
@@ -104,26 +98,8 @@ consumer_group_heartbeat: Final = named(AclOperation.READ, GROUP, "group_id", _s
 # --- offsets ---
 
 
-def _not_deleted(request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    """Return the error for each partition; the API's own would be one for the whole request."""
-    return OffsetDeleteResponse(
-        topics=[
-            OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetDeleteResponsePartition(
-                        partition_index=each.partition_index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                    )
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-_READ_EACH: Final = EachOne(AclOperation.READ, TOPIC, "topics", "topics", name="name", ids_since=10)
-_DELETE_EACH: Final = EachOne(AclOperation.READ, TOPIC, "topics", "topics", name="name", failed=_not_deleted)
+_READ_EACH: Final = EachOne(ApiKey.OFFSET_COMMIT, AclOperation.READ, TOPIC)
+_DELETE_EACH: Final = EachOne(ApiKey.OFFSET_DELETE, AclOperation.READ, TOPIC)
 offset_commit: Final = named(AclOperation.READ, GROUP, "group_id", _READ_EACH)
 offset_delete: Final = named(AclOperation.DELETE, GROUP, "group_id", _DELETE_EACH)
 
@@ -155,7 +131,7 @@ class _Offsets:
             if group.topics is not None:
                 topics, refused = self.topics(group.topics)
                 if refused:
-                    self.refused_topics[len(allowed)] = [_no_offsets(topic) for topic in refused]
+                    self.refused_topics[len(allowed)] = _TOPICS.refused(refused, DENIED)
                     group = changed(group, topics=topics)
             allowed.append(group)
         return allowed
@@ -182,7 +158,9 @@ class _Topics:
         self.topics = topics
 
 
-_DESCRIBED: Final = EachOne(AclOperation.DESCRIBE, TOPIC, "topics", "topics", name="name", ids_since=10)
+_TOPICS: Final = part_of(ApiKey.OFFSET_FETCH, "groups", "topics")
+_TOPICS_OF_ONE: Final = part_of(ApiKey.OFFSET_FETCH, "topics")
+_DESCRIBED: Final = EachOne(ApiKey.OFFSET_FETCH, AclOperation.DESCRIBE, TOPIC, part=_TOPICS)
 
 
 def offset_fetch(access: Access, route: Route, ctx: RequestContext, request: OffsetFetchRequest, reply: Reply) -> None:
@@ -226,37 +204,6 @@ def _offset_fetch_of_one(
     topics, refused = offsets.topics(request.topics)
 
     def add(answer: OffsetFetchResponse) -> None:
-        answer.topics = [*answer.topics, *map(_no_offsets_of_one, refused)]
+        answer.topics = [*answer.topics, *_TOPICS_OF_ONE.refused(refused, DENIED)]
 
     route.handler(ctx, changed(request, topics=topics), altering(ctx, reply, add) if refused else reply)
-
-
-def _no_offsets(topic: Any) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=[
-            OffsetFetchResponsePartitions(
-                partition_index=index,
-                committed_offset=-1,
-                metadata="",
-                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            )
-            for index in topic.partition_indexes
-        ],
-    )
-
-
-def _no_offsets_of_one(topic: Any) -> OffsetFetchResponseTopic:
-    return OffsetFetchResponseTopic(
-        name=topic.name,
-        partitions=[
-            OffsetFetchResponsePartition(
-                partition_index=index,
-                committed_offset=-1,
-                metadata="",
-                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            )
-            for index in topic.partition_indexes
-        ],
-    )

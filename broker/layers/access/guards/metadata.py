@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from purgatorio.broker.layers.access.access import NO_ID, Access, altering, changed
+from purgatorio.broker.layers.access.access import NO_ID, Access, altering
 from purgatorio.broker.layers.access.authorizer import Permissions
 from purgatorio.broker.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from purgatorio.broker.metadata.topic_name import is_internal, topic_name_problem
 from purgatorio.broker.routing.request import Reply, RequestContext, Route
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from purgatorio.protocol.parts import changed
 
 TOPIC_IDS_VERSION: Final = 12
 """The first version that is answered by ids; the handler refuses ids of others."""

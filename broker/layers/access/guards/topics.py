@@ -9,7 +9,6 @@ from purgatorio.broker.layers.access.access import (
     NO_ID,
     Access,
     altering,
-    changed,
     extending,
     refuse,
     send,
@@ -18,8 +17,9 @@ from purgatorio.broker.layers.access.authorizer import Permissions
 from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext, Route
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from purgatorio.protocol.messages.create_topics import CreateTopicsRequest
 from purgatorio.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -31,6 +31,7 @@ from purgatorio.protocol.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from purgatorio.protocol.messages.produce import ProduceRequest
+from purgatorio.protocol.parts import changed, failed
 from purgatorio.protocol.records import is_transactional
 
 TOPIC: Final = ResourceType.TOPIC
@@ -40,9 +41,7 @@ DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 TOPIC_IDS_VERSION: Final = 13
 _WRITE: Final = 1 << AclOperation.WRITE
-_PRODUCE: Final = EachOne(
-    AclOperation.WRITE, TOPIC, "topic_data", "responses", name="name", ids_since=TOPIC_IDS_VERSION
-)
+_PRODUCE: Final = EachOne(ApiKey.PRODUCE, AclOperation.WRITE, TOPIC)
 
 
 def produce(access: Access, route: Route, ctx: RequestContext, request: ProduceRequest, reply: Reply) -> None:
@@ -85,14 +84,11 @@ def _hide_configs(access: Access, ctx: RequestContext, request: CreateTopicsRequ
             topic.configs = None
 
 
-def _not_created(request: CreateTopicsRequest) -> CreateTopicsResponse:
-    names = dict.fromkeys(topic.name for topic in request.topics)
-    message = "Authorization failed."
-    return CreateTopicsResponse(
-        topics=[
-            CreatableTopicResult(name=name, error_code=DENIED, error_message=message, configs=None) for name in names
-        ]
-    )
+def _not_created(request: CreateTopicsRequest) -> Any:
+    answer = failed(ApiKey.CREATE_TOPICS, request, DENIED)
+    for topic in answer.topics:
+        topic.error_message = "Authorization failed."
+    return answer
 
 
 def _creates_anything(access: Access, ctx: RequestContext) -> bool:
@@ -100,7 +96,7 @@ def _creates_anything(access: Access, ctx: RequestContext) -> bool:
 
 
 _CREATE_EACH: Final = EachOne(
-    AclOperation.CREATE, TOPIC, "topics", "topics", name="name", failed=_not_created, change=_hide_configs
+    ApiKey.CREATE_TOPICS, AclOperation.CREATE, TOPIC, failed=_not_created, change=_hide_configs
 )
 
 
@@ -144,12 +140,12 @@ def delete_topics(
         route.handler(ctx, request, reply)
         return
     access.audit.refused(ctx, AclOperation.DELETE, TOPIC, refused[0][0], len(refused) - 1)
-    failed = DeleteTopicsResponse(responses=[result for _, result in refused])
+    answer = DeleteTopicsResponse(responses=[result for _, result in refused])
     if names or topics:
         rest = changed(request, topic_names=names, topics=topics)
-        route.handler(ctx, rest, altering(ctx, reply, extending("responses", failed)))
+        route.handler(ctx, rest, altering(ctx, reply, extending("responses", answer)))
     else:
-        send(failed, reply)
+        send(answer, reply)
 
 
 # --- DescribeTopicPartitions ---
@@ -162,7 +158,7 @@ def _true_operations(access: Access, ctx: RequestContext, request: DescribeTopic
             topic.topic_authorized_operations &= permissions.operations(TOPIC, topic.name)
 
 
-_DESCRIBE_EACH: Final = EachOne(AclOperation.DESCRIBE, TOPIC, "topics", "topics", name="name", change=_true_operations)
+_DESCRIBE_EACH: Final = EachOne(ApiKey.DESCRIBE_TOPIC_PARTITIONS, AclOperation.DESCRIBE, TOPIC, change=_true_operations)
 
 
 def describe_topic_partitions(

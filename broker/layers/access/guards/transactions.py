@@ -9,13 +9,10 @@ from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.layers.access.guards.whole import named
 from purgatorio.broker.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext, Route
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopicResult,
-)
+from purgatorio.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from purgatorio.protocol.parts import part_of
 
 TRANSACTIONAL_ID: Final = ResourceType.TRANSACTIONAL_ID
 TOPIC: Final = ResourceType.TOPIC
@@ -27,8 +24,7 @@ BATCHED_FIND_VERSION: Final = 4
 KINDS: Final = {0: GROUP, 1: TRANSACTIONAL_ID}
 """The type of resource that a coordinator is asked for; the handler refuses other types of keys."""
 _FIND: Final = {
-    key_type: EachOne(AclOperation.DESCRIBE, kind, "coordinator_keys", "coordinators")
-    for key_type, kind in KINDS.items()
+    key_type: EachOne(ApiKey.FIND_COORDINATOR, AclOperation.DESCRIBE, kind) for key_type, kind in KINDS.items()
 }
 
 
@@ -68,7 +64,8 @@ def init_producer_id(access: Access, route: Route, ctx: RequestContext, request:
 
 BATCHED_ADD_VERSION: Final = 4
 """The first version of AddPartitionsToTxn that leaders send, and no clients."""
-_WRITE_TOPICS: Final = EachOne(AclOperation.WRITE, TOPIC, "v3_and_below_topics", "", name="name")
+_TOPICS: Final = part_of(ApiKey.ADD_PARTITIONS_TO_TXN, "v3_and_below_topics")
+_WRITE_TOPICS: Final = EachOne(ApiKey.ADD_PARTITIONS_TO_TXN, AclOperation.WRITE, TOPIC, part=_TOPICS)
 
 
 def add_partitions(
@@ -95,16 +92,9 @@ def _none_added(request: AddPartitionsToTxnRequest, refused: dict[int, Any]) -> 
     denied, others = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OPERATION_NOT_ATTEMPTED
     return AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=[
-            AddPartitionsToTxnTopicResult(
-                name=topic.name,
-                results_by_partition=[
-                    AddPartitionsToTxnPartitionResult(
-                        partition_index=index, partition_error_code=denied if nth in refused else others
-                    )
-                    for index in topic.partitions
-                ],
-            )
+            result
             for nth, topic in enumerate(request.v3_and_below_topics)
+            for result in _TOPICS.refused([topic], denied if nth in refused else others)
         ]
     )
 
@@ -120,7 +110,7 @@ txn_offset_commit: Final = named(
         AclOperation.READ,
         GROUP,
         "group_id",
-        EachOne(AclOperation.READ, TOPIC, "topics", "topics", name="name"),
+        EachOne(ApiKey.TXN_OFFSET_COMMIT, AclOperation.READ, TOPIC),
     ),
 )
 
