@@ -20,10 +20,12 @@ from purgatorio.broker.server.client_hello import MAX_HELLO_BYTES, bytes_of_hell
 from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.listening import ListeningSockets
-from purgatorio.broker.time.clock import Alarm, Clock
+from purgatorio.broker.time.clock import Alarm, Clock, time_limit
 
 MAX_HANDSHAKES_PER_TURN: Final = 8
 """Clients whose first messages are answered in one turn of the loop."""
+UNLIMITED_SECONDS: Final = 86_400.0
+"""What an event loop may take at most for a handshake by its own time, which goes on while the process stands still."""
 SHUTDOWN_SECONDS: Final = 5.0
 """Longest wait for a client's half of the TLS closing; it costs nothing else than the socket."""
 
@@ -82,7 +84,8 @@ class TlsAcceptor:
         slots: the places for connections.
         refused: is told of connections that ended before.
         handshake_ms: the longest time from the connection to the client's first message, and of the handshake then.
-        clock: times the wait for the first message, and the next attempt when no client could be accepted.
+        clock: times the wait for the first message and the handshake, and the next attempt when no client could be
+            accepted.
     """
 
     def __init__(
@@ -229,13 +232,14 @@ class TlsAcceptor:
 
     async def _shake_hands(self, arrival: _Arrival) -> None:
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: self._protocol(arrival.place),
-                arrival.client,
-                ssl=self._context(),
-                ssl_handshake_timeout=self._handshake_ms / 1000,
-                ssl_shutdown_timeout=SHUTDOWN_SECONDS,
-            )
+            async with time_limit(self._clock, self._handshake_ms):
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    lambda: self._protocol(arrival.place),
+                    arrival.client,
+                    ssl=self._context(),
+                    ssl_handshake_timeout=UNLIMITED_SECONDS,
+                    ssl_shutdown_timeout=SHUTDOWN_SECONDS,
+                )
         except (OSError, ssl.SSLError, TimeoutError) as error:
             reason, detail = _why(error)
             self._refused(reason, detail, arrival.peer)

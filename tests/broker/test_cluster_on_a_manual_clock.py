@@ -72,6 +72,15 @@ async def test_while_the_clock_stands_still_replication_goes_on_and_no_time_pass
     assert clock.now_ms() == 0
 
 
+async def test_a_standstill_of_the_process_closes_no_client(cluster: Cluster, clock: ManualClock) -> None:
+    """A client that has been idle for an hour of which the process ran a second."""
+    connection = await client(leader_of(cluster))
+    request = produce_request(timeout_ms=30_000)
+    await connection.request(ApiKey.PRODUCE, 9, request, timeout_ms=60_000)
+    clock.advance_ms(3_600_000)
+    await connection.request(ApiKey.PRODUCE, 9, request, timeout_ms=60_000)
+
+
 async def test_a_delayed_follower_waits_by_the_clock(cluster: Cluster, clock: ManualClock) -> None:
     for follower in followers_of(cluster):
         follower.gate.delay_ms = 5_000

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -15,7 +16,7 @@ import trustme
 from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.tls_acceptor import MAX_HANDSHAKES_PER_TURN, TlsAcceptor
-from purgatorio.broker.time.clock import SystemClock
+from purgatorio.broker.time.clock import Clock, ManualClock, SystemClock
 
 AUTHORITY = trustme.CA()
 CLOSED = "the client closed the connection during the TLS handshake"
@@ -71,7 +72,7 @@ class Echo(asyncio.Protocol):
 class Acceptor:
     """An acceptor of echoes that remembers what it refused."""
 
-    def __init__(self, handshake_ms: int, most: int) -> None:
+    def __init__(self, handshake_ms: int, most: int, clock: Clock) -> None:
         self.refusals: asyncio.Queue[tuple[Refusal, str]] = asyncio.Queue()
         made = context()
         self.slots = ConnectionSlots(ConnectionLimits(max_connections=most))
@@ -81,7 +82,7 @@ class Acceptor:
             slots=self.slots,
             refused=self._refused,
             handshake_ms=handshake_ms,
-            clock=SystemClock(),
+            clock=clock,
         )
 
     def _refused(self, reason: Refusal, detail: str, peer: str) -> None:
@@ -89,8 +90,10 @@ class Acceptor:
 
 
 @asynccontextmanager
-async def listening(handshake_ms: int = 10_000, most: int = 1_000) -> AsyncIterator[tuple[Acceptor, int]]:
-    made = Acceptor(handshake_ms, most)
+async def listening(
+    handshake_ms: int = 10_000, most: int = 1_000, clock: Clock | None = None
+) -> AsyncIterator[tuple[Acceptor, int]]:
+    made = Acceptor(handshake_ms, most, clock or SystemClock())
     await made.acceptor.open("127.0.0.1", 0, 200)
     try:
         yield made, made.acceptor.sockets[0].getsockname()[1]
@@ -141,6 +144,22 @@ async def test_a_client_that_says_nothing_is_closed_when_its_time_is_up() -> Non
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         assert await made.refusals.get() == (Refusal.HANDSHAKE_TIMEOUT, "the TLS handshake took too long")
         assert await reader.read() == b""
+        writer.close()
+
+
+async def test_a_handshake_that_stops_half_way_is_ended_by_the_clock_of_deadlines_alone() -> None:
+    """The event loop's own time goes on while the process stands still."""
+    clock = ManualClock()
+    async with listening(handshake_ms=20, clock=clock) as (made, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(HELLO)
+        assert await reader.read(1)  # the broker's part of the handshake
+        time.sleep(0.03)  # noqa: ASYNC251 - the process stands still
+        await asyncio.sleep(0)
+        assert made.refusals.empty()
+        clock.advance_ms(21)
+        assert await made.refusals.get() == (Refusal.HANDSHAKE_TIMEOUT, "the TLS handshake took too long")
+        await reader.read()
         writer.close()
 
 
