@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A mutation run: break the code of replica, log and metadata in many ways, and see whether the unit tests notice.
+"""A mutation run: break replica, log, metadata and transactions in many ways, and see whether the unit tests notice.
 
 Each mutant is one change of the source, made in a copy of the repository; then the unit tests of its folder run. A
 mutant that they pass has survived: something that the code does is not tested. The simulator's own mutants, one for
@@ -32,6 +32,7 @@ MUTANTS_A_TURN: Final = 4
 REPLICA: Final = "tests/broker/replica"
 LOG: Final = "tests/broker/log"
 METADATA: Final = "tests/broker/metadata"
+TRANSACTIONS: Final = "tests/broker/txn"
 SESSIONS: Final = "tests/broker/api/test_fetch_sessions_changed.py"
 
 
@@ -281,6 +282,13 @@ MUTANTS: Final = (
         METADATA,
     ),
     Mutant(
+        "the-difference-to-another-image-is-told-again",
+        "broker/metadata/delta.py",
+        "isinstance(known, _Found) and known.before() is before",
+        "isinstance(known, _Found)",
+        METADATA,
+    ),
+    Mutant(
         "touched-rows-differ",
         "broker/metadata/delta.py",
         "for index in sorted(rows) if was[index] is not now[index]]",
@@ -321,6 +329,27 @@ MUTANTS: Final = (
         "                to_note.pop(fetch, None)\n",
         "                pass\n",
         SESSIONS,
+    ),
+    Mutant(
+        "of-three-partitions-two-get-their-markers",
+        "broker/txn/completion.py",
+        "is None and not unmarked:",
+        "is None and len(unmarked) == max(0, len(value.partitions) - 2):",
+        TRANSACTIONS,
+    ),
+    Mutant(
+        "of-three-partitions-two-are-logged",
+        "broker/txn/values.py",
+        "partition_ids=ids)",
+        "partition_ids=ids[:2])",
+        TRANSACTIONS,
+    ),
+    Mutant(
+        "of-three-partitions-two-are-loaded",
+        "broker/txn/values.py",
+        "            for partition in each.partition_ids\n",
+        "            for partition in each.partition_ids[:2]\n",
+        TRANSACTIONS,
     ),
 )
 

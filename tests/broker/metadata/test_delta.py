@@ -84,6 +84,15 @@ def test_images_may_be_skipped() -> None:
     assert found(first, replace(third, topics=NotWalked(third.topics))) == [("a", [0, 2]), ("b", [1])]
 
 
+def test_brokers_that_skipped_other_images_are_each_told_what_they_have_not_seen() -> None:
+    first = image_of(topic("a"), topic("b"))
+    second = committed(moved(first, ("a", 0)))
+    third = committed(moved(second, ("b", 1)))
+    for _ in range(2):
+        assert found(second, third) == [("b", [1])]
+        assert found(first, third) == [("a", [0]), ("b", [1])]
+
+
 def test_one_commit_may_touch_a_topic_more_than_once() -> None:
     before = image_of(topic("a"))
     assert found(before, committed(moved(moved(before, ("a", 0)), ("a", 2)))) == [("a", [0, 2])]

@@ -26,7 +26,7 @@ from tests.broker.replica.harness import MIB, Harness, topic
 
 PARTITION = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
 """The only partition of the topic, which holds all transactional ids."""
-A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
+A, B, C = (TopicPartition("orders", partition) for partition in range(3))
 """Partitions that producers write to."""
 ID = "billing"
 TIMEOUT_MS = 60_000

@@ -10,7 +10,7 @@ from purgatorio.broker.txn.transitions import tombstone
 from purgatorio.broker.txn.values import encode_record
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState as State
-from tests.broker.txn.harness import ID, PARTITION, TIMEOUT_MS, A, B, TransactionHarness, state_topic
+from tests.broker.txn.harness import ID, PARTITION, TIMEOUT_MS, A, B, C, TransactionHarness, state_topic
 
 NONE = ErrorCode.NONE
 
@@ -112,6 +112,20 @@ def test_all_markers_of_a_decided_transaction_are_sent_again(
     broker.ends.write(B)
     broker.commit()
     assert broker.value().state is complete
+
+
+def test_a_commit_over_three_partitions_is_loaded_with_all_of_them(broker: TransactionHarness) -> None:
+    producer = started(broker)
+    broker.add(producer, C)
+    broker.end(producer)
+    broker.move(2)
+    assert broker.ends.endings[-1].end.partitions == (A, B, C)
+    for tp in (B, C):
+        broker.ends.write(tp)
+    assert broker.value().state is State.PREPARE_COMMIT
+    broker.ends.write(A)
+    broker.commit()
+    assert broker.value().state is State.COMPLETE_COMMIT
 
 
 @pytest.mark.parametrize("commit", [True, False])

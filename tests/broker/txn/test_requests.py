@@ -12,7 +12,7 @@ from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.requests import MAX_PARKED
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState as State
-from tests.broker.txn.harness import ID, A, Asked, B, TransactionHarness, started
+from tests.broker.txn.harness import ID, A, Asked, B, C, TransactionHarness, started
 
 NONE = ErrorCode.NONE
 WRONG_STATE = ErrorCode.INVALID_TXN_STATE
@@ -47,6 +47,23 @@ def test_a_transaction_is_complete_when_all_its_markers_are_written(
     counts = broker.transactions.completion.committed_count, broker.transactions.completion.aborted_count
     assert counts == (commit, not commit)
     assert broker.timeouts.num_delayed == 0
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("last", [A, B, C])
+def test_a_transaction_over_three_partitions_waits_for_each_marker(
+    broker: TransactionHarness, commit: bool, last: TopicPartition
+) -> None:
+    producer = broker.init().producer
+    broker.add(producer, A, B)
+    broker.add(producer, C)
+    broker.end(producer, commit)
+    for tp in (A, B, C):
+        if tp != last:
+            broker.ends.write(tp)
+            assert broker.value().is_decided
+    broker.ends.write(last)
+    assert broker.value().is_idle
 
 
 def test_no_answer_leaves_before_the_replicas_have_the_record() -> None:
