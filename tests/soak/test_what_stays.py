@@ -17,6 +17,7 @@ SETTINGS = {
     "transactional_id_expiration_ms": RETENTION_SECONDS * 1_000,
     "transaction_remove_expired_transaction_cleanup_interval_ms": 10_000,
     "producer_id_expiration_ms": RETENTION_SECONDS * 1_000,
+    "log_retention_check_interval_ms": 10_000,
     "offsets_retention_minutes": RETENTION_SECONDS // 60,
     "offsets_retention_check_interval_ms": 10_000,
     "replica_fetch_wait_max_ms": 5_000,
@@ -27,7 +28,7 @@ producer id is kept one day."""
 ROUNDS = 15
 BATCHES = "purgatorio.broker.log.segment.Segment.batches"
 STAYS = {
-    BATCHES: "records of internal topics, tombstones too, until their segment is full and compacted",
+    BATCHES: "records of topics that stay; of internal ones until their segment is full and compacted, tombstones too",
     "purgatorio.broker.metrics.counters.BrokerMetrics._topics": "the next scrape drops them; at most MAX_TOPICS",
     "purgatorio.broker.metrics.counters.TopicStats": "those",
     "purgatorio.broker.txn.delayed_transition.TransactionKey": "keys in the rings of finished operations",
@@ -39,6 +40,8 @@ STAYS = {
     "purgatorio.broker.purgatory.reaper.Reaper._listened_ms": "one for each timer",
 }
 """What grows, and why that is no leak; `tests.soak.census.BOUNDED` has more."""
+KEPT = "long-lived"
+"""A topic that all producers write to: it outlives them, and has to forget them."""
 OF_THE_WORLD = ("purgatorio.simulation.", "purgatorio.testing.")
 
 
@@ -63,6 +66,7 @@ async def live(bootstrap: str, number: int) -> None:
         async with producer.transaction():
             for partition in (0, 1):
                 await producer.send_and_wait(topic, b"x", partition=partition)
+            await producer.send_and_wait(KEPT, b"x")
         await producer.begin_transaction()
         await producer.send_and_wait(topic, b"never", partition=0)
         await producer.abort_transaction()
@@ -111,10 +115,10 @@ def test_what_stays_of_clients_topics_groups_and_ids_that_are_gone_is_known_by_n
             if partition.log.log_end_offset
         }
 
-    outcome = simulate(scenario, seed=1, faults=(), limit_seconds=200, settings=SETTINGS)
+    outcome = simulate(scenario, seed=1, faults=(), limit_seconds=200, settings=SETTINGS, topics={KEPT: 1})
     assert outcome.passed, outcome.failures
     assert {name: text for name, text in found["after"].items() if name not in STAYS} == {}
     assert BATCHES in found["after"]
-    assert found["logs"] == {"__consumer_offsets", "__transaction_state"}
+    assert found["logs"] == {"__consumer_offsets", "__transaction_state", KEPT}
     held = [name for name in found["soon"] if name not in STAYS]
     assert any(".txn." in name for name in held), "transactional ids stay for their retention"
