@@ -42,7 +42,7 @@ REACHED_AT = {
     "rack-read": (22,),
     "compaction": (39,),
     "memory-cap": (379,),
-    "uncommitted-share": (5,),
+    "uncommitted-share": (7,),
     "lost-lease": (379,),
     "lost-answer": (379,),
     "reassignment": (22,),

@@ -33,7 +33,7 @@ class Census(NamedTuple):
         return {
             name: f"{before.counts[name]} -> {count}"
             for name, count in sorted(self.counts.items())
-            if count > before.counts[name] + SLACK and name not in BOUNDED
+            if count > before.counts[name] + SLACK and name not in BOUNDED and not name.startswith(CAUSES)
         }
 
 
@@ -51,6 +51,8 @@ BOUNDED = {
     "purgatorio.broker.metrics.counters.BrokerMetrics.requests": "those",
 }
 """What has a bound that a short soak does not reach, and why."""
+CAUSES = "purgatorio.broker.causes.cause."
+"""What the finished operations in those rings waited for: at most some of each."""
 SLACK = 5
 """Heartbeats and fetches that are just under way."""
 
