@@ -24,10 +24,10 @@ from purgatorio.simulation.checks.invariants import Invariants
 from purgatorio.simulation.checks.leaders import FencedWatch, record_leaders
 from purgatorio.simulation.checks.sometimes import counted
 from purgatorio.simulation.checks.transaction_checkers import check_transactions
-from purgatorio.simulation.clients.clients import REQUEST_TIMEOUT_MS, Client, Output, Producer
+from purgatorio.simulation.clients.clients import Client, Output, Producer
 from purgatorio.simulation.clients.consumers import Consumer, Reader
 from purgatorio.simulation.clients.group_clients import GroupClients
-from purgatorio.simulation.clients.group_plan import REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS, Surroundings
+from purgatorio.simulation.clients.group_plan import Surroundings
 from purgatorio.simulation.clients.java_producer import JavaProducer
 from purgatorio.simulation.clients.pipelined import Pace, PipelinedProducer
 from purgatorio.simulation.clients.transaction_plan import TransactionSurroundings
@@ -41,9 +41,6 @@ from purgatorio.simulation.world.nemesis import Nemesis
 from purgatorio.simulation.world.network import Network
 from purgatorio.simulation.world.throttles import free_clients, limit_clients
 
-STABLE_SECONDS: Final = (SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS + 2 * REQUEST_TIMEOUT_MS) / 1000
-"""The time in which a group has to become stable after all faults: the session of a member that is gone, a rebalance,
-and before that a request without an answer, and one that finds the coordinator."""
 WRITERS_PAUSE: Final = 4
 """How much longer than a producer a transactional one waits: it sends much more between two waits."""
 
@@ -54,7 +51,8 @@ class Scenario:
 
     Attributes:
         seconds: the virtual time in which faults happen.
-        heal_seconds: the virtual time in which the cluster has to recover after the faults are healed.
+        heal_seconds: the virtual time in which the cluster has to recover after the faults are healed, and for which no
+            group may stand still that has more to read.
         faults: names of `purgatorio.simulation.world.nemesis.FAULTS`; if empty, all.
         pause_ms: the range of a producer's wait between two values.
         swarm: whether to draw topics, sizes and features from the seed (`purgatorio.simulation.swarm`), else
@@ -412,18 +410,8 @@ class _Simulation:
         if self._groups is None:
             return
         await asyncio.wait(self._producing(), timeout=self._scenario.heal_seconds)
-        limits = {
-            "unstable-group": (self._groups.unstable, STABLE_SECONDS),
-            "not-converged": (self._groups.unread, self._scenario.heal_seconds),
-        }
-        for name, (missing, seconds) in limits.items():
-            try:
-                async with asyncio.timeout(seconds):
-                    while missing() is not None:  # noqa: ASYNC110 - seen from outside
-                        await asyncio.sleep(0.05)
-            except TimeoutError:
-                self._anomaly(name, f"{seconds:g} s after the faults had healed: {missing()}")
-                break
+        if (missing := await self._groups.settle(self._scenario.heal_seconds)) is not None:
+            self._anomaly(*missing)
         await self._groups.stop()
 
     def _is_stopped(self) -> bool:

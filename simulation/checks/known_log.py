@@ -173,8 +173,11 @@ class KnownLog:
 
     @property
     def starts_at_0(self) -> bool:
-        """Whether nothing was ever deleted, so that the replica has seen every batch of every producer."""
-        return bool(self.batches) and self.batches[0].base_offset == 0
+        """Whether nothing was ever deleted, so that the replica knows every batch of every producer, and all aborts.
+
+        A log that starts behind 0 has forgotten the aborts before that, though it still has the batches of its segment.
+        """
+        return self.partition.log.log_start_offset == 0 and bool(self.batches) and self.batches[0].base_offset == 0
 
 
 def _holds(segments: Segments, batch: KnownBatch, raw: bytes) -> bool:

@@ -7,14 +7,26 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.simulation.clients.classic_members import ClassicMember
+from purgatorio.simulation.clients.clients import REQUEST_TIMEOUT_MS
 from purgatorio.simulation.clients.committed_offsets import OffsetObserver
 from purgatorio.simulation.clients.consumer_members import ConsumerMember
 from purgatorio.simulation.clients.group_members import GroupMember
-from purgatorio.simulation.clients.group_plan import GroupPlan, Surroundings
+from purgatorio.simulation.clients.group_plan import (
+    REBALANCE_TIMEOUT_MS,
+    SESSION_TIMEOUT_MS,
+    GroupPlan,
+    Surroundings,
+)
 from purgatorio.simulation.world.cluster import SimulatedCluster
+
+STABLE_SECONDS: Final = (SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS + 2 * REQUEST_TIMEOUT_MS) / 1000
+"""The time in which a group has to become stable after all faults: the session of a member that is gone, a rebalance,
+and before that a request without an answer, and one that finds the coordinator."""
+LOOK_SECONDS: Final = 0.05
 
 
 @dataclass(slots=True)
@@ -98,6 +110,35 @@ class GroupClients:
             end_offsets = {tp: self._end_offset(tp) for tp in shared.partitions}
             if not all(member.has_read_to(end_offsets) for member in members):
                 return f"the members of {group_id} have not read everything"
+        return None
+
+    def committed(self) -> int:
+        """How far the members have come; more while they go on, less when one begins again."""
+        return sum(member.committed for _, members in self._members().values() for member in members)
+
+    async def settle(self, heal_seconds: float) -> tuple[str, str] | None:
+        """Wait until each group is stable, and then until it has read everything.
+
+        How much there is to read, and how fast, the seed decides: it may take longer than `heal_seconds`, but no member
+        stands still for so long.
+
+        Returns:
+            The name of the anomaly, and what is missing; None if all is well.
+        """
+        now_seconds = asyncio.get_running_loop().time
+        ends_at = now_seconds() + STABLE_SECONDS
+        while (missing := self.unstable()) is not None:
+            if now_seconds() >= ends_at:
+                return "unstable-group", f"{STABLE_SECONDS:g} s after the faults had healed: {missing}"
+            await asyncio.sleep(LOOK_SECONDS)
+        furthest, ends_at = self.committed(), now_seconds() + heal_seconds
+        while (missing := self.unread()) is not None:
+            committed = self.committed()
+            if committed > furthest:
+                furthest, ends_at = committed, now_seconds() + heal_seconds
+            if now_seconds() >= ends_at:
+                return "not-converged", f"{heal_seconds:g} s after the faults had healed, or the last commit: {missing}"
+            await asyncio.sleep(LOOK_SECONDS)
         return None
 
     def _end_offset(self, tp: TopicPartition) -> float:

@@ -100,6 +100,11 @@ class GroupMember(ABC):
         """The generation or member epoch; below 1: it is no member."""
         return self._generation
 
+    @property
+    def committed(self) -> int:
+        """How far it has committed, over all that it owns."""
+        return sum(self._committed.values())
+
     def has_read_to(self, end_offsets: Mapping[TopicPartition, float]) -> bool:
         """Return whether it has read all that it owns up to these offsets."""
         is_idle = self._transformer is None or self._transformer.is_idle

@@ -15,7 +15,7 @@ from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, creat
 from purgatorio.simulation.checks.group_checkers import check_groups
 from purgatorio.simulation.clients.clients import Client, Output, Producer
 from purgatorio.simulation.clients.consumers import Reader
-from purgatorio.simulation.clients.group_clients import GroupClients
+from purgatorio.simulation.clients.group_clients import STABLE_SECONDS, GroupClients
 from purgatorio.simulation.clients.group_plan import SESSION_TIMEOUT_MS, GroupPlan, Protocol, Surroundings
 from purgatorio.simulation.history.history import GroupAssigned, History, OffsetCommitted, OffsetRead
 from purgatorio.simulation.world.cluster import SimulatedCluster
@@ -148,3 +148,37 @@ def test_a_group_that_lacks_a_member_is_not_stable(loop: SimulatedLoop) -> None:
         assert told.startswith("members of billing, in generations [-1, ")
 
     run(loop, GroupPlan("billing", members=2), test)
+
+
+class Slow(GroupClients):
+    """A group that commits a record every second, until it has all, or until it stands still."""
+
+    def __init__(self, loop: SimulatedLoop, *, stops_at: int) -> None:
+        self.loop = loop
+        self.stops_at = stops_at
+        self.began = loop.time()
+
+    def unstable(self) -> str | None:
+        return None
+
+    def committed(self) -> int:
+        return min(int(self.loop.time() - self.began), self.stops_at)
+
+    def unread(self) -> str | None:
+        return "billing" if self.committed() < 10 else None
+
+
+@pytest.mark.parametrize(("stops_at", "found"), [(10, None), (4, "not-converged")])
+def test_a_group_may_read_for_long_but_not_stand_still(loop: SimulatedLoop, stops_at: int, found: str | None) -> None:
+    """Seed 2584: far clients that fetch little had not read everything after 20 s, and had all after 22 s."""
+    groups = Slow(loop, stops_at=stops_at)
+    told = loop.run_until_complete(groups.settle(heal_seconds=3.0))
+    assert (told and told[0]) == found
+    assert loop.time() - groups.began == pytest.approx(10 if found is None else 4 + 3, abs=0.1)
+
+
+def test_a_group_that_does_not_become_stable_is_found(loop: SimulatedLoop) -> None:
+    groups = Slow(loop, stops_at=0)
+    groups.unstable = lambda: "no members"  # type: ignore[method-assign]
+    told = loop.run_until_complete(groups.settle(heal_seconds=3.0))
+    assert told == ("unstable-group", f"{STABLE_SECONDS:g} s after the faults had healed: no members")
