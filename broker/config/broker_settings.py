@@ -403,12 +403,13 @@ class BrokerConfig(Settings):
     max_connections: int = number(
         20_000,
         "Connections of all clients together; the broker closes further ones at once. Kafka's default is no limit; "
-        "the brokers of one process also share three quarters of the files that it may open.",
+        "a process lowers it so that its brokers share three quarters of the files that it may open, at most.",
         ge=1,
     )
     max_connections_per_ip: int = number(
         15_000,
-        "Connections from one IP address; the broker closes further ones at once. Kafka's default is no limit.",
+        "Connections from one IP address; the broker closes further ones at once. Kafka's default is no limit. Where "
+        "open files lower max.connections, the default is three quarters of that.",
         ge=1,
     )
     max_connections_per_ip_overrides: str = text(

@@ -8,7 +8,12 @@ from typing import Final
 
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.server import open_files
+from purgatorio.logger import get_logger
 
+_log = get_logger(__name__)
+
+ADDRESS_SHARE: Final = 0.75
+"""The part of a broker's connections that one address may have: that of the two settings' defaults."""
 LOGS_SHARE: Final = 0.25
 """The part of the memory that the logs of all brokers of a process may take by default."""
 MIN_LOGS_BYTES: Final = 64 * 1024 * 1024
@@ -20,13 +25,24 @@ CGROUP_LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/
 def fitted(config: BrokerConfig, brokers: int) -> BrokerConfig:
     """Return the settings of one of `brokers` brokers as this machine allows them.
 
-    max.connections is lowered to the connections for which the process has files. log.memory.bytes follows the memory
-    unless it is set.
+    max.connections is lowered to the connections for which the process has files, and one address gets three quarters
+    of them unless max.connections.per.ip is set. log.memory.bytes follows the memory unless it is set.
     """
     changes: dict[str, int] = {}
     most = open_files.connections_per_broker(brokers)
     if most is not None and config.max_connections > most:
         changes["max_connections"] = most
+        if "max_connections" in config.model_fields_set:
+            _log.warning(
+                "max.connections is lowered to what the limit of open files allows",
+                broker=config.broker_id,
+                wanted=config.max_connections,
+                allowed=most,
+                open_files=open_files.limit(),
+                remedy="raise the limit of open files (ulimit -n)",
+            )
+        if "max_connections_per_ip" not in config.model_fields_set:
+            changes["max_connections_per_ip"] = max(1, int(most * ADDRESS_SHARE))
     memory_bytes = usable_memory_bytes()
     if memory_bytes is not None and "log_memory_bytes" not in config.model_fields_set:
         share_bytes = int(memory_bytes * LOGS_SHARE) // brokers

@@ -79,11 +79,11 @@ class ConnectionSlots:
         """Return a place for a guest that has not logged in, or why there is none."""
         most_of_host = self._most_of.get(host, self._most_per_ip)
         if self._of_host[host] >= most_of_host:
-            detail = f"{most_of_host} connections of {host} are open"
+            detail = f"{most_of_host} connections of {host} are open, as many as max.connections.per.ip allows"
             if not self._make_room(self._before_login_of.get(host), detail):
                 return Refusal.TOO_MANY_CONNECTIONS_OF_ADDRESS, detail
         if self._taken >= self._most:
-            detail = f"{self._most} connections are open"
+            detail = f"{self._most} connections are open, as many as max.connections and the limit of open files allow"
             if not self._make_room(self._before_login, detail):
                 return Refusal.TOO_MANY_CONNECTIONS, detail
         if len(self._before_login) >= self._most_before_login:

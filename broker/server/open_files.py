@@ -20,6 +20,10 @@ WANTED_FILES: Final = 65_536
 CONNECTIONS_SHARE: Final = 0.75
 """The share of the open files that clients' connections may take; the rest is for the admin HTTP, the connections
 between brokers, and the program that runs the brokers."""
+OWN_FILES: Final = 64
+"""Files that a process has whose brokers have no connection: listening sockets, the event loop's, the standard ones."""
+FILES_PER_BROKER_PAIR: Final = 8
+"""Both ends of two connections in each direction: one fetches, one asks the coordinator."""
 
 
 def raise_limit() -> int | None:
@@ -52,7 +56,10 @@ def limit() -> int | None:
 def connections_per_broker(brokers: int) -> int | None:
     """Return how many connections each broker of a process may accept; None if open files do not bound it."""
     files = limit()
-    return None if files is None else max(1, int(files * CONNECTIONS_SHARE) // brokers)
+    if files is None:
+        return None
+    own = OWN_FILES + FILES_PER_BROKER_PAIR * (brokers * (brokers - 1) // 2)
+    return max(1, min(int(files * CONNECTIONS_SHARE), files - own) // brokers)
 
 
 def is_one_free() -> bool:

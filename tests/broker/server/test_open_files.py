@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from purgatorio.broker.cluster import Cluster
-from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.config import BrokerConfig, ClusterConfig
+from purgatorio.broker.node.machine import fitted
 from purgatorio.broker.server import open_files
 from purgatorio.broker.time.clock import ManualClock
 from tests.broker.server.test_listener import Start
@@ -56,6 +57,31 @@ def test_the_brokers_of_a_process_share_its_files(set_soft_limit: SetLimit) -> N
     set_soft_limit(1_024)
     cluster = Cluster(ClusterConfig(brokers=3, port=0, admin_port=0))
     assert [broker.config.max_connections for broker in cluster.brokers] == [256] * 3
+
+
+def test_connections_of_clients_leave_files_for_those_between_many_brokers(set_soft_limit: SetLimit) -> None:
+    set_soft_limit(1_024)
+    own = open_files.OWN_FILES + open_files.FILES_PER_BROKER_PAIR * 10 * 9 // 2
+    assert open_files.connections_per_broker(10) == (1_024 - own) // 10
+    set_soft_limit(128)
+    assert open_files.connections_per_broker(10) == 1, "a broker that nobody can connect to is no broker"
+
+
+def test_one_address_does_not_get_all_connections_that_the_files_allow(set_soft_limit: SetLimit) -> None:
+    set_soft_limit(1_024)
+    config = fitted(BrokerConfig(), brokers=3)
+    assert (config.max_connections, config.max_connections_per_ip) == (256, 192)
+    assert fitted(BrokerConfig(max_connections_per_ip=250), brokers=3).max_connections_per_ip == 250
+
+
+def test_a_cap_of_the_user_that_the_files_do_not_allow_is_lowered_with_a_warning(set_soft_limit: SetLimit) -> None:
+    set_soft_limit(1_024)
+    with capture_logs() as logs:
+        assert fitted(BrokerConfig(), brokers=1).max_connections == 768
+        assert logs == []
+        assert fitted(BrokerConfig(max_connections=5_000), brokers=1).max_connections == 768
+    (line,) = logs
+    assert (line["wanted"], line["allowed"], line["open_files"]) == (5_000, 768, 1_024)
 
 
 def test_a_lower_cap_of_the_user_stays(set_soft_limit: SetLimit) -> None:

@@ -86,4 +86,4 @@ async def test_an_address_may_have_another_number_of_connections(
     await first.answer()
     with capture_logs() as logs:
         assert await (await connect(listener)).rest() == b""
-    assert logs[0]["detail"] == "1 connections of 127.0.0.1 are open"
+    assert logs[0]["detail"] == "1 connections of 127.0.0.1 are open, as many as max.connections.per.ip allows"

@@ -197,7 +197,10 @@ async def test_handshakes_under_way_count_as_connections_and_make_room_for_other
             assert await reader.read() == b""
         _, refused = await asyncio.open_connection("127.0.0.1", port)
         silent.append((reader, refused))
-        assert await made.refusals.get() == (Refusal.TOO_MANY_CONNECTIONS, "2 connections are open")
+        assert await made.refusals.get() == (
+            Refusal.TOO_MANY_CONNECTIONS,
+            "2 connections are open, as many as max.connections and the limit of open files allow",
+        )
         assert made.acceptor.handshakes == 0
         for _, writer in silent:
             writer.close()
