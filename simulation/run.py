@@ -15,6 +15,7 @@ from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.group.config import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIGS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, create_topics
+from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC, TRANSACTION_STATE_TOPIC_CONFIGS
 from purgatorio.protocol.transaction_state import TransactionState
 from purgatorio.simulation.checks.checkers import Anomaly, check
@@ -256,11 +257,10 @@ class _Simulation:
             min_in_sync = {"min.insync.replicas": str(self._scenario.min_insync_replicas)}
             configs = TRANSACTION_STATE_TOPIC_CONFIGS | _segments(swarm.transactions.state_segment_bytes) | min_in_sync
             new.append(NewTopic(TRANSACTION_STATE_TOPIC, STATE_PARTITIONS, factor, configs=configs))
-        done: asyncio.Future[object] = self.loop.create_future()
-        self._cluster.store.open().submit(
-            lambda image: create_topics(image, new, settings=self._cluster.topic_settings, rng=rng), done.set_result
+        await decide(
+            self._cluster.store.open(),
+            lambda image: create_topics(image, new, settings=self._cluster.topic_settings, rng=rng),
         )
-        await done
         for topic in swarm.topics:
             deletes = topic.deletes or swarm.memory_bytes > 0
             for partition in range(topic.partitions if deletes or topic.keys else 0):

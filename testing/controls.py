@@ -17,8 +17,9 @@ from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclBinding
-from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
+from purgatorio.broker.metadata.controller import NewTopic, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER
+from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
 from purgatorio.broker.operations.control import ClusterControl, OperationRefused
@@ -209,13 +210,9 @@ class Controls:
         broker = self._any_broker()
         new = NewTopic(name, partitions, replicas, configs=dict(configs))
         settings = topic_settings(broker.config)
-        answer: asyncio.Future[tuple[TopicResult, ...]] = asyncio.get_running_loop().create_future()
-        broker.store.submit(
-            lambda image: create_topics(image, [new], settings=settings, rng=self._rng),
-            answer.set_result,
-            answer.set_exception,
+        (result,) = await decide(
+            broker.store, lambda image: create_topics(image, [new], settings=settings, rng=self._rng)
         )
-        (result,) = await answer
         if result.error:
             raise ValueError(f"topic {name!r} was not created: {result.message or result.error.name}")
         await self.until(lambda: all(_knows_leaders(each, name) for each in self.cluster.network.brokers))

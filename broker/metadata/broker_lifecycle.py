@@ -25,7 +25,7 @@ from purgatorio.broker.metadata.controller import (
     unregister_broker,
 )
 from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation, Endpoint
-from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError
+from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError, decide
 from purgatorio.broker.time.clock import Clock, time_limit
 from purgatorio.logger import get_logger
 
@@ -135,7 +135,7 @@ class BrokerLifecycleManager:
         while True:
             lease_id, ends_ms = await self._new_lease()
             try:
-                epoch = await self._decide(self._registering(endpoints, lease_id), lease_id)
+                epoch = await decide(self._store, self._registering(endpoints, lease_id), lease_id=lease_id)
             except StoreClosed:
                 raise
             except StoreError as error:
@@ -160,8 +160,9 @@ class BrokerLifecycleManager:
         epoch = self.broker_epoch
         try:
             async with time_limit(self._clock, timeout_ms):
-                await self._decide(
-                    lambda image: unregister_broker(image, self._broker_id, epoch, settings=self._settings), NO_LEASE
+                await decide(
+                    self._store,
+                    lambda image: unregister_broker(image, self._broker_id, epoch, settings=self._settings),
                 )
         except (TimeoutError, StoreError) as error:
             logger.warning("stopping without unregistering", broker=self._broker_id, reason=str(error) or "no answer")
@@ -207,7 +208,7 @@ class BrokerLifecycleManager:
         while True:
             lease_id, ends_ms = await self._new_lease()
             try:
-                may_continue = await self._decide(self._resuming(lease_id), lease_id)
+                may_continue = await decide(self._store, self._resuming(lease_id), lease_id=lease_id)
             except StoreClosed:
                 return False
             except StoreError as error:
@@ -249,22 +250,6 @@ class BrokerLifecycleManager:
                     await asyncio.wait([answer])
             if answer.done() and self._clock.now_ms() < ends_ms:
                 return answer.result(), ends_ms
-
-    async def _decide(self, decide: Decision[T], lease_id: int) -> T:
-        """Commit a decision while a lease is valid.
-
-        Raises:
-            StoreError: it was not committed; LeaseLost if the lease has expired.
-            Exception: any exception of the decision itself.
-        """
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def failed(error: Exception) -> None:
-            if not answer.done():
-                answer.set_exception(error)
-
-        self._store.submit(decide, lambda result: _set(answer, result), failed, lease_id=lease_id)
-        return await answer
 
     def _fence(self, lease_id: int) -> None:
         """Fence the broker of an expired lease. Every live broker tries to; the first decision takes effect."""

@@ -11,6 +11,7 @@ clock. An expired lease is never valid again, so that fencing its broker stays c
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -105,3 +106,24 @@ class MetadataStore(Protocol):
     def close(self) -> None:
         """Deliver no further image; pending decisions fail with `StoreClosed`. Further calls are no-ops."""
         ...
+
+
+async def decide(store: MetadataStore, decision: Decision[T], *, lease_id: int = NO_LEASE) -> T:
+    """Submit a decision, and return its result when `store` shows the change; see `MetadataStore.submit`.
+
+    Raises:
+        StoreError: it was not committed.
+        Exception: what the decision raised.
+    """
+    answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def done(result: T) -> None:
+        if not answer.done():  # else whoever waited has given up
+            answer.set_result(result)
+
+    def failed(error: Exception) -> None:
+        if not answer.done():
+            answer.set_exception(error)
+
+    store.submit(decision, done, failed, lease_id=lease_id)
+    return await answer

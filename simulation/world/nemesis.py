@@ -23,7 +23,7 @@ from purgatorio.broker.metadata.controller import (
     delete_topics,
     reassign_partitions,
 )
-from purgatorio.broker.metadata.store import Decision
+from purgatorio.broker.metadata.store import Decision, decide
 from purgatorio.broker.operations.control import NotInSync, rolling_restart, wait_until_in_sync
 from purgatorio.simulation.history.history import Fault, History
 from purgatorio.simulation.world.cluster import Process, SimulatedCluster
@@ -355,13 +355,11 @@ class Nemesis:
             await asyncio.sleep(0.1)
         self._recreating = False
 
-    async def _change(self, decide: Decision[Any]) -> None:
+    async def _change(self, decision: Decision[Any]) -> None:
         """Change the metadata as soon as the store runs, and wait until that is done."""
         while self._suspended:  # noqa: ASYNC110 - the nemesis itself ends that, in another task
             await asyncio.sleep(0.1)
-        done: asyncio.Future[object] = self._cluster.loop.create_future()
-        self._operator.submit(decide, done.set_result)
-        await done
+        await decide(self._operator, decision)
 
     # --- clients ---
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 
 from purgatorio.broker.layers.quotas.altering import EntityEdit, QuotaEdit, alter_client_quotas
 from purgatorio.broker.layers.quotas.naming import CLIENT_ID
 from purgatorio.broker.layers.quotas.throttled_channel import PURGATORY
-from purgatorio.broker.metadata.store import MetadataStore
+from purgatorio.broker.metadata.store import MetadataStore, decide
 from purgatorio.broker.node.broker import Broker
 
 
@@ -30,7 +29,5 @@ async def free_clients(store: MetadataStore, quotas: Iterable[str], brokers: Ite
 
 
 async def _alter(store: MetadataStore, edits: list[QuotaEdit]) -> None:
-    done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
     edit = EntityEdit([(CLIENT_ID, None)], edits)
-    store.submit(lambda image: alter_client_quotas(image, [edit]), done.set_result)
-    await done
+    await decide(store, lambda image: alter_client_quotas(image, [edit]))

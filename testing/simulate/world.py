@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from purgatorio.broker.config.room_settings import topic_settings
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
+from purgatorio.broker.metadata.controller import NewTopic, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER
+from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock
@@ -94,11 +95,9 @@ class World:
         new = NewTopic(name, partitions, min(3, len(self._cluster.broker_ids)), configs=named)
         broker = next(iter(self._cluster.brokers.values()))
         settings = topic_settings(broker.config)
-        answer: asyncio.Future[tuple[TopicResult, ...]] = self._cluster.loop.create_future()
-        self._cluster.store.open().submit(
-            lambda image: create_topics(image, [new], settings=settings, rng=self._rng), answer.set_result
+        (result,) = await decide(
+            self._cluster.store.open(), lambda image: create_topics(image, [new], settings=settings, rng=self._rng)
         )
-        (result,) = await answer
         if result.error:
             raise ValueError(f"topic {name!r} was not created: {result.message or result.error.name}")
         while not self._has_leaders(name):  # noqa: ASYNC110 - seen from outside

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import TypeVar
 
-from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.metadata.store import MetadataStore, StoreError
+from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreError, decide
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.network import Network
 from purgatorio.broker.operations.control.polling import until
@@ -28,38 +25,30 @@ def newest(network: Network) -> Broker:
     return max(brokers, key=lambda each: each.image.version)
 
 
-async def decided(store: MetadataStore, decide: Callable[[ClusterImage], tuple[ClusterImage, R]], not_done: str) -> R:
+async def decided(store: MetadataStore, decision: Decision[R], not_done: str) -> R:
     """Have the metadata store decide, and return its result.
 
     Args:
-        decide: returns the metadata that follow, and the result; it may raise a refusal.
+        decision: it may raise a refusal.
         not_done: begins the message of a failure: "the user was not changed".
 
     Raises:
         ClusterUnavailable: the store could not decide.
     """
-    answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-    store.submit(
-        decide,
-        lambda result: None if answer.done() else answer.set_result(result),
-        lambda error: None if answer.done() else answer.set_exception(error),
-    )
     try:
-        return await answer
+        return await decide(store, decision)
     except StoreError as error:
         raise ClusterUnavailable(f"{not_done}: {error}") from error
 
 
-async def decided_for_all(
-    network: Network, decide: Callable[[ClusterImage], tuple[ClusterImage, R]], not_done: str, what: str
-) -> R:
+async def decided_for_all(network: Network, decision: Decision[R], not_done: str, what: str) -> R:
     """As `decided`, by the newest broker; return when all brokers that reach the metadata store know `what`.
 
     Raises:
         ClusterUnavailable: no broker runs that could ask, or brokers did not hear of it in time.
     """
     broker = newest(network)
-    result = await decided(broker.store, decide, not_done)
+    result = await decided(broker.store, decision, not_done)
     version = broker.image.version
     await until(lambda: all(each.image.version >= version for each in network.brokers), f"all brokers know {what}")
     return result

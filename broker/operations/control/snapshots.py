@@ -13,6 +13,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller.elections import with_epochs
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.polling import until
 from purgatorio.broker.operations.errors import ClusterUnavailable, NotThere, OperationRefused
@@ -191,9 +192,7 @@ async def _change(
     store: EmbeddedStore, brokers: Sequence[Broker], change: Callable[[ClusterImage], ClusterImage]
 ) -> None:
     """Change the metadata, and wait until all brokers have their roles by it."""
-    changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    brokers[0].store.submit(lambda image: (change(image), None), changed.set_result, changed.set_exception)
-    await changed
+    await decide(brokers[0].store, lambda image: (change(image), None))
     version = store.image.version
     await until(
         lambda: all(each.image.version >= version and each.replicas.is_current for each in brokers),
