@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.causes.cause import MarkersMissing, StateNotCommitted
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.partition_verifier import PartitionVerifier
@@ -29,7 +29,7 @@ class TransactionOverview(NamedTuple):
         idle_ms: the time since the state changed last.
         partitions: those of the transaction.
         unmarked: those that lack their marker; None if no markers are being written.
-        waits_for: what its transition waits for, in a sentence; empty if there is none.
+        cause: what its transition waits for; None if there is none.
     """
 
     transactional_id: str
@@ -42,7 +42,7 @@ class TransactionOverview(NamedTuple):
     idle_ms: int
     partitions: Mapping[TopicPartition, None]
     unmarked: Collection[TopicPartition] | None
-    waits_for: str
+    cause: StateNotCommitted | MarkersMissing | None
 
 
 class TransactionNumbers(NamedTuple):
@@ -104,7 +104,7 @@ def overview(transactions: Transactions, transaction: Transaction) -> Transactio
         max(0, now_ms - value.updated_ms),
         value.partitions,
         transaction.unmarked if value.is_decided else None,
-        in_words([transactions.completion.cause(transaction)]) if transaction.is_busy else "",
+        transactions.completion.cause(transaction) if transaction.is_busy else None,
     )
 
 

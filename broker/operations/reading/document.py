@@ -317,7 +317,7 @@ class Transaction(TypedDict):
 
     `state` has Kafka's name. `open_ms` is None if no transaction is open or being ended, `timeout_left_ms` if its end
     is decided too. `idle_ms` is the time since the state changed last. `missing_markers`: the partitions that lack
-    their end marker. `waits_for`: what its transition waits for, in a sentence.
+    their end marker. `waits_for`: what its transition waits for, in a sentence; `causes`: the same as data.
     """
 
     id: str
@@ -332,6 +332,7 @@ class Transaction(TypedDict):
     partition_count: int
     missing_markers: int
     waits_for: str
+    causes: list[Any]
 
 
 class ShownTransaction(Transaction):

@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
+from purgatorio.broker.causes.words import as_document, in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.node.broker import Broker
@@ -29,6 +30,8 @@ ROWS_PER_STEP: Final = 250
 """Transactions that it describes between two turns: two milliseconds."""
 PARTITIONS: Final = 10
 """Partitions of each transaction on the page."""
+TEXT_CHARS: Final = 500
+"""The length to which texts of causes are cut."""
 MAX_PARTITIONS: Final = 2_000
 """Partitions that the description of one transaction lists."""
 
@@ -142,6 +145,7 @@ def _active(control: TransactionControl) -> tuple[list[tuple[Broker, Transaction
 
 
 def _read(broker: Broker, view: TransactionOverview) -> document.Transaction:
+    causes = [] if view.cause is None else [view.cause]
     return {
         "id": view.transactional_id,
         "state": view.state,
@@ -154,7 +158,8 @@ def _read(broker: Broker, view: TransactionOverview) -> document.Transaction:
         "idle_ms": view.idle_ms,
         "partition_count": len(view.partitions),
         "missing_markers": len(view.unmarked or ()),
-        "waits_for": view.waits_for,
+        "waits_for": in_words(causes),
+        "causes": [as_document(cause, TEXT_CHARS) for cause in causes],
     }
 
 

@@ -37,14 +37,14 @@ function collect(value, group, found) {
   }
 }
 
-/** A line of links; those to what the page does not show are left out. */
+/** A line of links; those to what the page does not show are left out, and that to where the line itself is. */
 export class Links {
   constructor() {
     this.element = make("nav", "links", [], { "aria-label": "What it waits for" });
   }
 
-  update(causes) {
-    const shown = namedIn(causes).filter(({ place }) => document.getElementById(place) !== null).slice(0, MOST);
+  update(causes, here = "") {
+    const shown = namedIn(causes).filter(({ place }) => place !== here && document.getElementById(place) !== null).slice(0, MOST);
     this.element.hidden = shown.length === 0;
     reconcile(this.element, shown, ({ place }) => place, ({ place }) => {
       const element = make("a", "", [], { href: `#${place}` });

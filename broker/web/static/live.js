@@ -32,6 +32,9 @@ class RemoteClock {
   }
 }
 
+/** The state was answered with a status that is no success. */
+class StatusError extends Error {}
+
 /** Polls the state and tells `onState(state)`; `onStatus(state, text)` hears "live", "away" or "silent", and why. */
 export class Live {
   clock = new RemoteClock();
@@ -96,7 +99,7 @@ export class Live {
     try {
       const since = this.#newestDoneMs === null ? "" : `?since_ms=${this.#newestDoneMs}`;
       const response = await fetch(`/api/v1/state${since}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
-      if (!response.ok) throw new Error(`status ${response.status}`);
+      if (!response.ok) throw new StatusError(`status ${response.status}`);
       this.#take(await response.json(), startedMs);
     } catch (error) {
       this.#failed(error);
@@ -127,7 +130,7 @@ export class Live {
   #failed(error) {
     this.#failures += 1;
     const seconds = Math.round((performance.now() - this.#lastAnswerMs) / 1000);
-    const why = error instanceof Error && error.message.startsWith("status") ? ` (${error.message})` : "";
+    const why = error instanceof StatusError ? ` (${error.message})` : "";
     this.onStatus("silent", `no answer${why} for ${seconds} s`);
   }
 }

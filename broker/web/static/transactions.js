@@ -1,7 +1,7 @@
 // Transactions: state, time until each is aborted, partitions, and the markers that an end still waits for.
 
 import { count, duration, make, plural, reconcile, setText } from "./dom.js";
-import { placeOf } from "./links.js";
+import { Links, placeOf } from "./links.js";
 
 const STATES = {
   Empty: "its producer has begun no transaction",
@@ -50,6 +50,7 @@ class TransactionCard {
     this.meta = make("p", "meta", "", { title: "The coordinator is the broker that leads the id's partition of __transaction_state" });
     this.partitions = make("p", "transaction-partitions", "", { title: "The partitions of the transaction" });
     this.waits = make("p", "transaction-waits");
+    this.links = new Links();
     this.fill = make("i", "bar-fill");
     this.left = make("span", "left");
     this.abort = make("button", "abort", "Abort", {
@@ -60,7 +61,7 @@ class TransactionCard {
     this.countdown = make("div", "countdown kind-transaction", [make("div", "bar", this.fill, { "aria-hidden": "true" }), this.left, this.abort]);
     this.element = make("article", "transaction panel", [
       make("header", "", [make("h3", "", transaction.id), this.state, this.since]),
-      this.meta, this.partitions, this.waits, this.countdown,
+      this.meta, this.partitions, this.waits, this.links.element, this.countdown,
     ], { "aria-label": `Transactional id ${transaction.id}`, id: placeOf("transaction", transaction.id) });
     this.abort.addEventListener("click", () => this.#abort());
   }
@@ -81,6 +82,7 @@ class TransactionCard {
     setText(this.waits, this.error || transaction.waits_for);
     this.waits.classList.toggle("failed", this.error !== "");
     this.waits.hidden = this.waits.textContent === "";
+    this.links.update(transaction.causes ?? [], this.element.id);
     this.countdown.hidden = left === null;
     if (left === null) return;
     const part = Math.max(0, Math.min(1, left / Math.max(1, timeout)));

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from purgatorio.broker.causes.cause import MarkersMissing, StateNotCommitted
 from purgatorio.broker.txn.overview import LATE_MS, TransactionNumbers, numbers, overview
 from tests.broker.txn.harness import ID, TIMEOUT_MS, A, B, TransactionHarness
 
@@ -22,7 +23,7 @@ def test_an_open_transaction_has_the_time_that_is_left() -> None:
     view = seen(harness)
     assert (view.transactional_id, view.producer_id, view.producer_epoch) == (ID, *producer)
     assert (view.state, view.open_ms, view.time_left_ms) == ("Ongoing", 100, TIMEOUT_MS - 100)
-    assert (list(view.partitions), view.unmarked, view.waits_for) == ([A, B], None, "")
+    assert (list(view.partitions), view.unmarked, view.cause) == ([A, B], None, None)
 
 
 def test_a_transaction_that_is_ended_tells_which_markers_are_missing() -> None:
@@ -33,17 +34,17 @@ def test_a_transaction_that_is_ended_tells_which_markers_are_missing() -> None:
     harness.ends.write(A)
     view = seen(harness)
     assert (view.state, view.time_left_ms, list(view.unmarked)) == ("PrepareCommit", None, [B])
-    assert view.waits_for == f"the transaction of {ID} waits for its markers"
+    assert view.cause == MarkersMissing(ID, (), 0)
     harness.ends.write(B)
     harness.advance_ms(7)
     view = seen(harness)
-    assert (view.state, view.open_ms, view.idle_ms, view.waits_for) == ("CompleteCommit", None, 7, "")
+    assert (view.state, view.open_ms, view.idle_ms, view.cause) == ("CompleteCommit", None, 7, None)
 
 
 def test_a_transition_tells_that_it_waits_for_replicas() -> None:
     harness = TransactionHarness(replicas=(1, 2))
     harness.init()
-    assert seen(harness).waits_for == f"the transaction of {ID} becomes Empty when the replicas have it"
+    assert seen(harness).cause == StateNotCommitted(ID, "Empty")
 
 
 def test_transactions_are_counted() -> None:

@@ -77,7 +77,7 @@ setTimeout(() => {
 
 LINKS = """
 setTimeout(() => {
-  tell([...document.querySelectorAll("#operations li:first-child .links a")].map((link) => {
+  tell([...document.querySelectorAll("#operations li:first-child .links a, .transaction .links a")].map((link) => {
     link.click();
     return [link.textContent, document.querySelector(":target")?.querySelector("h3, .member-name").textContent];
   }));
@@ -200,7 +200,8 @@ def transaction(number: int) -> dict[str, Any]:
         "idle_ms": 1_234_567,
         "partition_count": 1_234 if has_partitions else 0,
         "missing_markers": 5 if number == 1 else 0,
-        "waits_for": "" if number != 1 else "the transaction of billing waits for the markers of orders-0 (broker 2)",
+        "waits_for": "" if number != 1 else "the transaction of billing waits for the markers of orders-1 (broker 2)",
+        "causes": [as_document(CAUSES[-1], 500)] if number == 1 else [],
         "partitions": [f"a-topic-with-a-long-name-{each}" for each in range(10)] if has_partitions else [],
     }
 
@@ -252,7 +253,7 @@ CAUSES = [
     FollowerBehind(TopicPartition("orders", 0), 2, 40, 42),
     FollowerBehind(TopicPartition("not-shown", 0), 9, 40, 42),
     MembersToJoin(GROUP, (AwaitedMember(f"{GROUP}-0", "first"),), 0, 0),
-    MarkersMissing(ID, (UnwrittenMarker(TopicPartition("orders", 1), None, ""),), 0),
+    MarkersMissing(ID, (UnwrittenMarker(TopicPartition("orders", 1), 2, ""),), 0),
 ]
 
 
@@ -331,4 +332,6 @@ def test_what_an_operation_waits_for_is_a_click_away(url: str, tmp_path: Path) -
         ("member first", "an-application-with-a-long-client-id …wn-0-0"),
         (f"transaction {ID}", ID),
         ("orders-1", "orders-1"),
+        ("orders-1", "orders-1"),
+        ("broker 2", "Broker 2"),
     ]

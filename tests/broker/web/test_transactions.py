@@ -104,6 +104,7 @@ async def test_transactions_are_listed_with_their_times_and_coordinator(
                 "partition_count": 2,
                 "missing_markers": 0,
                 "waits_for": "",
+                "causes": [],
             }
         ],
         "transaction_count": 1,
